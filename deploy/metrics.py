@@ -48,7 +48,9 @@ SERIES: Mapping[str, frozenset[str]] = {
     "freki_progress_age_seconds": frozenset({"stage"}),
     **dict(_histogram("freki_step_duration_seconds", "stage", "step")),
     **dict(_histogram("freki_query_duration_seconds", "status")),
+    "freki_answers_total": frozenset({"confidence"}),
     "freki_queries_refused_total": frozenset({"reason"}),
+    "freki_over_limit_total": frozenset({"limit"}),
     "freki_notices_total": frozenset({"step", "kind"}),
     "freki_candidates_skipped_total": frozenset(),
     "freki_breaker_open": frozenset({"service"}),
@@ -60,6 +62,7 @@ SERIES: Mapping[str, frozenset[str]] = {
     **dict(
         _histogram("gen_ai_client_operation_duration_seconds", "gen_ai_operation_name", "gen_ai_request_model"),
     ),
+    "freki_model_cost_total": frozenset({"gen_ai_request_model"}),
     "freki_model_tokens_total": frozenset({"gen_ai_operation_name", "gen_ai_request_model"}),
     **dict(
         _histogram(

@@ -11,6 +11,7 @@ import httpx
 from fastapi import FastAPI
 
 from freki.infra.http_server.app import make_app
+from freki.infra.http_server.guard import OnRefused
 from freki.infra.settings import ServeSettings
 from freki.operators.group_letters import group_letters
 from freki.operators.validate_query import validate_query
@@ -65,6 +66,7 @@ class InProcess:
         self.judgements: list[Judgement] = []
         self.status = OutcomeStatus.INDEXED
         self.ends: ResultStatus | Exception | None = None
+        self.ends_at = "validate"
         self.report = ReportStatus.FOUND
         self.notices: tuple[Notice, ...] = ()
         self.release = asyncio.Event()
@@ -91,7 +93,7 @@ class InProcess:
         ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
         if self.ends is None:
             return replace(result, status=ResultStatus.DEGRADED, notices=self.notices) if self.notices else result
-        notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message="alpha is 3: 0 to 1")
+        notice = Notice(stage=self.ends_at, kind=NoticeKind.REJECTED, message="alpha is 3: 0 to 1")
         return replace(result, status=self.ends, notices=(notice,), hits=())
 
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
@@ -246,6 +248,7 @@ def app_of(
     tokens: bool = False,
     answerer: Answerer | None = None,
     operations: ScriptedOperations | None = None,
+    on_refused: OnRefused | None = None,
     **given: Any,
 ) -> FastAPI:
     return make_app(
@@ -255,6 +258,7 @@ def app_of(
         identify=identify if tokens else None,
         answerer=answerer or Answerer(None, Unlimited(), max_tokens=10),
         operations=operations,
+        on_refused=on_refused,
     )
 
 

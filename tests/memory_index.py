@@ -12,7 +12,7 @@ from typing import Self
 import numpy as np
 
 from freki.infra.milvus.escape import checked_key, checked_long_key
-from freki.infra.milvus.filters import check_filter
+from freki.infra.milvus.filters import check_condition, check_filter
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
 from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
@@ -39,6 +39,7 @@ from freki.schemas.index import (
     Watermark,
     standing,
 )
+from tests.filter_model import holds
 
 Rows = dict[RowId, tuple[IndexedChunk, Floats]]
 
@@ -362,11 +363,15 @@ def permits(scope: Scope, chunk: IndexedChunk) -> bool:
     """Tell whether a scope may see a row. Raises Rejected for a filter that breaks its contract."""
     for condition in scope.filters:
         check_filter(condition)
+    if scope.where is not None:
+        check_condition(scope.where)
     return (
         chunk.tenant == scope.tenant
         and may_read(scope.principals, chunk.principals)
         and chunk.level in scope.levels
+        and not scope.left_out.has(chunk.root_id, chunk.attributes)
         and all(_meets(condition, chunk) for condition in scope.filters)
+        and (scope.where is None or holds(scope.where, chunk))
     )
 
 

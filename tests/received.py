@@ -5,7 +5,7 @@ from typing import TypeVar
 from opentelemetry.context import Context
 
 from freki.operators.identify import record_key
-from freki.schemas import ContextQuery, DocumentChange, DocumentQuery, Timestamp
+from freki.schemas import ContextQuery, DocumentChange, DocumentQuery, ErasureRequest, Timestamp
 from freki.streams.messages import Headers, Received
 
 Q = TypeVar("Q", ContextQuery, DocumentQuery)
@@ -37,5 +37,19 @@ def received_query(
         partition=partition,
         offset=offset,
         timestamp=Timestamp(timestamp),
+        trace=Context(),
+    )
+
+
+def received_request(request: ErasureRequest, headers: Headers) -> Received[ErasureRequest]:
+    """Put a request for an erasure into the record that it would come in."""
+    return Received(
+        value=request,
+        key=request.request_id.encode(),
+        headers=headers,
+        topic="erasure-requests",
+        partition=0,
+        offset=0,
+        timestamp=Timestamp(1),
         trace=Context(),
     )

@@ -27,6 +27,7 @@ from bench.pipeline import (
     query,
     republish,
     rights,
+    single,
     steps,
     tracing,
 )
@@ -38,6 +39,7 @@ from freki.infra.settings.read import read_settings
 
 MEASUREMENTS: Mapping[str, Measurement] = {
     "ingest": ingest,
+    "single": single,
     "republish": republish,
     "steps": steps,
     "query": query,

@@ -1,4 +1,4 @@
-"""`freki audit`: verify the audit log, search it, and make the key that signs it."""
+"""`freki audit`: verify the audit log, search it, copy it, and make the key that signs it."""
 
 import json
 import sys
@@ -84,6 +84,33 @@ async def verify(
         fail("no entry was found; is FREKI_AUDIT__ENABLED set where workers run?")
     if damaged or any(report.faults for each in reports.values() for report in each):
         raise typer.Exit(1)
+
+
+@audit_app.command("export")
+@command
+async def export(
+    folder: Annotated[Path, typer.Argument(help="New folder; one file of JSON lines for each writer")],
+    files: Files = None,
+    *,
+    topic: Topic = False,
+) -> None:
+    """Copy the log, to keep it elsewhere or give it to an auditor: whole chains, which `verify --file` checks there."""
+    settings = load_settings()
+    chains: dict[str, dict[int, str]] = {}
+    async for entry in _entries(settings, files, topic=topic):
+        chains.setdefault(entry.writer, {})[entry.sequence] = line_of(entry)
+    if not chains:
+        fail("no entry was found; is FREKI_AUDIT__ENABLED set where workers run?")
+    try:
+        folder.mkdir(mode=0o700, parents=True)
+        for writer, lines in chains.items():
+            path = folder / f"{Path(writer).name}.jsonl"
+            path.write_text("".join(f"{lines[sequence]}\n" for sequence in sorted(lines)), encoding="ascii")
+    except OSError as error:
+        fail(f"{folder}: {error.strerror}; name a new folder")
+    if settings.audit.key_file is not None:
+        (folder / "public.pem").write_text(SigningKey.read(settings.audit.key_file).public_pem, encoding="ascii")
+    console.print(f"{sum(map(len, chains.values()))} entries of {len(chains)} writers: {folder}", markup=False)
 
 
 @audit_app.command("search")

@@ -13,7 +13,7 @@ import typer
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.context import errors, fail
 from freki.cli.show import show_error
-from freki.infra.settings import Settings
+from freki.infra.settings import FolderSettings, Settings
 from freki.infra.sources import SourceFile, is_missing, media_type_of, read_source, read_stream
 from freki.operators.assign_ids import Assignment, Conflict
 from freki.schemas import EVERYONE, DocumentChange, DocumentId, Operation, TenantId, Timestamp
@@ -103,10 +103,22 @@ class FileArguments(ArgumentGroup):
         )
 
 
-def _media_type(kind: str | None) -> str | None:
+def fields_of_folder(settings: Settings, folder: FolderSettings) -> FileFields:
+    """Return the fields of the documents of a folder of the settings; end the command if its `kind` is none."""
+    return FileFields(
+        tenant=TenantId(folder.tenant or settings.tenant),
+        principals=folder.principals,
+        priority=folder.priority,
+        language=folder.language,
+        media_type=_media_type(folder.kind, f"folder {folder.path}: kind = "),
+        attributes=folder.attributes,
+    )
+
+
+def _media_type(kind: str | None, option: str = "--kind ") -> str | None:
     found = kind if kind is None or "/" in kind else media_type_of(f"x.{kind.removeprefix('.')}")
     if kind is not None and found is None:
-        fail(f"--kind {kind} is neither a media type such as text/markdown nor an extension such as md or pdf", code=2)
+        fail(f"{option}{kind} is neither a media type such as text/markdown nor an extension such as md or pdf", code=2)
     return found
 
 

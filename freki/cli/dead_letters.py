@@ -8,9 +8,11 @@ import typer
 from pydantic import TypeAdapter
 from rich.text import Text
 
+from freki.cli.audited import record_command
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.words import counted
 from freki.operators.group_letters import group_letters
+from freki.schemas import AuditKind
 from freki.schemas.operations import LetterGroup, ReplayResult
 from freki.streams.deliver.dead_letters import DeadLetter, Letter
 from freki.streams.wire.replaying import Letters, name_of, read_letters, replay_letters
@@ -77,9 +79,13 @@ async def letters_show(
     as_json: Json = False,
 ) -> None:
     """Show one dead letter with its headers and the beginning of its value."""
-    letters = await read_letters(load_settings())
+    settings = load_settings()
+    letters = await read_letters(settings)
     place, found = _at(letters, letter)
     view = letters.view(place)
+    tenant, _, document = view.key.partition("/")
+    given = [(document, 0)] if document else []
+    await record_command(settings, AuditKind.REPORTED, "freki dead-letters show", tenant=tenant, documents=given)
     if as_json:
         typer.echo(TypeAdapter(type(view)).dump_json(view).decode())
         return

@@ -10,16 +10,19 @@ from typing import Annotated
 import typer
 
 from freki.cli.arguments import expanded
+from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.selection import SelectionArguments, Tenant, roots_named
 from freki.cli.show_document import show_document, show_history, show_list
 from freki.infra.settings import Settings
 from freki.operators.identify import record_key
-from freki.schemas import DocumentId, TenantId
+from freki.schemas import AuditKind, DocumentId, TenantId
+from freki.schemas.index import Root
 from freki.streams.documents.history import history_of
 from freki.streams.documents.listing import listed, page_of
 from freki.streams.documents.view import view_of
+from freki.streams.wire.cases import Cases, read_cases
 from freki.streams.wire.connect import open_index, open_registry
 from freki.streams.wire.from_settings import fingerprints_of
 from freki.streams.wire.topic_records import TopicRecords
@@ -51,13 +54,15 @@ async def list_documents(
     selection = given.selection(settings, deleted=deleted, otherwise=otherwise)
     async with open_index(settings) as index:
         page = await page_of(index, selection, after=after, limit=limit)
-    current = fingerprints_of(settings)
+    shown = [(str(root.document_id), root.version) for root in page.roots]
+    await record_command(settings, AuditKind.REPORTED, "freki documents list", tenant=selection.tenant, documents=shown)
+    current, cases = fingerprints_of(settings), await read_cases(settings, selection.tenant)
     if as_json:
         for root in page.roots:
-            document = {"tenant": selection.tenant, **asdict(listed(root, current))}
+            document = {"tenant": selection.tenant, **asdict(listed(root, current)), **_of_cases(cases, root)}
             console.out(json.dumps(document, ensure_ascii=False), highlight=False)
         return
-    show_list(console, page, tenant=selection.tenant, current=current)
+    show_list(console, page, tenant=selection.tenant, current=current, cases=cases)
 
 
 @documents_app.command("show")
@@ -74,22 +79,26 @@ async def show(
     of = TenantId(tenant or settings.tenant)
     async with open_index(settings) as index:
         (root,) = await roots_named(index, of, [document])
+        given = [(document, root.version)]
+        await record_command(settings, AuditKind.REPORTED, "freki documents show", tenant=of, documents=given)
         view = await view_of(index, root, limit=chunks)
     async with _open_records(settings) as records:
         found = records.receipts(record_key(of, root.document_id))
         receipts = [(stored.timestamp_ms, outcome) async for stored, outcome in found if outcome is not None]
-    current = fingerprints_of(settings)
+    current, cases = fingerprints_of(settings), await read_cases(settings, of)
     if as_json:
         shown = {
             "tenant": of,
             **asdict(listed(root, current)),
+            **_of_cases(cases, root),
             "counts": asdict(view.counts),
             "shown_chunks": [asdict(chunk) for chunk in view.chunks],
             "receipts": [{"recorded_at": at, **asdict(outcome)} for at, outcome in receipts],
         }
         console.out(json.dumps(shown, ensure_ascii=False), highlight=False)
         return
-    show_document(console, view, [outcome for _, outcome in receipts], is_current=root.fingerprint in current)
+    is_current = root.fingerprint in current
+    show_document(console, view, [outcome for _, outcome in receipts], is_current=is_current, cases=cases)
 
 
 @documents_app.command("history")
@@ -98,6 +107,7 @@ async def history(document: Id, *, tenant: Tenant = None, as_json: AsJson = Fals
     """Show the changes of one document that are still on the topics, their receipts and dead letters, in order."""
     settings = load_settings()
     of = TenantId(tenant or settings.tenant)
+    await record_command(settings, AuditKind.REPORTED, "freki documents history", tenant=of, documents=[(document, 0)])
     async with _open_records(settings) as records:
         events = await history_of(records, of, DocumentId(document))
     if not events:
@@ -110,6 +120,10 @@ async def history(document: Id, *, tenant: Tenant = None, as_json: AsJson = Fals
             console.out(json.dumps(asdict(event), ensure_ascii=False), highlight=False)
         return
     show_history(console, events)
+
+
+def _of_cases(cases: Cases, root: Root) -> dict[str, list[str]]:
+    return {"holds": cases.holding(root), "objections": cases.objecting(root)}
 
 
 @asynccontextmanager

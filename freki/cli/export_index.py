@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
@@ -22,7 +23,7 @@ from freki.infra.milvus.layout import VERSION
 from freki.infra.models import embedder_identity
 from freki.infra.settings import Settings
 from freki.operators.backups import name_of, seconds_of, superseded_backups, time_of, wait_s
-from freki.schemas import TenantId
+from freki.schemas import AuditKind, TenantId
 from freki.schemas.archive import FORMAT, ArchiveManifest, ArchiveStart
 from freki.schemas.errors import Unavailable
 from freki.streams.archive import Exporter
@@ -93,6 +94,7 @@ async def _export(settings: Settings, directory: Path, tenant: TenantId | None, 
     async with open_index(settings) as index:
         start = await _start(settings, index, tenant)
         folder = _folder(directory, start) if is_dated else directory
+        await record_command(settings, AuditKind.EXPORTED, f"freki export {folder}", tenant=tenant or "")
         async with ArchiveWriter(folder, start) as archive:
             held = None if tenant is not None else (await index.statistics()).chunks
             with bars(errors) as progress:

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.export_index import MB, completeness, shown_completeness
@@ -19,6 +20,7 @@ from freki.infra.milvus.layout import VERSION
 from freki.infra.models import embedder_identity
 from freki.infra.settings import Settings
 from freki.operators.fit import Misfit, misfits
+from freki.schemas import AuditKind
 from freki.schemas.archive import ArchiveManifest
 from freki.streams.archive import Importer, ImportReport
 from freki.streams.wire.connect import open_index
@@ -47,6 +49,9 @@ async def import_index(
     async with open_index(settings) as index:
         if not old and not dry_run:
             await _check_age(settings, index, manifest)
+        if not dry_run:
+            whose = manifest.start.tenant or ""
+            await record_command(settings, AuditKind.PUBLISHED, f"freki import {directory}", tenant=whose)
         with bars(errors) as progress:
             task = "chunks checked" if dry_run else "chunks imported"
             bar = progress.add_task(task, total=manifest.chunks)

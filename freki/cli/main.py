@@ -14,8 +14,8 @@ COMMANDS = {
         "Publish files, folders and recorded streams as document changes; skip files that are unchanged.",
     ),
     "watch": Lazy(
-        "publish:watch_folder",
-        "Publish what has changed in a folder, then each file created, modified or removed in it, until Ctrl-C.",
+        "watch:watch_folders",
+        "Publish what has changed in folders, then each file created, modified or removed in them, until Ctrl-C.",
     ),
     "git": Lazy("git:publish_git", "Publish the files of a branch, later only the changes of its new commits."),
     "crawl": Lazy(
@@ -32,6 +32,17 @@ COMMANDS = {
         "Delete documents, given by id or by conditions; a condition first shows how many it selects.",
     ),
     "erase": Lazy("erase:erase_app", "Remove all content of documents, with a signed report."),
+    "rectify": Lazy(
+        "rectify:rectify",
+        "Remove the content of versions before the indexed one from topics, claims and dead letters, with a report.",
+    ),
+    "access": Lazy(
+        "access:access",
+        "Print all that is held, one JSON object per line; the last one says what was searched and what could not be.",
+    ),
+    "hold": Lazy("hold:hold_app", "Documents that must be kept: erasure and retention wait."),
+    "object": Lazy("objection:object_app", "Documents that are kept, but left out of answers."),
+    "retention": Lazy("retention:retention_app", "Documents that go by rules: FREKI_RETENTION__RULES."),
     "reindex": Lazy(
         "reindex:reindex",
         "Make documents anew by the settings in force; their versions stay, and they stay searchable meanwhile.",
@@ -41,6 +52,7 @@ COMMANDS = {
     "groups": Lazy("groups:groups_app", "Groups of users, besides those in their tokens."),
     "audit": Lazy("audit:audit_app", "Audit log: who was given what, and what changed."),
     "keys": Lazy("keys:keys_app", "Keys of the encryption at rest."),
+    "limits": Lazy("limits:limits", "Show what each tenant uses of its limits, with what is under way."),
     "tools": Lazy("tools:describe", "Print the tools as JSON for OpenAI's function calling, strict mode."),
     "mcp": Lazy("tools:serve", "Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."),
     "serve": Lazy(

@@ -20,7 +20,7 @@ from freki.infra.settings import Settings
 from freki.streams.app import STAGES
 from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.connect import apply_topics
-from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.from_settings import ERASE, topics_of
 from freki.streams.wire.serving import leave_unreadable
 from freki.streams.worker import run_worker
 
@@ -79,17 +79,21 @@ def report(event: Event) -> None:
 
 @command
 async def worker(
-    stages: Annotated[list[str] | None, typer.Argument(help=f"Of {', '.join(STAGES)}; default: all")] = None,
+    stages: Annotated[
+        list[str] | None,
+        typer.Argument(help=f"Of {', '.join(STAGES)}; default: all, erase only with FREKI_ERASURE__ENABLED"),
+    ] = None,
 ) -> None:
     """Run stages in this process until SIGTERM or Ctrl-C."""
-    names = stages or list(STAGES)
+    settings = load_settings()
+    names = stages or [name for name in STAGES if name != ERASE or settings.erasure.enabled]
     if unknown := [name for name in names if name not in STAGES]:
         fail(f"there is no stage {unknown[0]!r}; choose from {', '.join(STAGES)}", code=2)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await run_worker(load_settings(), names, stop)
+    await run_worker(settings, names, stop)
 
 
 @topics_app.command("list")

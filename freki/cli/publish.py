@@ -17,7 +17,6 @@ from freki.cli.changes import (
     FileArguments,
     Make,
     deletions,
-    described,
     gone,
     identify,
     name_readers,
@@ -28,24 +27,14 @@ from freki.cli.changes import (
     upserts,
 )
 from freki.cli.context import command, console, errors, fail, load_settings
-from freki.cli.outcomes import PATIENCE_S, Sent, collect, line, send, show_outcomes
+from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
-from freki.infra.sources import (
-    SETTLE_S,
-    FileChange,
-    FileEvent,
-    Naming,
-    SourceFile,
-    read_stream,
-    walk,
-    watch,
-)
-from freki.schemas import DocumentChange, DocumentId, IndexOutcome
+from freki.infra.sources import SourceFile, read_stream, walk
+from freki.schemas import DocumentChange, DocumentId
 from freki.schemas.errors import InfraError
-from freki.streams.client import Publisher, Receipts
 from freki.streams.feed.files import FileReport, FileSource
 from freki.streams.wire.connect import open_index, open_publisher, open_receipts
 
@@ -107,7 +96,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
                 if receipts
                 else []
             )
-    _show_files(source)
+    show_files(source)
     if receipts is None:
         console.print(
             f"Published {counted(sent.changes, 'change')}." + " Use --wait to see their receipts." * bool(sent.changes)
@@ -116,51 +105,6 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         raise typer.Exit(1)
     if sum(sent) < total:
         raise typer.Exit(1)
-
-
-@command
-@expanded
-async def watch_folder(
-    directory: Annotated[Path, typer.Argument(help="Folder to watch")],
-    *,
-    settle: Annotated[
-        float, typer.Option(help="Seconds without modification before a file is published", min=0.0)
-    ] = SETTLE_S,
-    poll: Annotated[
-        float | None,
-        typer.Option(
-            help="Compare the folder at this interval in seconds, for disks shared with other machines", min=0.1
-        ),
-    ] = None,
-    of_files: FileArguments,
-) -> None:
-    """Publish what has changed in a folder, then each file created, modified or removed in it, until Ctrl-C."""
-    settings = load_settings()
-    fields = of_files.fields(settings)
-    naming = Naming.of(directory, root=of_files.root, name=of_files.name)
-    async with (
-        open_receipts(settings) as receipts,
-        open_publisher(settings) as publisher,
-        open_index(settings) as index,
-        open_source(settings, of_files, fields) as source,
-    ):
-        files = list(walk([directory], root=of_files.root, name=of_files.name))
-        outdated = await _identified(source, files, index, of_files, prune=True)
-        outdated |= await gone(source, [directory], files, index)
-        changes = [*deletions(source, outdated), *upserts(source, files, settings)]
-        sent, outcomes = await _sent(publisher, receipts, source, changes)
-        _show_files(source)
-        if sent.changes:
-            show_outcomes(outcomes, missing=sent.changes - len(outcomes))
-        console.print(f"Watching {directory}. Ctrl-C stops.")
-        async for events in watch(directory, naming=naming, known=files, settle_s=settle, poll_s=poll):
-            changes = await _event_changes(source, events, index, settings)
-            sent, outcomes = await _sent(publisher, receipts, source, changes)
-            for outcome in outcomes:
-                console.print(line(outcome))
-            if len(outcomes) < sent.changes:
-                missing = counted(sent.changes - len(outcomes), "change")
-                show_error(errors, f"{missing} without an outcome yet: do workers run?")
 
 
 @asynccontextmanager
@@ -195,29 +139,7 @@ async def _identified(
     return set()
 
 
-async def _event_changes(
-    source: FileSource, events: Sequence[FileEvent], index: MilvusIndex, settings: Settings
-) -> list[Make]:
-    """Return the changes for events; files whose id belongs to another source have none, which is printed."""
-    files = [event.file for event in events if event.change is not FileChange.REMOVED]
-    conflicts = (await identify(source, files, index)).conflicts
-    show_conflicts(conflicts)
-    refused = {conflict.source_uri for conflict in conflicts}
-    removed = (event.file for event in events if event.change is FileChange.REMOVED)
-    known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]
-    allowed = [file for file in files if file.uri not in refused]
-    return [*deletions(source, known), *upserts(source, allowed, settings)]
-
-
-async def _sent(
-    publisher: Publisher, receipts: Receipts, source: FileSource, changes: Sequence[Make]
-) -> tuple[Sent, list[IndexOutcome]]:
-    with bars() as progress:
-        sent = await send(publisher, receipts, changes, total=len(changes), progress=progress, record=source.record)
-        return sent, await collect(receipts, total=sent.changes, progress=progress, patience_s=PATIENCE_S)
-
-
-def _show_files(source: FileSource | None) -> None:
+def show_files(source: FileSource | None) -> None:
     """Print what became of files."""
     if source is None:
         return

@@ -12,8 +12,8 @@ import typer
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.context import fail
 from freki.operators.errors import InvalidQuery
-from freki.operators.validate_query import validate_query
-from freki.schemas import ChunkId, ContextQuery, DocumentId, Filter, FilterOperator, RequestKind, VersionFloor
+from freki.operators.validate_query import parse_condition, validate_query
+from freki.schemas import ChunkId, ContextQuery, DocumentId, RequestKind, VersionFloor
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 
 NONE = "NONE"
@@ -23,14 +23,13 @@ _FLAGS = {"top_k": ("--top", "-n"), "deadline_ms": ("--deadline",), "expand_docu
 _FLAGS_OF_FIELDS = {
     "text": ("the question",),
     "principals": ("--as",),
-    "filters": ("--filter",),
+    "where": ("--filter",),
     "levels": ("--level",),
     "chunk_ids": ("--chunk",),
     "document_ids": ("--document",),
     "target_model": ("--for",),
 }
 """What sets the fields of QueryArguments that have another name."""
-_OPERATORS = {"!=": FilterOperator.NE, "^=": FilterOperator.PREFIX, "=": FilterOperator.EQ}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,8 +54,13 @@ class QueryArguments(ArgumentGroup):
     principals: Annotated[list[str] | None, typer.Option("--as", help="A user or group that asks; may be repeated")] = (
         None
     )
-    filters: Annotated[
-        list[str] | None, typer.Option("--filter", help="field=value, field!=value, field^=prefix; may be repeated")
+    where: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--filter",
+            help="Condition of hits, such as \"media_type = 'application/pdf' AND attribute.year >= 2024\": "
+            "docs/queries.md; of several all must hold",
+        ),
     ] = None
     levels: Annotated[list[int] | None, typer.Option("--level", help="0 document, 1 section, 2 paragraph")] = None
     language: Annotated[str | None, typer.Option(help="ISO 639-1")] = None
@@ -81,7 +85,7 @@ class QueryArguments(ArgumentGroup):
             "chunk_ids": tuple(map(ChunkId, self.chunk_ids or ())),
             "document_ids": tuple(map(DocumentId, self.document_ids or ())),
             "principals": tuple(self.principals or ()),
-            "filters": tuple(map(_filter, self.filters or ())),
+            "where": _where(self.where or ()),
             "levels": tuple(self.levels) if self.levels else None,
             "language": self.language,
             "target_model": self.target_model,
@@ -169,12 +173,16 @@ def _value(option: QueryOption, given: Any) -> Any:  # noqa: ANN401 - of any opt
     return tuple(option.value_type(each.value) for each in given if each.value != NONE) if given else None
 
 
-def _filter(text: str) -> Filter:
-    for sign, operator in _OPERATORS.items():
-        field, found, value = text.partition(sign)
-        if found and field and not field.endswith(("!", "^")):
-            return Filter(field=field, operator=operator, values=(value,))
-    return fail(f"--filter {text!r}: write field=value, field!=value or field^=prefix")
+def _where(conditions: Sequence[str]) -> str | None:
+    """Return one condition of several; each is checked by itself, so that an error names its own characters."""
+    for text in conditions:
+        try:
+            parse_condition(text)
+        except InvalidQuery as error:
+            fail(f"--filter: {str(error).partition(': ')[2]}", code=2)
+    if len(conditions) < 2:  # noqa: PLR2004 - a pair needs parentheses
+        return next(iter(conditions), None)
+    return " AND ".join(f"({text})" for text in conditions)
 
 
 def _floor(text: str) -> VersionFloor:

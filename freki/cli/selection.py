@@ -47,7 +47,7 @@ class SelectionArguments(ArgumentGroup):
             source=self.source,
             language=self.language,
             principals=tuple(self.principal or ()),
-            attributes=dict(_pair(each) for each in self.attribute or ()),
+            attributes=dict(pair(each) for each in self.attribute or ()),
             deleted=deleted,
             not_made_by=fingerprints_of(settings) if otherwise else frozenset(),
         )
@@ -93,7 +93,8 @@ def is_agreed(roots: Sequence[Root], what: str, *, yes: bool) -> bool:
     return typer.confirm(f"{what[0].upper()}{what[1:]}?")
 
 
-def _pair(text: str) -> tuple[str, str]:
+def pair(text: str) -> tuple[str, str]:
+    """Return key and value of KEY=VALUE; end the command where it is something else."""
     key, equals, value = text.partition("=")
     if not (key and equals):
         fail(f"--attribute {text!r}: give key and value as KEY=VALUE", code=2)

@@ -2,27 +2,33 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
 from signal import SIGINT, SIGTERM
 from socket import socket
 from typing import TYPE_CHECKING
 
 from freki.cli.context import command, errors, load_settings
-from freki.infra.settings import ServeSettings
-from freki.schemas import TenantId
+from freki.infra.settings import ServeSettings, Settings
+from freki.operators.audit_chain import Event
+from freki.schemas import AuditKind, TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.identity import RefusalReason
+from freki.streams.audit.log import AuditUnwritable
 from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
 from freki.streams.wire.answers import open_answerer
+from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
-from freki.streams.wire.connect import open_asker, open_gateway
+from freki.streams.wire.connect import open_asker, open_gateway, open_outbox
 from freki.streams.wire.operations import Operations
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
+
+    from freki.infra.http_server.guard import OnRefused
 
 STOP_S = 30
 """Longest wait for calls under way when the server stops, in seconds."""
@@ -41,16 +47,33 @@ async def serve() -> None:
         if settings.auth.required:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
         gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened))
+        on_refused = await opened.enter_async_context(_recording(settings)) if identify is not None else None
         answerer = await opened.enter_async_context(open_answerer(settings))
         app = make_app(
             gateway,
             settings.serve,
             tenant=settings.tenant,
             identify=identify,
+            on_refused=on_refused,
             answerer=answerer,
             operations=Operations(load_settings),
         )
         await _run(app, settings.serve, gateway)
+
+
+@asynccontextmanager
+async def _recording(settings: Settings) -> AsyncIterator["OnRefused | None"]:
+    """Open the audit log for tokens that are refused here, before a worker sees them; None if there is none."""
+    async with open_outbox(settings) as (outbox, _), open_audit(settings, outbox) as audit:
+
+        async def record(reason: RefusalReason, address: str) -> None:
+            event = Event(kind=AuditKind.REFUSED, subject=f"freki serve, {address}", reason=reason)
+            # Refused all the same where it cannot be written, which the log of the process says.
+            with suppress(AuditUnwritable):
+                if audit is not None:
+                    await audit.record(event)
+
+        yield None if audit is None else record
 
 
 def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:

@@ -17,6 +17,7 @@ from rich.tree import Tree
 from freki.infra.telemetry.trace_files import SpanRecord
 from freki.operators.age import UNKNOWN_AGE
 from freki.schemas import (
+    Confidence,
     ContextExpansion,
     ContextHit,
     ContextPart,
@@ -65,8 +66,10 @@ def show_result(
     # Who reads from the top must not take for an answer what is none.
     for line in _doubts(result):
         console.print(Padding(line, (0, 2)))
+    is_answered = result.confidence is not Confidence.NONE
     for hit in result.hits:
-        console.print(_hit(hit, hit.text if whole else _part(hit), verbose=verbose))
+        text = hit.text if whole else _part(hit)
+        console.print(_hit(hit, text, verbose=verbose, is_first=hit.rank == 1 and is_answered))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
         console.print(_around(result.hits[0].name, result.hits[0].parent))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
@@ -100,7 +103,7 @@ def _part(hit: ContextHit) -> str:
     return hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
 
 
-def _hit(hit: ContextHit, text: str, *, verbose: bool) -> RenderableType:
+def _hit(hit: ContextHit, text: str, *, verbose: bool, is_first: bool) -> RenderableType:
     where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
     age = "" if hit.age_ms == UNKNOWN_AGE else f"  {_age(hit.age_ms)} old"
     origin = f"{hit.document_id}  characters {hit.start}–{hit.end}{age}  score {hit.score:.3f}"
@@ -120,7 +123,7 @@ def _hit(hit: ContextHit, text: str, *, verbose: bool) -> RenderableType:
         Group(*lines),
         title=Text(str(hit.rank), style="cyan"),
         title_align="left",
-        border_style="cyan" if hit.rank == 1 else "dim",
+        border_style="cyan" if is_first else "dim",
     )
 
 

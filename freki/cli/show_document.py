@@ -12,6 +12,7 @@ from freki.schemas import ChunkKind, DocumentEvent, IndexOutcome
 from freki.schemas.index import Root
 from freki.streams.documents.listing import Page
 from freki.streams.documents.view import DocumentView
+from freki.streams.wire.cases import Cases
 
 SHOWN_RECEIPTS = 5
 SHOWN_CHARACTERS = 120
@@ -20,7 +21,7 @@ _FIRST_MS, _LAST_MS = 631_152_000_000, 253_402_214_400_000
 """1990 to 9999. What is outside is no time: producers without one give a counter."""
 
 
-def show_list(console: Console, page: Page, *, tenant: str, current: Collection[str]) -> None:
+def show_list(console: Console, page: Page, *, tenant: str, current: Collection[str], cases: Cases) -> None:
     """Print a page of documents."""
     if not page.total:
         console.print(Text(f"no documents of tenant {tenant} meet these conditions", style="yellow"))
@@ -36,7 +37,7 @@ def show_list(console: Console, page: Page, *, tenant: str, current: Collection[
             Text(root.media_type),
             "" if root.deleted else str(root.chunks),
             time_of(root.searchable_at),
-            Text(_state(root, current), style="yellow"),
+            Text(_state(root, current, cases), style="yellow"),
         )
     console.print(table)
     console.print(f"{len(page.roots)} of {page.total} documents of tenant {tenant}")
@@ -44,7 +45,9 @@ def show_list(console: Console, page: Page, *, tenant: str, current: Collection[
         console.print(Text(f"next page: --after '{page.roots[-1].document_id}'", style="dim"), soft_wrap=True)
 
 
-def show_document(console: Console, view: DocumentView, receipts: Sequence[IndexOutcome], *, is_current: bool) -> None:
+def show_document(
+    console: Console, view: DocumentView, receipts: Sequence[IndexOutcome], *, is_current: bool, cases: Cases
+) -> None:
     """Print all that is known of a document."""
     root = view.root
     console.print(Text(root.document_id, style="bold"), soft_wrap=True)
@@ -52,6 +55,10 @@ def show_document(console: Console, view: DocumentView, receipts: Sequence[Index
         _say(console, "deleted", f"at version {root.version}, {time_of(root.searchable_at)}")
     else:
         _show_live(console, view, is_current=is_current)
+    for name in cases.holding(root):
+        _say(console, "held", f"{name}: erasure and retention wait; {cases.holds[name].reason}")
+    for name in cases.objecting(root):
+        _say(console, "objection", f"{name}: answers leave it out; {cases.objections[name].reason}")
     for receipt in receipts[-SHOWN_RECEIPTS:]:
         console.print(Text.assemble((f"{'receipt':<12} ", "bold"), f"version {receipt.version}  ", line(receipt)))
     if len(receipts) > SHOWN_RECEIPTS:
@@ -121,10 +128,11 @@ def _say(console: Console, name: str, value: str) -> None:
     console.print(Text.assemble((f"{name:<12} ", "bold"), value), soft_wrap=True)
 
 
-def _state(root: Root, current: Collection[str]) -> str:
-    if root.deleted:
-        return "deleted"
-    return "" if root.fingerprint in current else "other settings"
+def _state(root: Root, current: Collection[str], cases: Cases) -> str:
+    state = "deleted" if root.deleted else "" if root.fingerprint in current else "other settings"
+    held = [f"held: {name}" for name in cases.holding(root)]
+    objected = [f"objection: {name}" for name in cases.objecting(root)]
+    return ", ".join(filter(None, [state, *held, *objected]))
 
 
 def _edition(root: Root) -> str:

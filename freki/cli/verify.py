@@ -9,6 +9,7 @@ import typer
 from rich.progress import Progress
 from rich.text import Text
 
+from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, load_settings
 from freki.cli.outcomes import PATIENCE_S
@@ -21,7 +22,16 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, Mend, expect, reconcile, reconcile_rows
-from freki.schemas import DocumentChange, DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId, Timestamp
+from freki.schemas import (
+    AuditKind,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    OutcomeStatus,
+    RootId,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
 from freki.streams.client import Change
@@ -204,6 +214,7 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *
     expected = compared.stream.expected
     wanted = {name: expected[key].version for name, key in keys.items() if key in expected}
     committer = Committer(store=index, now=wall_clock)
+    await _record(settings, surplus)
     await committer.delete(surplus)
     for root in surplus:
         _say(f"{root.tenant}/{root.document_id}", f"deleted at version {root.version}")
@@ -219,6 +230,15 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *
     removed = await reclaim(index, committer, now=wall_clock)
     console.print(f"repaired: {len(surplus)} deleted, {len(wanted)} sent again, {removed} rows left behind removed")
     return bool(surplus or wanted or removed)
+
+
+async def _record(settings: Settings, surplus: Sequence[Root]) -> None:
+    """Write to the audit log what is about to be deleted here; workers record what is made anew."""
+    by_tenant: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
+    for root in surplus:
+        by_tenant[root.tenant].append((str(root.document_id), root.version))
+    for tenant, documents in sorted(by_tenant.items()):
+        await record_command(settings, AuditKind.DELETED, "freki verify --repair", tenant=tenant, documents=documents)
 
 
 def _result(done: Repeated, key: bytes) -> str:

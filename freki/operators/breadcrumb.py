@@ -46,15 +46,18 @@ def breadcrumb(revision_name: str, chunk: Chunk) -> str:
 
 
 def joined(place: str, explained: str, written: str) -> str:
-    """Return a context of up to three lines: breadcrumb, explained abbreviations, and text written by a model.
+    """Return a context: breadcrumb, explained abbreviations with the header of a table, and text written by a model.
 
-    Each argument is one line or empty.
+    Each argument but `explained` is one line or empty.
     """
     return "\n".join(line for line in (place, explained, written) if line)
 
 
 def context_key(explained: str) -> str:
-    """Return the fingerprint of a context without breadcrumb and model text; empty if nothing else is in it."""
+    """Return the fingerprint of a context without breadcrumb and model text; empty if nothing else is in it.
+
+    explained: abbreviations and the header of a table.
+    """
     return f"{blake2b(explained.encode(), digest_size=4).hexdigest()}/" if explained else ""
 
 

@@ -2,10 +2,13 @@
 
 OperatorError              an invalid record: it becomes a dead letter with this message
 ├── InvalidChange          a field of a document change violates its contract
+├── OverLimit              a limit of its tenant does not allow a document change
 ├── InfectedContent        a scanner found malware in the content
 ├── UnreadableContent      the content does not match its declared type
+│   └── NoText             the content is pictures of text
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
-└── InvalidQuery           a field of a query violates its contract
+├── InvalidQuery           a field of a query violates its contract
+└── InvalidRequest         a field of a request for an erasure, a hold or an objection violates its contract
 """
 
 
@@ -17,6 +20,10 @@ class InvalidChange(OperatorError):
     """A document change violates its contract."""
 
 
+class OverLimit(OperatorError):
+    """A limit of its tenant does not allow a document change."""
+
+
 class InfectedContent(OperatorError):
     """A scanner found malware in the content."""
 
@@ -25,9 +32,17 @@ class UnreadableContent(OperatorError):
     """The content does not match its declared type."""
 
 
+class NoText(UnreadableContent):
+    """The content is pictures, which a recogniser of text (OCR) may read."""
+
+
 class InvalidEnvelope(OperatorError):
     """A foreign record lacks what the mapping of its topic requires."""
 
 
 class InvalidQuery(OperatorError):
     """A query violates its contract."""
+
+
+class InvalidRequest(OperatorError):
+    """A request for an erasure, a hold or an objection violates its contract."""

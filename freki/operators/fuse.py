@@ -54,6 +54,11 @@ def unit(scores: Sequence[float]) -> list[float]:
     return [min(1.0, max(0.0, score)) for score in scores]
 
 
+def from_distance(scores: Sequence[float]) -> list[float]:
+    """Map negative distances of vectors of length 1, -2..0, to 0..1."""
+    return unit([1 + score / 2 for score in scores])
+
+
 def arctangent(scores: Sequence[float]) -> list[float]:
     """Map each unbounded score to 0..1 by 2/pi x arctan(score / 10); negative ones to 0.
 

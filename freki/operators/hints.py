@@ -1,8 +1,11 @@
 """Hints for queries with few or uncertain hits."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
-from freki.schemas import ContextQuery, QueryAnalysis
+from freki.schemas import Confidence, ContextQuery, QueryAnalysis
+
+_DOUBTFUL = frozenset({Confidence.LOW, Confidence.NONE})
 
 
 class Sayings(NamedTuple):
@@ -11,6 +14,7 @@ class Sayings(NamedTuple):
     nothing: str
     little: str
     uncertain: str
+    unanswered: str
     filters: str
     min_score: str
     levels: str
@@ -25,6 +29,7 @@ _GERMAN = Sayings(
     nothing="Dazu wurde nichts gefunden. Das heißt nicht, dass es dazu nichts gibt.",
     little="Dazu wurde nur wenig gefunden ({found} von {wanted} gewünschten Treffern); es kann mehr geben.",
     uncertain="Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht.",
+    unanswered="Hier scheint nichts die Frage zu beantworten; die Treffer sind nur die nächstliegenden.",
     filters="Lassen Sie Filter weg; gesucht wurde nur nach: {fields}.",
     min_score="Senken Sie die verlangte Mindestbewertung ({min_score}).",
     levels="Lassen Sie die Ebenen offen; gesucht wurde nur auf: {levels}.",
@@ -38,6 +43,7 @@ _ENGLISH = Sayings(
     nothing="Nothing was found on this. That does not mean that there is nothing.",
     little="Only little was found on this ({found} of {wanted} hits asked for); there may be more.",
     uncertain="None of the hits fits the question with certainty; they may not answer it.",
+    unanswered="Nothing here seems to answer this; the hits are only the nearest to it.",
     filters="Leave out filters; only this was searched: {fields}.",
     min_score="Lower the least score that you ask for ({min_score}).",
     levels="Leave the levels open; only these were searched: {levels}.",
@@ -55,26 +61,30 @@ def hints(
     *,
     found: int,
     wanted: int,
-    uncertain: bool = False,
+    confidence: Confidence = Confidence.UNKNOWN,
     excluded: int = 0,
+    filtered: Sequence[str] = (),
 ) -> tuple[str, ...]:
     """Return what was found and what to change; nothing where `wanted` hits were found with certainty.
 
-    found: hits in the answer; wanted: the limit; uncertain: no score says that a hit answers the question;
-    excluded: number of readable documents that only the filters excluded.
+    found: hits in the answer; wanted: the limit; confidence: whether some hit answers the question, by its scores;
+    excluded: number of readable documents that only the filters excluded; filtered: the fields that these name.
     German for German queries, English for all others. The hints never state that a document does not exist, and are
     the same for unknown and unreadable documents.
     """
+    uncertain = confidence in _DOUBTFUL
     if found >= wanted and not uncertain:
         return ()
     say = _GERMAN if analysis.language == "de" else _ENGLISH
-    verdict = say.uncertain if found >= wanted else say.little.format(found=found, wanted=wanted)
-    advice = [say.nothing if not found else verdict]
-    if found and found < wanted and uncertain:
-        advice.append(say.uncertain)
-    if query.filters:
-        fields = ", ".join(dict.fromkeys(condition.field for condition in query.filters))
-        advice.append(say.filters.format(fields=fields))
+    doubt = say.unanswered if confidence is Confidence.NONE else say.uncertain
+    if not found:
+        advice = [say.nothing]
+    elif found >= wanted or confidence is Confidence.NONE:
+        advice = [doubt]
+    else:
+        advice = [say.little.format(found=found, wanted=wanted), *([doubt] if uncertain else [])]
+    if filtered:
+        advice.append(say.filters.format(fields=", ".join(filtered)))
         if excluded:
             advice.append(say.excluded.format(excluded=excluded))
     if query.min_score is not None:

@@ -9,7 +9,7 @@ from email.message import Message
 from types import MappingProxyType
 
 from freki.operators.errors import UnreadableContent
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, one_line, printable
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, concatenated, one_line, printable
 
 Parse = Callable[[str], ParsedDocument]
 
@@ -37,7 +37,7 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocu
     except (AttributeError, IndexError, KeyError, TypeError, ValueError) as error:
         # The parser of the standard library raises on some input.
         raise UnreadableContent("no mail that can be taken apart: save it again as EML") from error
-    joined = _joined([_headed(subject, head), *bodies])
+    joined = concatenated([_headed(subject, head), *bodies])
     lang = next((body.attributes["lang"] for body in bodies if "lang" in body.attributes), "")
     attributes = as_attributes([*head.items(), ("attachments", attached), ("lang", lang)])
     return replace(joined, title=subject or None, attributes=attributes)
@@ -117,22 +117,3 @@ def _headed(subject: str, head: Mapping[str, str]) -> ParsedDocument:
         blocks.append(Block(kind=BlockKind.PROSE, start=start, end=start + len(lines)))
     text = "\n\n".join(part for part in (subject, lines) if part)
     return ParsedDocument(text=text, blocks=tuple(blocks), title=None, attributes=MappingProxyType({}))
-
-
-def _joined(documents: list[ParsedDocument]) -> ParsedDocument:
-    """Return the concatenation of documents."""
-    texts: list[str] = []
-    blocks: list[Block] = []
-    length = 0
-    for document in documents:
-        if document.text:
-            offset = length + 2 if texts else 0
-            blocks += [_moved(block, offset) for block in document.blocks]
-            texts.append(document.text)
-            length = offset + len(document.text)
-    return ParsedDocument(text="\n\n".join(texts), blocks=tuple(blocks), title=None, attributes=MappingProxyType({}))
-
-
-def _moved(block: Block, offset: int) -> Block:
-    seams = tuple(offset + seam for seam in block.seams)
-    return replace(block, start=offset + block.start, end=offset + block.end, seams=seams)

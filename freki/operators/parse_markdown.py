@@ -89,8 +89,14 @@ def _blocks(text: str, body_start: int) -> Iterator[Block]:
         else:
             parts = [starts[token.map[0]] for token in inner if token.type in _PARTS and token.level <= 2 and token.map]  # noqa: PLR2004
             # The first row of a table is not separated from its header.
-            seams = parts[2:] if opener.type == "table_open" else parts[1:]
-            yield Block(kind=_kind(text, start, opener), start=start, end=end, seams=tuple(seams))
+            is_table = opener.type == "table_open"
+            yield Block(
+                kind=_kind(text, start, opener),
+                start=start,
+                end=end,
+                seams=tuple(parts[2:] if is_table else parts[1:]),
+                header_end=parts[1] if is_table and len(parts) > 1 else 0,
+            )
 
 
 def _outermost(tokens: Iterable[Token]) -> Iterator[list[Token]]:

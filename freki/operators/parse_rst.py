@@ -13,6 +13,7 @@ _FIELD = re.compile(r"^([A-Za-z][\w-]*):(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 _ITEM = re.compile(r"(?:[-*+•]|\d{1,4}[.)]|#\.|\(\w{1,4}\)|:[^:\s][^:]*:)(?:\s|\Z)")
 _DIRECTIVE = re.compile(r"\.\. ([\w-]+)::")
 _TABLE_EDGE = re.compile(r"\+[-+]+\+\Z|=+(?: +=+)+\Z")
+_HEADER_EDGE = re.compile(r"\+(?:=+\+)+\Z|=+(?: +=+)+\Z")
 _MARKUP = re.compile(r"(?::[\w:+-]+:)?`([^`<]+)(?:<[^`>]*>)?`_{0,2}|``([^`]+)``|\*{1,2}([^*]+)\*{1,2}")
 _DIRECTIVE_KINDS = dict.fromkeys(
     ("code", "code-block", "sourcecode", "parsed-literal", "doctest", "testcode", "math"), BlockKind.CODE
@@ -51,6 +52,8 @@ class _Part(NamedTuple):
     kind: BlockKind
     end: int
     seams: list[int]
+    header_end: int = 0
+    """Line after the header of a table; 0: it has none."""
 
 
 class _Heading(NamedTuple):
@@ -89,6 +92,7 @@ def _blocks(text: str, body_start: int) -> Iterator[Block]:
             heading_level=level,
             title=title,
             seams=tuple(starts[seam] for seam in part.seams if at < seam < part.end),
+            header_end=starts[part.header_end] if part.header_end else 0,
         )
         at = part.end
 
@@ -145,7 +149,16 @@ def _table(lines: Sequence[str], at: int) -> _Part:
         if following == len(lines) or _indent(lines[following]) < _indent(lines[at]):
             break
         end = _blank_end(lines, following)
-    return _Part(BlockKind.TABLE, end, [line for line in range(at, end) if lines[line] and _starts_row(lines, line)])
+    rows = [line for line in range(at, end) if lines[line] and _starts_row(lines, line)]
+    return _Part(BlockKind.TABLE, end, rows, _header_end(lines, at, end, simple=simple))
+
+
+def _header_end(lines: Sequence[str], at: int, end: int, *, simple: bool) -> int:
+    """Return the line after the border below the header: of equals signs, in a simple table the second of three."""
+    borders = [line for line in range(at, end) if _HEADER_EDGE.match(lines[line].lstrip())]
+    if simple:
+        return borders[1] + 1 if len(borders) > 2 else 0  # noqa: PLR2004 - above, below the header, below the rows
+    return borders[0] + 1 if borders and borders[0] + 1 < end else 0
 
 
 def _starts_row(lines: Sequence[str], line: int) -> bool:

@@ -13,6 +13,7 @@ def is_selected(root: Root, selection: Selection) -> bool:
     return (
         (root.tenant, root.deleted) == (selection.tenant, selection.deleted)
         and (selection.asker is None or may_read(selection.asker, root.principals))
+        and not selection.left_out.has(root.root_id, root.attributes)
         and root.document_id.startswith(selection.prefix)
         and (root.source_uri or "").startswith(selection.source)
         and selection.language in {"", root.language}

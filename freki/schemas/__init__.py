@@ -27,6 +27,7 @@ from freki.schemas.context_query import (
 )
 from freki.schemas.context_result import (
     Citation,
+    Confidence,
     ContextExpansion,
     ContextHit,
     ContextPart,
@@ -39,6 +40,7 @@ from freki.schemas.context_result import (
     Snippet,
     StageTime,
 )
+from freki.schemas.coverage import Coverage
 from freki.schemas.document_change import ClaimCheck, DocumentChange, Operation
 from freki.schemas.document_query import DocumentQuery, DocumentQueryKind
 from freki.schemas.document_report import (
@@ -49,8 +51,10 @@ from freki.schemas.document_report import (
     ListedDocument,
     ReportStatus,
 )
+from freki.schemas.erasure import ErasureReport, ErasureRequest, ErasureStatus, PlannedErasure, SignedReport
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
 from freki.schemas.group_membership import GroupMembership
+from freki.schemas.hold import Hold, Objection
 from freki.schemas.index_outcome import IndexOutcome, OutcomeStatus
 from freki.schemas.judgement import Judgement, Verdict
 from freki.schemas.llm import Completion, LlmUse, NoCompletion, Prompt
@@ -87,6 +91,7 @@ __all__ = [
     "CitationStyle",
     "ClaimCheck",
     "Completion",
+    "Confidence",
     "ContextExpansion",
     "ContextHit",
     "ContextPart",
@@ -94,6 +99,7 @@ __all__ = [
     "ContextResult",
     "ContextualChunk",
     "ContextualChunkBatch",
+    "Coverage",
     "Definition",
     "DocumentChange",
     "DocumentChunk",
@@ -103,6 +109,9 @@ __all__ = [
     "DocumentQueryKind",
     "DocumentReport",
     "Duplicate",
+    "ErasureReport",
+    "ErasureRequest",
+    "ErasureStatus",
     "ExactKind",
     "ExactTerm",
     "ExpectedDocument",
@@ -112,6 +121,7 @@ __all__ = [
     "Freshness",
     "Fusion",
     "GroupMembership",
+    "Hold",
     "IndexOutcome",
     "Judgement",
     "ListedDocument",
@@ -120,8 +130,10 @@ __all__ = [
     "NoCompletion",
     "Notice",
     "NoticeKind",
+    "Objection",
     "Operation",
     "OutcomeStatus",
+    "PlannedErasure",
     "Prompt",
     "QueryAnalysis",
     "QueryId",
@@ -134,6 +146,7 @@ __all__ = [
     "Revision",
     "RevisionOperation",
     "RootId",
+    "SignedReport",
     "Snippet",
     "StageTime",
     "StepRank",

@@ -30,6 +30,17 @@ class AuditKind(StrEnum):
     SETTINGS = "SETTINGS"
     """A writer began with other settings than the one before, `reason` names them."""
     ERASED = "ERASED"
+    """Content of documents is to be removed; `subject` is the id of the request."""
+    HELD = "HELD"
+    """The hold `subject` was placed, or `reason` says that it ended."""
+    OBJECTED = "OBJECTED"
+    """The objection `subject` was recorded, or `reason` says that it was lifted."""
+    RETAINED = "RETAINED"
+    """Documents are to be deleted because the rule `subject` says so."""
+    ACCESSED = "ACCESSED"
+    """What is held of documents was read out in full."""
+    RECTIFIED = "RECTIFIED"
+    """Content of older versions than these is to be removed."""
     EXPORTED = "EXPORTED"
 
 

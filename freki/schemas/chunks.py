@@ -68,7 +68,8 @@ class Chunk:
     """Headings above the chunk, outermost first, as plain text."""
     text: str
     overlap: str
-    """The end of the text before this chunk, cut at a word: shown with it, never embedded."""
+    """The header of the table that this chunk continues, else the end of the text before it, cut at a word: shown with
+    it, no part of its text."""
     tokens: int
     """Tokens of `text` as the embedder counts them."""
     first_page: int = 0
@@ -78,6 +79,10 @@ class Chunk:
     """0-based, among the batch's windows: the one whose tokens give the vector; -1: the chunk is encoded by itself."""
     window_start: int = 0
     """Where the chunk's text begins in that window, in Unicode code points."""
+    header: str = ""
+    """Header rows of the table that this chunk continues: embedded before its text; empty elsewhere."""
+    language: str = ""
+    """ISO 639-1, where it is surely another one than that of the revision; else empty."""
 
 
 @record

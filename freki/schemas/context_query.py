@@ -34,7 +34,11 @@ class Fusion(StrEnum):
 
 
 class Metric(StrEnum):
-    """How `dense_score` is expressed. Vectors have length 1, so all three give the same order."""
+    """Measure of dense search: what is fused and shown as `dense_score`.
+
+    Vectors have length 1, so the ranking of dense search is the same in all three. Euclidean distance weighs the
+    nearest more where rankings are fused by score.
+    """
 
     COSINE = "COSINE"
     DOT = "DOT"
@@ -209,7 +213,7 @@ class ContextQuery:
     expand_chunks: int | None = None
     """Most further chunks of each."""
     expand_similarity: float | None = None
-    """Least similarity of a further chunk to the question, as for `min_similarity`."""
+    """Least similarity of a document's best hit to the question, as for `min_similarity`: others are not expanded."""
     at_least: tuple[VersionFloor, ...] = ()
     explain: bool = False
     """Tell with the result why each hit stands where it stands."""
@@ -225,3 +229,6 @@ class ContextQuery:
     answered alike."""
     document_ids: tuple[DocumentId, ...] = ()
     """Documents to read from their beginning: the first chunk of each, with `neighbours`; only for CHUNK_READ."""
+    where: str | None = None
+    """A condition in the filter language of docs/queries.md that every hit must meet besides `filters`, such as
+    `media_type = 'application/pdf' AND attribute.year >= 2024`."""

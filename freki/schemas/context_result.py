@@ -22,6 +22,19 @@ class ResultStatus(StrEnum):
     """No time was left to answer; `notices` says why. The same question may be asked again."""
 
 
+class Confidence(StrEnum):
+    """Whether some hit answers the question, as far as scores tell."""
+
+    HIGH = "HIGH"
+    """Some hit fits the question."""
+    LOW = "LOW"
+    """No hit fits with certainty."""
+    NONE = "NONE"
+    """Nothing that was found seems to answer it: the hits are only the nearest to it. It may be answered elsewhere."""
+    UNKNOWN = "UNKNOWN"
+    """Not judged: there are no hits, or no scores that tell, as of a search by words or of chunks read by name."""
+
+
 class NoticeKind(StrEnum):
     """What a notice is about."""
 
@@ -112,7 +125,7 @@ class ContextHit:
     text: str
     """What may be cited."""
     overlap: str
-    """The end of the text before it."""
+    """The header of the table that it continues, else the end of the text before it."""
     score: float
     """The reranker's where one ran, else the fused one; higher is better; comparable within one result."""
     dense_score: float | None
@@ -162,7 +175,7 @@ class ContextExpansion:
     text: str
     """What may be cited."""
     overlap: str
-    """The end of the text before it."""
+    """The header of the table that it continues, else the end of the text before it."""
     similarity: float
     """To the question: 0 is what any two texts have, 1 what an answer has with its question; not a score."""
     citation: str
@@ -242,3 +255,5 @@ class ContextResult:
     """Every citation of the context text, in its order."""
     cached_ms: int | None = None
     """How long ago the answer was made; null where it was made for this query."""
+    confidence: Confidence = Confidence.UNKNOWN
+    """Whether some hit answers the question. `status` says whether all steps ran; this, whether they found anything."""

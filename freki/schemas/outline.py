@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import accumulate
 from types import MappingProxyType
@@ -38,6 +39,8 @@ class Block:
     """Heading as plain text on one line; empty for other blocks."""
     seams: tuple[int, ...] = ()
     """Preferred boundaries within the span, ascending: starts of items, rows, definitions."""
+    header_end: int = 0
+    """End of the header rows of a table, in the text; 0 where there are none, and for other blocks."""
 
 
 @record
@@ -65,14 +68,19 @@ class Part:
     heading_level: int = 0
     seams: tuple[int, ...] = ()
     """Preferred boundaries as offsets in this text."""
+    header: int = 0
+    """Characters of the header rows of a table, with the line end after them; 0: it has none."""
     page: int = 0
     """First page, 0-based."""
     page_breaks: tuple[int, ...] = ()
     """Start of each following page in this text, ascending."""
 
 
-def stacked(kind: BlockKind, parts: Sequence[Part]) -> Part:
-    """Return one part of at least one item or row, separated by line ends, with a seam between each two."""
+def stacked(kind: BlockKind, parts: Sequence[Part], *, header_rows: int = 0) -> Part:
+    """Return one part of at least one item or row, separated by line ends, with a seam between each two.
+
+    header_rows: so many parts at the beginning are the header of a table; all of them: it has none.
+    """
     starts = list(accumulate((len(part.text) + 1 for part in parts), initial=0))
     breaks: list[int] = []
     page = parts[0].page
@@ -81,7 +89,14 @@ def stacked(kind: BlockKind, parts: Sequence[Part]) -> Part:
         breaks += [start + offset for offset in part.page_breaks]
         page = part.page + len(part.page_breaks)
     text = "\n".join(part.text for part in parts)
-    return Part(kind=kind, text=text, seams=tuple(starts[1:-1]), page=parts[0].page, page_breaks=tuple(breaks))
+    return Part(
+        kind=kind,
+        text=text,
+        seams=tuple(starts[1:-1]),
+        header=starts[header_rows] if header_rows < len(parts) else 0,
+        page=parts[0].page,
+        page_breaks=tuple(breaks),
+    )
 
 
 def assemble(
@@ -114,6 +129,30 @@ def assemble(
     )
 
 
+def concatenated(documents: Iterable[ParsedDocument]) -> ParsedDocument:
+    """Return the texts and blocks of documents as one, without title, attributes and pages."""
+    texts: list[str] = []
+    blocks: list[Block] = []
+    length = 0
+    for document in documents:
+        if document.text:
+            offset = length + 2 if texts else 0
+            blocks += [_moved(block, offset) for block in document.blocks]
+            texts.append(document.text)
+            length = offset + len(document.text)
+    return ParsedDocument(text="\n\n".join(texts), blocks=tuple(blocks), title=None, attributes={})
+
+
+def _moved(block: Block, offset: int) -> Block:
+    return replace(
+        block,
+        start=offset + block.start,
+        end=offset + block.end,
+        seams=tuple(offset + seam for seam in block.seams),
+        header_end=offset + block.header_end if block.header_end else 0,
+    )
+
+
 def _placed(part: Part, text: str, start: int) -> Block:
     return Block(
         kind=part.kind,
@@ -122,6 +161,7 @@ def _placed(part: Part, text: str, start: int) -> Block:
         heading_level=part.heading_level,
         title=one_line(text) if part.kind is BlockKind.HEADING else "",
         seams=tuple(start + seam for seam in part.seams if 0 < seam < len(text)),
+        header_end=start + part.header if 0 < part.header < len(text) else 0,
     )
 
 
@@ -131,6 +171,29 @@ def _filled(starts: Mapping[int, int], pages: int, end: int) -> tuple[int, ...]:
     for page in reversed(range(pages)):
         filled[page] = starts.get(page, filled[page + 1] if page + 1 < pages else end)
     return tuple(filled)
+
+
+_VALUE = re.compile(r"[\W\d_]*(?:EUR|USD|GBP|CHF)?[\W\d_]*", re.IGNORECASE)
+_MAX_COLUMN_NAME = 80
+
+
+def header_rows(rows: Sequence[Sequence[str]]) -> int:
+    """Return how many rows at the beginning of a table name its columns, 0 to 2.
+
+    The first row does if it has two or more cells, all of them different short texts and none a number, date or amount.
+    A title above it, in one cell, belongs to it. Where only the format knows better, such as `<th>`, ask the format.
+    """
+    filled = [[text for cell in row if (text := cell.strip())] for row in rows[:3]]
+    title = int(len(filled) > 2 and len(filled[0]) == 1 and len(filled[1]) > 1)  # noqa: PLR2004 - title, header, a row
+    if len(filled) - title < 2:  # noqa: PLR2004 - header and a row
+        return 0
+    names = filled[title]
+    named = len(names) > 1 and len(names) == len(set(names)) and len(names) >= len(filled[title + 1])
+    return (
+        title + 1
+        if named and all(len(name) <= _MAX_COLUMN_NAME and not _VALUE.fullmatch(name) for name in names)
+        else 0
+    )
 
 
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")

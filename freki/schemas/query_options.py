@@ -124,7 +124,7 @@ class QueryOptions:
     )
     fusion: Fusion = _option(Fusion.WEIGHTED, "How rankings become one", _SEARCH)
     rrf_k: int = _option(60, "k of reciprocal rank fusion", _SEARCH, bounds=(1, 10_000))
-    metric: Metric = _option(Metric.COSINE, "How dense scores are shown", _SEARCH, set_by=SetBy.QUERY)
+    metric: Metric = _option(Metric.COSINE, "Measure of dense search: docs/queries.md", _SEARCH, set_by=SetBy.QUERY)
     reranker: RerankerChoice = _option(
         RerankerChoice.AUTO, "Which reranker is asked first: docs/queries.md", _RERANKING
     )
@@ -172,7 +172,7 @@ class QueryOptions:
         0, "Of how many of the best documents to show further chunks; 0: of none", _CONTEXT, bounds=(0, 10)
     )
     expand_chunks: int = _option(20, "Most further chunks of each", _CONTEXT, bounds=(0, 100))
-    expand_similarity: float = _option(0.3, "Least similarity of a further chunk", _CONTEXT)
+    expand_similarity: float = _option(0.3, "Least similarity of the best hit of such a document", _CONTEXT)
     unrelated_cosine: float = _option(
         0.74,
         "Similarity 0: the embedder's cosine of a question and any text",
@@ -186,6 +186,16 @@ class QueryOptions:
         _HITS,
         bounds=(-1, 1),
         set_by=SetBy.SETTING,
+    )
+    unanswered_probability: float = _option(
+        0.1,
+        "A result answers nothing if the reranker's best probability is below it",
+        _HITS,
+        bounds=(0, 1),
+        set_by=SetBy.SETTING,
+    )
+    unanswered_similarity: float = _option(
+        0.3, "and the best similarity below this; -10: never", _HITS, bounds=(-10, 10), set_by=SetBy.SETTING
     )
     deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, 600_000))
     feedback: float = _option(

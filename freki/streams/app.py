@@ -9,6 +9,8 @@ from freki.schemas import (
     DocumentChange,
     DocumentQuery,
     DocumentReport,
+    ErasureReport,
+    ErasureRequest,
     IndexOutcome,
 )
 from freki.streams.deliver.intake import Intake, or_tombstone, required
@@ -18,6 +20,8 @@ from freki.streams.documents.handler import reject_with_report
 from freki.streams.ingest.chunk import chunk_handler
 from freki.streams.ingest.contextualise import contextualise_handler
 from freki.streams.ingest.embed import embed_handler
+from freki.streams.privacy.requests import reject_with_erasure_report
+from freki.streams.wire.erasing.serve import open_erasure_requests
 from freki.streams.wire.parts import Parts
 
 LANES = {
@@ -25,6 +29,7 @@ LANES = {
     "contextualise": tuple(Lane),
     "embed": tuple(Lane),
     "retrieve": (Lane.REGULAR,),
+    "erase": (Lane.REGULAR,),
 }
 """Lanes of each stage; `deliver/lanes.py` assigns changes to lanes."""
 STAGES = tuple(LANES)
@@ -82,6 +87,8 @@ async def retrieve(parts: Parts, _: Lane) -> Stage:
 
 REPORTING = Batching(records=1, wait_s=0.0, in_flight=4)
 """Reports take long and differ in length: each is by itself, and a long one lets some pass."""
+ALONE = Batching(records=1, wait_s=0.0)
+"""One erasure at a time: each searches whole topics."""
 
 
 async def document_queries(parts: Parts, _: Lane) -> Stage:
@@ -99,11 +106,27 @@ async def document_queries(parts: Parts, _: Lane) -> Stage:
     )
 
 
+async def erase(parts: Parts, _: Lane) -> Stage:
+    """Erase what is requested on a topic; needs FREKI_ERASURE__ENABLED."""
+    intake = parts.intake(required(parts.codec(ErasureRequest).decode))
+    requests = await open_erasure_requests(parts)
+    return parts.stage(
+        "erase",
+        parts.topics.erasure_requests,
+        intake,
+        requests.handle,
+        group="erase",
+        on_dead_letter=reject_with_erasure_report(parts.sink(ErasureReport, parts.topics.erasure_reports)),
+        batching=ALONE,
+    )
+
+
 FLOW: Mapping[str, Sequence[Callable[[Parts, Lane], Awaitable[Stage]]]] = {
     "chunk": (chunk,),
     "contextualise": (contextualise,),
     "embed": (embed,),
     "retrieve": (retrieve, document_queries),
+    "erase": (erase,),
 }
 
 

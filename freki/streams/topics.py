@@ -14,9 +14,13 @@ from freki.schemas import (
     DocumentChange,
     DocumentQuery,
     DocumentReport,
+    ErasureReport,
+    ErasureRequest,
     GroupMembership,
+    Hold,
     IndexOutcome,
     Judgement,
+    Objection,
 )
 from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane, in_lane
@@ -32,6 +36,8 @@ _QUERY_MS = DAY_MS
 """Retention of queries and results, in milliseconds: they may hold personal data, and no client waits for a day."""
 AUDIT_MS = 365 * DAY_MS
 """Retention of the audit log unless the settings say otherwise, in milliseconds."""
+USAGE_MS = 2 * DAY_MS
+"""Retention of what was let through by limits, in milliseconds: the day that counts, and what is under way."""
 TOMBSTONE_MS = 7 * DAY_MS
 """Retention of tombstones, in milliseconds: the time in which a reader from the beginning sees all deletions."""
 _SHARED = frozenset(
@@ -43,6 +49,10 @@ _SHARED = frozenset(
         "document-reports",
         "judgements",
         "groups",
+        "holds",
+        "objections",
+        "erasure-requests",
+        "erasure-reports",
         "audit",
         "dead-letters",
         "sources",
@@ -66,7 +76,7 @@ class Topic:
     """Minimum age at which Kafka deletes records, or with `compact` tombstones, in milliseconds."""
     max_message_bytes: int
     holds: type[object] | None
-    """Record type of the values; None: bytes of any topic, or JSON that is private to its source."""
+    """Record type of the values; None: bytes of any topic, or JSON that is private to its writer."""
 
     @property
     def config(self) -> Mapping[str, str]:
@@ -102,9 +112,14 @@ class Topics:
     document_reports: Topic
     judgements: Topic
     groups: Topic
+    holds: Topic
+    objections: Topic
+    erasure_requests: Topic
+    erasure_reports: Topic
     audit: Topic
     dead_letters: Topic
     sources: Topic
+    usage: Topic
     suffix: str
     """End of the names of topics that this generation does not share."""
 
@@ -160,9 +175,15 @@ class Topics:
             document_reports=topic("document-reports", DocumentReport, _QUERY_MS),
             judgements=topic("judgements", Judgement, TOMBSTONE_MS, cleanup="compact"),
             groups=topic("groups", GroupMembership, TOMBSTONE_MS, cleanup="compact"),
+            holds=topic("holds", Hold, TOMBSTONE_MS, cleanup="compact"),
+            objections=topic("objections", Objection, TOMBSTONE_MS, cleanup="compact"),
+            erasure_requests=topic("erasure-requests", ErasureRequest, _RECEIPT_MS),
+            # The proof of an erasure stays: the last report of each request.
+            erasure_reports=topic("erasure-reports", ErasureReport, TOMBSTONE_MS, cleanup="compact"),
             audit=topic("audit", AuditEntry, audit_ms),
             dead_letters=topic("dead-letters", None, _RECEIPT_MS, margin_bytes=_DEAD_LETTER_MARGIN_BYTES),
             sources=topic("sources", None, TOMBSTONE_MS, cleanup="compact"),
+            usage=topic("usage", None, USAGE_MS),
             suffix=own,
         )
 
@@ -187,7 +208,7 @@ class Topics:
     @property
     def own(self) -> list[Topic]:
         """Topics that this generation does not share with others."""
-        return [*self.chunks.values(), *self.contextual_chunks.values(), self.outcomes]
+        return [*self.chunks.values(), *self.contextual_chunks.values(), self.outcomes, self.usage]
 
     def __iter__(self) -> Iterator[Topic]:
         yield self.documents
@@ -200,6 +221,11 @@ class Topics:
         yield self.document_reports
         yield self.judgements
         yield self.groups
+        yield self.holds
+        yield self.objections
+        yield self.erasure_requests
+        yield self.erasure_reports
         yield self.audit
         yield self.dead_letters
         yield self.sources
+        yield self.usage

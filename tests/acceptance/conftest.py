@@ -17,6 +17,8 @@ from freki.infra.settings import Settings
 from freki.streams.wire.connect import apply_topics
 
 REPLY_TOPIC = "freki.contexts.v1"
+LIMITED = "limited"
+"""Tenant with limits."""
 ONE_WORKER = (("chunk", "contextualise", "embed", "retrieve"),)
 """All stages in one process, which starts sooner than several: for stacks of tests where the layout does not matter."""
 
@@ -63,6 +65,9 @@ async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki
         patch.setenv("FREKI_RETRIEVAL__REPLY_TOPICS", json.dumps([REPLY_TOPIC]))
         # They count only for queries that ask for it.
         patch.setenv("FREKI_FEEDBACK__READ", "true")
+        patch.setenv("FREKI_LIMITS__TENANTS", json.dumps({LIMITED: {"documents": 2, "queries_per_minute": 3}}))
+        (state / "thesaurus.txt").write_text("# Words of one test\nZwischenlager, Hopfenkammer\n", encoding="utf-8")
+        patch.setenv("FREKI_RETRIEVAL__THESAURUS", str(state / "thesaurus.txt"))
         quick = RestartPolicy(first_s=0.05, longest_s=0.2)
         async with LocalStack(settings, report=children.report, prepare=apply_topics, restart=quick) as stack:
             yield Freki(settings_for(settings, stack.state), children)

@@ -1,7 +1,11 @@
 """Erasure: nothing of a document is left where the report says so, found by reading bytes rather than by Freki."""
 
+import asyncio
 import json
 import secrets
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -9,14 +13,24 @@ import pytest
 
 from freki.infra.kafka import Reader
 from freki.operators.identify import record_key
-from freki.schemas import DocumentChange, Timestamp
+from freki.schemas import (
+    Coverage,
+    DocumentChange,
+    ErasureReport,
+    ErasureRequest,
+    ErasureStatus,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter, to_record
+from freki.streams.messages import Outgoing
+from freki.streams.privacy.requests import report_key
 from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import ask, publish, upsert
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import PATIENCE_S, ask, documents, publish, upsert
+from tests.acceptance.test_command_line import environment, freki_command
 
 
 def law(mark: str, *, paragraphs: int = 8) -> str:
@@ -83,7 +97,8 @@ async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(f
     assert code == 0, printed
     public.write_text(printed)
     options = ("--tenant", tenant, "--yes", "--key", str(key), "--report", str(report))
-    code, printed = await freki_command(freki, "erase", "law", *options)
+    stack = str(freki.settings.local.state_dir)
+    code, printed = await freki_command(freki, "erase", "law", *options, FREKI_LOCAL__STATE_DIR=stack)
     assert code == 0, printed
 
     assert not any(path.exists() for path in claims)
@@ -100,6 +115,8 @@ async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(f
     assert body["documents"] == [{"id": "law", "version": 2}]
     assert body["left"]["rows"] == {}
     assert body["left"]["claims"] == []
+    # Rows that the store has deleted can remain in its file, which the report says.
+    assert ["started again" in each["until"] for each in body["remains"] if "store" in each] == [True]
 
     code, printed = await freki_command(freki, "erase", "verify", str(report), "--public-key", str(public))
     assert "the signature is right" in printed
@@ -111,3 +128,143 @@ async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(f
     # The fence stays: a late change of a lower version does not bring the document back.
     outcomes = await publish(freki, upsert(tenant, "law", law(mark, paragraphs=1), version=1))
     assert [each.status.value for each in outcomes] == ["STALE"]
+
+
+@asynccontextmanager
+async def erasing(freki: Freki, tmp_path: Path, key: Path, **variables: str) -> AsyncIterator[Path]:
+    """Run a worker that erases what is requested, and kill it without notice at the end; give its ready file."""
+    ready = tmp_path / f"ready-{secrets.token_hex(4)}"
+    settings = {
+        "FREKI_ERASURE__ENABLED": "true",
+        "FREKI_ERASURE__KEY_FILE": str(key),
+        "FREKI_ERASURE__LOOK_S": "1",
+        "FREKI_READY_FILE": str(ready),
+        **variables,
+    }
+    child = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "freki", "worker", "erase", env={**environment(freki), **settings}
+    )
+    try:
+        async with asyncio.timeout(PATIENCE_S):
+            while not ready.exists():
+                assert child.returncode is None
+                await asyncio.sleep(0.1)
+        yield ready
+    finally:
+        if child.returncode is None:
+            child.kill()
+        await child.wait()
+
+
+async def report_on(freki: Freki, request: ErasureRequest, *statuses: ErasureStatus) -> ErasureReport:
+    """Wait until the last report on a request has one of these states."""
+    topic, decode = topics_of(freki.settings).erasure_reports.name, Codec(ErasureReport).decode
+    async with Reader(freki.settings.kafka, topic, start="earliest") as reader, asyncio.timeout(PATIENCE_S):
+        async for stored in reader:
+            if stored.key == report_key(request.tenant, request.request_id):
+                report = decode(stored.value or b"")
+                if report.status in statuses:
+                    return report
+    raise AssertionError
+
+
+async def published(freki: Freki) -> tuple[str, str]:
+    """Publish two documents of a subject and another one, in a tenant of their own; give tenant and subject."""
+    tenant, mark = f"rights-{secrets.token_hex(4)}", f"Tilgung{secrets.token_hex(4)}"
+    attributes = {"subject": mark}
+    await publish(
+        freki,
+        *(upsert(tenant, name, law(mark, paragraphs=2), attributes=attributes) for name in ("one", "two")),
+        upsert(tenant, "other", law("Bestand", paragraphs=2)),
+    )
+    return tenant, mark
+
+
+async def done(freki: Freki, *arguments: str, **variables: str) -> str:
+    """Run a command that succeeds; give what it printed."""
+    code, printed = await freki_command(freki, *arguments, **variables)
+    assert code == 0, printed
+    return printed
+
+
+@pytest.mark.timeout(600)
+async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_that_is_held(freki: Freki) -> None:
+    tenant, mark = await published(freki)
+    of = ("--tenant", tenant)
+
+    # An objection counts within a second in the worker that answers, and is lifted as fast.
+    assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}1?"))) >= {"one", "two"}
+    subject = ("--attribute", f"subject={mark}")
+    await done(freki, "object", "set", "case", *subject, "--reason", "§ 21", *of)
+    await asyncio.sleep(1.0)
+    assert documents(await ask(freki, tenant, f"Was gilt für {mark}1?")) == ["other"]
+    assert "case: answers leave it out" in await done(freki, "documents", "show", "one", *of)
+    await done(freki, "object", "lift", "case", *of)
+    await asyncio.sleep(1.0)
+    assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}1?"))) >= {"one", "two"}
+
+    # What is held is said everywhere.
+    await done(freki, "hold", "set", "court", "two", "--reason", "4 K 1/26", *of)
+    assert "held: court" in await done(freki, "documents", "list", *of)
+    assert "4 K 1/26" in await done(freki, "hold", "list", *of)
+
+    # All that is held about the subject.
+    told = [json.loads(line) for line in (await done(freki, "access", *subject, *of)).splitlines()]
+    assert {each["document_id"] for each in told if each["what"] == "document"} == {"one", "two"}
+    assert {each["document_id"] for each in told if each["what"] == "version"} == {"one", "two"}
+    assert any(mark in each.get("text", "") for each in told if each["what"] == "chunk")
+    assert told[-1]["what"] == "end"
+
+
+@pytest.mark.timeout(600)
+async def test_a_request_waits_for_a_hold_survives_kills_and_leaves_a_report_that_can_be_verified(
+    freki: Freki, tmp_path: Path
+) -> None:
+    tenant, mark = await published(freki)
+    attributes, of = {"subject": mark}, ("--tenant", tenant)
+    key, public = tmp_path / "key.pem", tmp_path / "key.pub"
+    public.write_text(await done(freki, "audit", "keys", "make", str(key)))
+    await done(freki, "hold", "set", "court", "two", "--reason", "4 K 1/26", *of)
+
+    # Rules of retention: what is due, what is held.
+    rule = {"name": "old", "tenant": tenant, "attributes": attributes, "after_days": 0.000001, "action": "erase"}
+    rules = {"FREKI_RETENTION__RULES": json.dumps([rule]), "FREKI_ERASURE__KEY_FILE": str(key)}
+    printed = await done(freki, "retention", "check", "--json", **rules)
+    due = {each["document_id"]: each["held"] for each in map(json.loads, printed.splitlines())}
+    assert due == {"one": [], "two": ["court"]}
+
+    request = ErasureRequest(
+        request_id=secrets.token_hex(8),
+        tenant=TenantId(tenant),
+        covers=Coverage(attributes=attributes),
+        requested_at=wall_clock(),
+    )
+    async with open_outbox(freki.settings) as (outbox, _):
+        await outbox.send(
+            Outgoing(
+                topic=topics_of(freki.settings).erasure_requests.name,
+                key=request.request_id.encode(),
+                value=Codec(ErasureRequest).encode(request),
+            )
+        )
+    async with erasing(freki, tmp_path, key):
+        begun = await report_on(freki, request, ErasureStatus.BEGUN)
+    assert [each.document_id for each in begun.documents] == ["one", "two"]
+    # That one was killed while it erased; this one goes on.
+    async with erasing(freki, tmp_path, key):
+        held = await report_on(freki, request, ErasureStatus.HELD)
+        assert held.held == ("two",)
+        assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}1?"))) == {"two", "other"}
+        await done(freki, "hold", "release", "court", *of)
+        ended = await report_on(freki, request, ErasureStatus.ERASED)
+    assert documents(await ask(freki, tenant, f"Was gilt für {mark}1?")) == ["other"]
+    assert ended.covers == Coverage(attributes={"subject": ""})
+    erased = [document["id"] for one in ended.reports for document in json.loads(one.report)["documents"]]
+    assert erased == ["one", "two"]
+    for number, one in enumerate(ended.reports):
+        assert mark not in one.report
+        path = tmp_path / f"report-{number}.json"
+        path.write_text(json.dumps({"report": json.loads(one.report), "signature": one.signature}))
+        _, printed = await freki_command(freki, "erase", "verify", str(path), "--public-key", str(public))
+        assert "the signature is right" in printed
+    assert "0 deleted, 0 erased, 0 held" in await done(freki, "retention", "run", **rules)

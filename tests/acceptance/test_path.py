@@ -7,6 +7,7 @@ from freki.infra.telemetry.trace_files import read_trace
 from freki.schemas import (
     ChunkLevel,
     CitationStyle,
+    Confidence,
     Filter,
     FilterOperator,
     Fusion,
@@ -15,6 +16,8 @@ from freki.schemas import (
     RerankerChoice,
     ResultStatus,
     VersionFloor,
+    Widening,
+    WidenWhen,
 )
 from freki.schemas.names import DocumentId
 from freki.streams.wire.connect import open_asker, open_publisher
@@ -65,8 +68,34 @@ async def test_all_employers_of_a_cv_are_in_the_answer(freki: Freki) -> None:
     for model, result in asked.items():
         missing = [employer for employer in EMPLOYERS if employer not in result.context]
         assert missing == [], model
+        shown = [*(hit.text for hit in result.hits), *(further.text for further in result.expansions)]
+        assert [employer for employer in EMPLOYERS if not any(employer in text for text in shown)] == [], model
         assert {citation.document_id for citation in result.citations} == {"lebenslauf.md"}
         assert all(citation.citation in result.context for citation in result.citations)
+
+
+async def test_words_of_a_thesaurus_are_searched_for_too(freki: Freki) -> None:
+    await publish(freki, upsert("terms", "raum.md", "# Räume\n\nDie Hopfenkammer liegt hinter dem Hof."))
+
+    result = await ask(
+        freki, "terms", "Wo ist das Zwischenlager?", widen=(Widening.SYNONYMS,), widen_when=WidenWhen.ALWAYS
+    )
+
+    assert result.variants == ("Wo ist das Zwischenlager?", "Wo ist das Hopfenkammer?")
+    assert result.hits[0].lexical_score
+    assert "Hopfenkammer" in result.hits[0].text
+
+
+async def test_that_nothing_answers_a_question_is_said_plainly(freki: Freki) -> None:
+    await publish(freki, upsert("doubt", "pass.md", "# Gebühren\n\nDer Reisepass kostet für Erwachsene 70 Euro."))
+
+    answered = await ask(freki, "doubt", "Was kostet ein Reisepass?")
+    unanswered = await ask(freki, "doubt", "How do I configure the retention of a Kafka topic?")
+
+    assert (answered.confidence, unanswered.confidence) == (Confidence.HIGH, Confidence.NONE)
+    assert unanswered.status is ResultStatus.COMPLETE
+    assert unanswered.hits
+    assert unanswered.advice[0] == "Nothing here seems to answer this; the hits are only the nearest to it."
 
 
 async def test_a_list_that_has_no_room_is_said_to_lack_items(freki: Freki) -> None:

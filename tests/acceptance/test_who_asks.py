@@ -1,6 +1,7 @@
 """Queries with tokens on the whole of Freki, with two workers that answer."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -27,7 +28,7 @@ from tests.acceptance.helpers import PATIENCE_S, documents, membership_record, p
 from tests.issuer import AUDIENCE, ISSUER, Issuer, KeyServer, key_server
 
 TEXT = "Die Frist für {} endet im Mai."
-TENANTS = ("hr", "sales")
+TENANTS = ("hr", "sales", "limited")
 STAGES = [("chunk", "contextualise", "embed"), ("retrieve",), ("retrieve",)]
 
 
@@ -56,6 +57,7 @@ async def running(folder: Path, **auth: Any) -> AsyncIterator[Guarded]:
         given = {"jwks": server.url, "issuer": ISSUER, "audience": AUDIENCE, **auth}
         for name, value in given.items():
             patch.setenv(f"FREKI_AUTH__{name.upper()}", str(value))
+        patch.setenv("FREKI_LIMITS__TENANTS", json.dumps({"limited": {"queries_per_minute": 4}}))
         settings = Settings(local=Settings().local.elsewhere(folder))
         assert settings.auth == AuthSettings(**given)
         children = Children()
@@ -104,6 +106,15 @@ async def test_only_a_valid_token_is_answered_and_only_with_what_it_may_read(gua
     assert {result.status for result in refused} == {ResultStatus.REJECTED}
     assert not any(documents(result) for result in refused)
     assert all(result.notices[0].stage == "authenticate" for result in refused)
+
+
+async def test_two_workers_together_answer_no_more_queries_than_the_limit_of_the_tenant(guarded: Guarded) -> None:
+    answers = [await guarded.ask(guarded.token(tenant="limited"), tenant="limited") for _ in range(14)]
+
+    refused = [answer for answer in answers if answer.notices and answer.notices[0].stage == "limit"]
+    # Another minute may begin between them, and what one worker has not read of the other yet may pass.
+    assert 14 - 2 * (4 + 1) <= len(refused) <= 14 - 4
+    assert {answer.status for answer in refused} == {ResultStatus.EXPIRED}
 
 
 async def test_groups_are_taken_over_by_all_workers(guarded: Guarded) -> None:

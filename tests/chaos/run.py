@@ -174,7 +174,7 @@ class Run:
         options = self._options
         model = options.directory / "model"
         write_sentence_encoder(model, dim=DIM)
-        write_hub_files(model, dim=DIM)
+        write_hub_files(model, dim=DIM, max_tokens=512)
         settings = Settings(
             local=Settings().local.elsewhere(options.directory),
             models=ModelSettings(embedder=str(model), reranker=None),

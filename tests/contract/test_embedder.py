@@ -12,10 +12,12 @@ import pytest_asyncio
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freki.infra.models import FakeEmbedder, OnnxEmbedder, check_models, embedder_identity
+from freki.infra.models import FakeEmbedder, OnnxEmbedder, RemoteEmbedder, check_models, embedder_identity
 from freki.infra.settings import ModelSettings
 from freki.schemas.errors import Misconfigured
 from freki.streams.ports import Embedder
+from tests.embedding_server import EmbeddingServer, remote_settings
+from tests.scripted_server import serving
 
 QUESTION = "Wer haftet für Schäden am Paket?"
 ANSWER = "Für Schäden am Paket haftet der Frachtführer, bis er das Paket abgeliefert hat."
@@ -79,6 +81,22 @@ class EmbedderContract:
 
         assert np.linalg.norm(vectors) == pytest.approx(1, abs=1e-5)
 
+    def test_tokens_are_counted_without_special_ones(self, embedder: Embedder) -> None:
+        assert embedder.count_tokens(["", "Haus", "Haus Haus"]) == [0, 1, 2]
+
+    def test_tokens_are_counted_beyond_what_the_model_reads(self, embedder: Embedder) -> None:
+        (once, twice) = embedder.count_tokens([LONG, f"{LONG} {LONG}"])
+
+        assert twice == 2 * once > 600
+
+    def test_a_fingerprint_is_a_word(self, embedder: Embedder) -> None:
+        assert embedder.fingerprint
+        assert embedder.fingerprint.split() == [embedder.fingerprint]
+
+
+class LateChunkingContract:
+    """For embedders that see the tokens of a text; a subclass supplies `embedder`."""
+
     async def test_a_part_of_a_text_is_embedded_as_its_surroundings_colour_it(self, embedder: Embedder) -> None:
         bank, other = "Er setzt sich auf die Bank.", "Sie hebt Geld ab, denn sie braucht es."
         windows = [f"{bank} {OTHERS[0]}", f"{other} {bank}", OTHERS[1]]
@@ -105,20 +123,8 @@ class EmbedderContract:
         assert np.vstack(singles) == pytest.approx(all_at_once, abs=1e-6)
         assert ((await embedder.embed_within([], [])).vectors).shape == (0, embedder.dim)
 
-    def test_tokens_are_counted_without_special_ones(self, embedder: Embedder) -> None:
-        assert embedder.count_tokens(["", "Haus", "Haus Haus"]) == [0, 1, 2]
 
-    def test_tokens_are_counted_beyond_what_the_model_reads(self, embedder: Embedder) -> None:
-        (once, twice) = embedder.count_tokens([LONG, f"{LONG} {LONG}"])
-
-        assert twice == 2 * once > 600
-
-    def test_a_fingerprint_is_a_word(self, embedder: Embedder) -> None:
-        assert embedder.fingerprint
-        assert embedder.fingerprint.split() == [embedder.fingerprint]
-
-
-class TestFakeEmbedder(EmbedderContract):
+class TestFakeEmbedder(EmbedderContract, LateChunkingContract):
     """The fake of other tests."""
 
     @pytest.fixture(scope="class")
@@ -142,7 +148,7 @@ async def default_embedder(model_settings: ModelSettings) -> AsyncIterator[OnnxE
         yield opened
 
 
-class TestOnnxEmbedder(EmbedderContract):
+class TestOnnxEmbedder(EmbedderContract, LateChunkingContract):
     """The default model."""
 
     @pytest.fixture(scope="class")
@@ -202,3 +208,15 @@ class TestOnnxEmbedder(EmbedderContract):
         (check,) = await check_models(model_settings.model_copy(update={"reranker": None}))
 
         assert (check.ok, check.message) == (True, "agrees with 2 known numbers")
+
+
+class TestRemoteEmbedder(EmbedderContract):
+    """An embedder behind an address, by each interface."""
+
+    @pytest_asyncio.fixture(scope="class", params=["openai", "tei", "cohere", "ollama"])
+    @classmethod
+    async def embedder(cls, request: pytest.FixtureRequest) -> AsyncIterator[RemoteEmbedder]:
+        """Give one whose service is a script."""
+        with serving(EmbeddingServer()) as server:
+            async with RemoteEmbedder(remote_settings(server, interface=request.param, batch_texts=3)) as opened:
+                yield opened

@@ -16,6 +16,7 @@ from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, KEYS, MANIFESTS, Row
 from freki.infra.settings import EncryptionSettings, MilvusSettings
+from freki.operators.validate_query import parse_condition
 from freki.schemas import ChunkId, Filter, FilterOperator, RootId, TenantId, Timestamp
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import IndexedChunk
@@ -245,6 +246,15 @@ async def test_names_are_filtered_by_whole_though_the_store_has_hashes(
         assert await found(FilterOperator.NOT_IN, "Titelzeile", "alt") == "b"
         with pytest.raises(Rejected, match="document_id"):
             await found(FilterOperator.PREFIX, "Titel")
+
+        async def met(text: str) -> str:
+            [hits] = await index.dense(any_vectors(1), [scope(where=parse_condition(text))], limit=9, strong=True)
+            return "".join(sorted(hit.chunk_id for hit in hits))
+
+        assert await met("name IN ('zwei \"drei\"', alt)") == "bp"
+        assert await met("NOT (name = Titelzeile OR name = alt) AND NOT attribute.year >= 2024") == "b"
+        with pytest.raises(Rejected, match="document_id"):
+            await met("NOT name STARTS WITH Titel")
 
 
 async def test_erasure_destroys_data_keys_of_a_generation_without_any_key(

@@ -14,14 +14,17 @@ from freki.infra.keys import make_keys
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import LAYOUTS
 from freki.infra.settings import EncryptionSettings, MilvusSettings
+from freki.operators.validate_query import parse_condition
 from freki.schemas import ChunkId, ChunkKind, DocumentId, Filter, FilterOperator, RootId, TenantId, Timestamp
 from freki.schemas.arrays import Floats
+from freki.schemas.conditions import Condition
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Attempt,
     Candidate,
     CommitId,
     IndexedChunk,
+    LeftOut,
     ManifestPage,
     PageHead,
     PageId,
@@ -38,6 +41,7 @@ from freki.schemas.index import (
     standing,
 )
 from freki.streams.ports import ChunkRows, ChunkSearch, Roots
+from tests.conditions import KEYS, TEXTS, VALUES, conditions
 from tests.contract.index_records import (
     DIM,
     GENERATION,
@@ -53,6 +57,7 @@ from tests.contract.index_records import (
     vectors,
     watermark,
 )
+from tests.filter_model import holds
 from tests.memory_index import MemoryIndex
 from tests.strategies import records
 
@@ -88,6 +93,24 @@ async def found(index: Index, where: Scope) -> set[str]:
     [lexical] = await index.lexical(["guid"], [where], limit=500, strong=True)
     assert set(ids(dense)) == set(ids(lexical))
     return set(ids(dense))
+
+
+def of_all_kinds() -> list[IndexedChunk]:
+    """Make rows with all fields and attributes that conditions compare, in many combinations."""
+    every = len(VALUES)
+    return [
+        chunk(
+            f"c{place}",
+            name=TEXTS[place % len(TEXTS)],
+            document_id=TEXTS[place % 5],
+            language=TEXTS[place % 3],
+            kind=list(ChunkKind)[place % len(ChunkKind)],
+            attributes={
+                key: VALUES[place * step % every] for step, key in enumerate(KEYS, start=1) if (place + step) % 3
+            },
+        )
+        for place in range(2 * every)
+    ]
 
 
 class IndexContract:
@@ -967,6 +990,31 @@ class IndexContract:
 
         assert await found(index, where) == expected
 
+    @pytest.mark.parametrize(
+        ("left_out", "expected"),
+        [
+            (LeftOut(), {"a", "b", "c", "none"}),
+            (LeftOut(roots=(RootId("ra"),)), {"b", "c", "none"}),
+            (LeftOut(roots=(RootId("ra"), RootId("rb"))), {"c", "none"}),
+            (LeftOut(attributes=((("team", "x"),),)), {"b", "none"}),
+            (LeftOut(attributes=((("city", "y"), ("team", "x")),)), {"a", "b", "none"}),
+            (LeftOut(attributes=((("city", "y"), ("team", "x")), (("team", "z"),))), {"a", "none"}),
+            (LeftOut(everything=True), set()),
+        ],
+    )
+    async def test_what_is_left_out_is_not_found_and_what_lacks_an_attribute_is(
+        self, index: Index, left_out: LeftOut, expected: set[str]
+    ) -> None:
+        await write(
+            index,
+            chunk("a", root_id=RootId("ra"), attributes={"team": "x"}),
+            chunk("b", root_id=RootId("rb"), attributes={"team": "z", "city": "y"}),
+            chunk("c", root_id=RootId("rc"), attributes={"team": "x", "city": "y"}),
+            chunk("none", root_id=RootId("rd"), attributes={}),
+        )
+
+        assert await found(index, scope(left_out=left_out)) == expected
+
     async def test_all_filters_must_hold(self, index: Index) -> None:
         await write(
             index,
@@ -1000,6 +1048,59 @@ class IndexContract:
 
         with pytest.raises(Rejected):
             await found(index, scope(Filter(field=field, operator=operator, values=values)))
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            ("attribute.year = 2024", "b"),
+            ("attribute.year = '2024'", "b"),
+            ("attribute.year >= 2024", "bc"),
+            ("attribute.year < 2024", "a"),
+            ("NOT attribute.year < 2024", "bcdef"),
+            ("attribute.year != 2024", "acdef"),
+            ("attribute.year > -1 AND NOT attribute.year IN (1999, 2024)", "c"),
+            ("attribute.day = 2026-01-31", "ef"),
+            ("attribute.day <= 2026-01-31", "ef"),
+            ("attribute.day < 31.01.2026 OR attribute.year BETWEEN 2000 AND 2024", "b"),
+            ("attribute.day > 2026-01-31T09:00", "f"),
+            ("NOT attribute.day > 2026-01-31T09:00", "abcde"),
+            ("attribute.year EXISTS", "abcd"),
+            ("NOT attribute.year EXISTS", "ef"),
+            ("attribute.year STARTS WITH 20", "bc"),
+            ("attribute.year NOT STARTS WITH 20", "adef"),
+            (
+                "document_id NOT IN (x, 'a') AND (name = 'b' OR attribute.year STARTS WITH '2024.' OR language = fr)",
+                "bc",
+            ),
+            (
+                "NOT (name = 'b' OR NOT (media_type STARTS WITH 'text/' AND kind = PROSE))",
+                "acdef",
+            ),
+        ],
+    )
+    async def test_a_condition_selects_what_it_says(self, index: Index, text: str, expected: str) -> None:
+        of = {
+            "a": {"year": "1999"},
+            "b": {"year": "2024"},
+            "c": {"year": "2024.5"},
+            "d": {"year": "soon"},
+            "e": {"day": "2026-01-31"},
+            "f": {"day": "2026-01-31T10:30+01:00"},
+        }
+        await write(index, *(chunk(key, name=key, attributes=attributes) for key, attributes in of.items()))
+
+        assert await found(index, scope(where=parse_condition(text))) == set(expected)
+
+    @FEW
+    @given(condition=conditions)
+    async def test_a_random_condition_selects_what_a_model_of_it_does(self, index: Index, condition: Condition) -> None:
+        rows = of_all_kinds()
+        if not await index.fetch([rows[0].row_id]):
+            await write(index, *rows)
+
+        [ranking] = await index.dense(vectors((1.0,)), [scope(where=condition)], limit=500, strong=True)
+
+        assert set(ids(ranking)) == {row.chunk_id for row in rows if holds(condition, row)}
 
     # The whole index
 

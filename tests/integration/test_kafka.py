@@ -138,3 +138,19 @@ async def test_what_an_open_transaction_has_written_is_not_there_yet(
 async def values_of(kafka: KafkaSettings, topic: str) -> list[bytes | None]:
     async with asyncio.timeout(10), Reader(kafka, topic, start="earliest") as reader:
         return [record.value async for record in reader.until_end()]
+
+
+async def test_a_reader_from_a_time_on_has_all_that_came_since(kafka: KafkaSettings, topic: str) -> None:
+    async with KafkaProducer(kafka) as producer:
+        await (await producer.send(topic, key=b"a", value=b"before"))
+        async with Reader(kafka, topic, start="earliest") as reader:
+            before = [record async for record in reader.until_end()]
+        await asyncio.sleep(0.05)
+        await (await producer.send(topic, key=b"a", value=b"after"))
+
+    async with Reader(kafka, topic, start=before[-1].timestamp_ms + 1) as reader:
+        found = [record.value async for record in reader.until_end()]
+
+    assert found[-1:] == [b"after"]
+    async with Reader(kafka, topic, start=2**60) as reader:
+        assert b"after" not in [record.value async for record in reader.until_end()] or kafka.profile == "local"

@@ -66,9 +66,9 @@ class Freki:
 
     async def examine(self, examined: EvaluationSet) -> dict[str, Run]:
         """Index a set and ask its questions in each configuration."""
-        index = await self._indexed(examined.corpus or ())
+        index = await self.indexed(examined.corpus or ())
         numbers = count()
-        retriever = self._retriever(index)
+        retriever = self.retriever(index)
         await retriever.warm_up()
         examiner = Examiner(
             Asker(retriever),
@@ -87,7 +87,8 @@ class Freki:
             runs[title] = run
         return runs
 
-    async def _indexed(self, corpus: Iterable[CorpusDocument]) -> MemoryIndex:
+    async def indexed(self, corpus: Iterable[CorpusDocument]) -> MemoryIndex:
+        """Index documents."""
         index = MemoryIndex(
             Generation(name=GENERATION, embedder=self._embedder.fingerprint, dim=self._embedder.dim, analyser=ANALYSER)
         )
@@ -118,7 +119,8 @@ class Freki:
             pass
         return index
 
-    def _retriever(self, index: MemoryIndex) -> Retriever:
+    def retriever(self, index: MemoryIndex) -> Retriever:
+        """Return what answers from an index."""
         return Retriever(
             RetrievalModels(embedder=self._embedder),
             Stores(search=index, rows=index, roots=index, strong=RETRIEVAL.strong, generation=GENERATION),

@@ -119,7 +119,7 @@ class Run:
         options = self._options
         model = options.directory / "model"
         write_sentence_encoder(model, dim=DIM)
-        write_hub_files(model, dim=DIM)
+        write_hub_files(model, dim=DIM, max_tokens=512)
         async with AsyncExitStack() as opened:
             served = opened.enter_context(key_server(self._issuer))
             once: dict[str, Any] = {"replay_window_s": 300, "reply_topic": "contexts-{tenant}"}

@@ -26,7 +26,16 @@ _ODF_NAMESPACES = " ".join(
 )
 _CORE = (
     f'<cp:coreProperties xmlns:cp="{_OOXML}/package/2006/metadata/core-properties" '
-    'xmlns:dc="http://purl.org/dc/elements/1.1/">{}</cp:coreProperties>'
+    'xmlns:dc="http://purl.org/dc/elements/1.1/" xmlns:dcterms="http://purl.org/dc/terms/">{}</cp:coreProperties>'
+)
+_CONTAINER = (
+    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+    '<rootfile full-path="EPUB/book.opf" media-type="application/oebps-package+xml"/></rootfiles></container>'
+)
+_METADATA = (
+    "<dc:title>Handbuch der Fähre</dc:title><dc:creator>Ada Kühne</dc:creator><dc:language>de</dc:language>"
+    "<dc:date>2024-05-01</dc:date><dc:description>Kaufen Sie jetzt!</dc:description>"
+    '<meta property="dcterms:modified">2026-01-31T09:30:00Z</meta>'
 )
 
 
@@ -168,3 +177,30 @@ def xlsx(sheets: Mapping[str, Sequence[Sequence[object]]], *, hidden: Sequence[s
     content = BytesIO()
     workbook.save(content)
     return content.getvalue()
+
+
+def epub(chapters: Mapping[str, str], *, parts: Mapping[str, str] | None = None, metadata: str = _METADATA) -> bytes:
+    """Write a book; the order of chapters in the package is not that of reading."""
+    items = "".join(
+        f'<item id="{number}" href="{name}" media-type="application/xhtml+xml"/>'
+        for number, name in reversed(list(enumerate(chapters)))
+    )
+    spine = "".join(f'<itemref idref="{number}"/>' for number, _ in enumerate(chapters))
+    return archive(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": _CONTAINER,
+            "EPUB/book.opf": (
+                '<package xmlns="http://www.idpf.org/2007/opf" xmlns:dc="http://purl.org/dc/elements/1.1/">'
+                f"<metadata>{metadata}</metadata><manifest>{items}"
+                '<item id="toc" href="toc.xhtml" media-type="application/xhtml+xml" properties="nav"/></manifest>'
+                f'<spine><itemref idref="toc"/>{spine}<itemref idref="gone"/></spine></package>'
+            ),
+            "EPUB/toc.xhtml": "<html><body><p>Inhalt</p></body></html>",
+            **{
+                f"EPUB/{name}": f"<!DOCTYPE html><html><head><title>x</title></head><body>{body}</body></html>"
+                for name, body in chapters.items()
+            },
+            **(parts or {}),
+        }
+    )

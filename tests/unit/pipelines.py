@@ -18,10 +18,11 @@ from freki.schemas import (
     ContextualChunkBatch,
     DocumentChange,
     IndexOutcome,
+    TenantId,
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.index import Generation
+from freki.schemas.index import Generation, LeftOut
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
@@ -63,6 +64,8 @@ class Pipeline:
         index: MemoryIndex | None = None,
         reply_topics: Sequence[str] = (),
         scanner: Scanner | None = None,
+        left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
+        log_candidates: bool = False,
         **options: Any,
     ) -> None:
         self.spans = Spans()
@@ -77,7 +80,7 @@ class Pipeline:
         if llm is not None and ledger is not None:
             writer = ContextWriter(rules_of(contexts), llm=llm, ledger=ledger, store=self.index, meters=Meters())
         limits = limits_of(ChunkingSettings(min_tokens=5, max_tokens=40))
-        chunk = Chunker(
+        self.chunker = chunk = Chunker(
             claims=ClaimStore(ClaimSettings()),
             outliner=Outliner(
                 OutlineRules(
@@ -110,7 +113,7 @@ class Pipeline:
             Retriever(
                 RetrievalModels(embedder=embedder, rerankers=list(rerankers)),
                 Stores(search=self.index, rows=self.index, roots=self.index, strong=True, generation="g1"),
-                QueryDefaults(options=RetrievalSettings(**options).options),
+                QueryDefaults(options=RetrievalSettings(**options).options, left_out=left_out),
                 Clocks(now=_now, ns=time.time_ns),
             ),
             replies=Replies(Sink(outbox, "contexts", Codec(ContextResult).encode), noted=noted),
@@ -118,6 +121,7 @@ class Pipeline:
             max_query_chars=1_000,
             traces=QueryTrace(self.spans.tracer, models=MODELS, content=content),
             meters=Meters(),
+            log_candidates=log_candidates,
         )
         self._deliveries: dict[str, Delivery[Any]] = {}
         for topic, decode, handle in (

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from freki.operators.rephrase import Thesaurus
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -78,13 +79,14 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     embedder: Embedder | None = None,
     profiles: Mapping[str, ReaderProfile] | None = None,
     rewriter: Rewriter | None = None,
+    thesaurus: Thesaurus | None = None,
     clock_ns: Callable[[], int] = time.time_ns,
 ) -> Retriever:
     store = store or world.index
     return Retriever(
         RetrievalModels(embedder=embedder or world.embedder, rerankers=rerankers, rewriter=rewriter),
         stores(store),
-        QueryDefaults(options=defaults, profiles=profiles or {}),
+        QueryDefaults(options=defaults, profiles=profiles or {}, thesaurus=thesaurus or Thesaurus()),
         Clocks(now=now, ns=clock_ns),
     )
 

@@ -1,10 +1,16 @@
 import unicodedata
+from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_text import ANALYSER, MAX_BYTES, analyse_text, plain_terms, query_terms
+from freki.infra.settings import LexicalSettings
+from freki.operators.analyse_text import ANALYSER, MAX_BYTES, analyse_text, plain_terms, protected_words, query_terms
+from freki.operators.analyse_text.words import _STOPPED
+from freki.operators.detect_language import CANDIDATES
+from freki.schemas.errors import Misconfigured
+from freki.streams.wire.from_settings import analyser_of
 
 
 def terms(text: str, language: str = "de") -> list[str]:
@@ -210,7 +216,7 @@ def test_other_terms_need_another_version() -> None:
     # An index holds the terms of its analyser: change this only together with its version.
     text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."
 
-    assert ANALYSER == "freki-terms@3"
+    assert ANALYSER == "freki-terms@4"
     assert analyse_text(text, language="de") == (
         "§535 535 =bgb bgb =zahlt zahlt =vermieter vermiet 50000 eur =schadensersatz schadensersatz schad "
         "ersatz email =e e =mails mail =peter pet =kuhne kuhn 2024-02-01 2024-02 2024 =las las"
@@ -291,3 +297,51 @@ HOSTILE = [
 def test_no_text_takes_long(piece: str) -> None:
     # What is quadratic would run into the suite's timeout.
     assert len(analyse_text(piece * (300_000 // len(piece)), language="de").encode()) <= MAX_BYTES
+
+
+@pytest.mark.parametrize(
+    ("language", "one", "other", "stopped"),
+    [
+        ("pl", "umowy", "umowa", "i nie było"),
+        ("nl", "contracten", "contract", "de van het"),
+        ("pt", "contratos", "contrato", "os de não"),
+        ("sv", "avtalen", "avtalet", "och är"),
+        ("da", "aftalerne", "aftale", "og er"),
+    ],
+)
+def test_forms_of_a_word_have_one_stem_and_function_words_none(
+    language: str, one: str, other: str, stopped: str
+) -> None:
+    assert stems(f"{one} {stopped}", language) == stems(other, language)
+    assert "=" not in "".join(terms(stopped, language))
+
+
+def test_each_language_that_is_detected_has_stop_words() -> None:
+    assert set(CANDIDATES) <= set(_STOPPED)
+
+
+def test_a_heading_of_markdown_within_a_chunk_counts_as_one() -> None:
+    assert "#§537" in analyse_text("Text.\n\n## § 537 (weggefallen)", language="de").split()
+    assert "#§537" not in analyse_text("Text nach § 537.", language="de").split()
+
+
+def test_protected_words_are_neither_dropped_nor_stemmed_nor_split() -> None:
+    words = protected_words("# Namen\nSein-Haus\n\nWASSERWERK\nwill\n")
+
+    for analyse in (analyse_text, query_terms):
+        assert analyse("Will das Wasserwerk zum Sein-Haus?", language="de", protected=words).split() == [
+            "=will",
+            "=wasserwerk",
+            "=sein-haus",
+        ]
+
+
+def test_other_protected_words_are_another_analyser(tmp_path: Path) -> None:
+    versions = {analyser_of(LexicalSettings()).version}
+    for name, text in (("a", "Wasserwerk"), ("b", "Wasserwerk\nSein"), ("c", "# the same as b\nsein\nWasserwerk\n")):
+        (tmp_path / name).write_text(text)
+        versions.add(analyser_of(LexicalSettings(protected=tmp_path / name)).version)
+
+    assert len(versions) == 3
+    with pytest.raises(Misconfigured, match="FREKI_LEXICAL__PROTECTED"):
+        analyser_of(LexicalSettings(protected=tmp_path / "gone"))

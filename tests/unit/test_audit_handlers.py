@@ -11,16 +11,45 @@ from freki.infra.audit import create_chain
 from freki.infra.signing import make_key
 from freki.operators.audit_chain import Event
 from freki.operators.identify import root_id
-from freki.schemas import AuditEntry, AuditKind, DocumentId, Operation, ReportStatus, ResultStatus, RootId, TenantId
+from freki.schemas import (
+    AuditEntry,
+    AuditKind,
+    ContextQuery,
+    DocumentId,
+    Operation,
+    ReportStatus,
+    ResultStatus,
+    RootId,
+    TenantId,
+)
 from freki.schemas.errors import Unavailable
-from freki.schemas.identity import RefusalReason
+from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.index import Root
 from freki.streams.audit.events import changed
 from freki.streams.audit.log import AuditLog, AuditRules, AuditUnwritable
+from freki.streams.messages import Received
+from tests.rights.forging import FORGERIES
 from tests.unit.pipelines import Pipeline
 from tests.unit.test_authenticate import document, found, now, opened
 from tests.unit.test_document_queries import Desk, asking
 from tests.unit.test_document_queries import document as listed_document
+
+REASONS = {
+    "missing": RefusalReason.NO_TOKEN,
+    "no JSON Web Token": RefusalReason.MALFORMED,
+    "expired": RefusalReason.EXPIRED,
+    "not valid yet": RefusalReason.NOT_YET_VALID,
+    "for another audience": RefusalReason.AUDIENCE,
+    "of another issuer": RefusalReason.ISSUER,
+    "signed by another key": RefusalReason.SIGNATURE,
+    "signed by a key of another kind": RefusalReason.UNKNOWN_KEY,
+    "altered": RefusalReason.SIGNATURE,
+    "unsigned": RefusalReason.ALGORITHM,
+    "signed with the public key": RefusalReason.ALGORITHM,
+    "of another tenant": RefusalReason.TENANT,
+    "without a tenant": RefusalReason.INCOMPLETE,
+    "used before": RefusalReason.REPLAYED,
+}
 
 
 class Written:
@@ -73,6 +102,29 @@ async def test_an_answer_is_recorded_with_who_got_what_and_its_text_only_if_allo
     assert given.text_hash == audit.event(AuditKind.ASKED, text="Wer entscheidet?").text_hash
     (refused,) = written.of(AuditKind.REFUSED)
     assert (refused.reason, refused.tenant, refused.asker, refused.principals) == (RefusalReason.EXPIRED, "", "", ())
+
+
+class UsedBefore:
+    """Finds each token used."""
+
+    async def check(self, received: Received[ContextQuery], identity: Identity) -> RefusalReason:  # noqa: ARG002
+        return RefusalReason.REPLAYED
+
+
+async def test_each_token_that_must_not_count_is_refused_and_recorded_with_the_reason(tmp_path: Path) -> None:
+    async with opened(tmp_path) as freki, logged(tmp_path) as (audit, written):
+        freki.pipeline.retrieving._audit = audit
+        results = [await freki.ask(forge(freki.issuer, {"tenant": "t"})) for forge in FORGERIES.values()]
+        freki.authenticator._replays = UsedBefore()
+        results.append(await freki.ask(freki.issuer.token()))
+
+    assert {result.status for result in results} == {ResultStatus.REJECTED}
+    told = dict(
+        zip([*FORGERIES, "used before"], [entry.reason for entry in written.of(AuditKind.REFUSED)], strict=True)
+    )
+    assert told == REASONS
+    # Only who is proved is named.
+    assert [entry.asker for entry in written.of(AuditKind.REFUSED) if entry.asker] == ["ada", "ada"]
 
 
 async def test_an_answer_that_cannot_be_recorded_is_withheld(tmp_path: Path) -> None:

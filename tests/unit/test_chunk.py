@@ -54,11 +54,10 @@ def assert_lawful(document: ParsedDocument, chunks: Sequence[Chunk], limits: Chu
         assert at <= leaf.start < leaf.end
         assert leaf.text == document.text[leaf.start : leaf.end]
         assert leaf.tokens == count_tokens([leaf.text])[0]
-        assert leaf.tokens <= 1.5 * limits.max_tokens
+        assert leaf.tokens <= limits.max_tokens
         assert len(leaf.text) <= 1.5 * limits.max_chars
-        assert leaf.kind is not ChunkKind.PROSE or (
-            leaf.tokens <= limits.max_tokens and len(leaf.text) <= limits.max_chars
-        )
+        assert leaf.kind is not ChunkKind.PROSE or len(leaf.text) <= limits.max_chars
+        assert not leaf.header or leaf.overlap == leaf.header
         hidden.append((at, leaf.start))
         at = leaf.end
     hidden.append((at, len(document.text)))
@@ -116,7 +115,8 @@ def test_the_same_document_gives_the_same_chunks(source: str) -> None:
 
 @given(sections=st.lists(sentences, min_size=2, max_size=6), data=st.data())
 def test_moving_sections_keeps_the_ids_of_leaves(sections: list[str], data: st.DataObject) -> None:
-    titled = [f"# Section {number}\n\n{body}\n\n" for number, body in enumerate(sections)]
+    enough = "Genug Wörter für einen eigenen Abschnitt. "
+    titled = [f"# Section {number}\n\n{enough}{body}\n\n" for number, body in enumerate(sections)]
     moved = data.draw(st.permutations(titled))
 
     before, after = (
@@ -148,18 +148,112 @@ def test_an_edit_changes_only_the_chunks_between_the_long_paragraphs_around_it(
     assert all(leaf.end > first.start and leaf.start < last.end for leaf in fresh)
 
 
+@given(
+    bodies=st.lists(st.lists(words, min_size=1, max_size=9).map(" ".join), min_size=2, max_size=8),
+    least=st.sampled_from([ChunkLimits(min_tokens=8, max_tokens=24, max_chars=150, overlap_chars=0), SMALL]),
+)
+def test_no_section_below_the_minimum_has_a_neighbour_that_could_take_it(bodies: list[str], least: ChunkLimits) -> None:
+    document = parse_markdown("".join(f"# Teil {number}\n\n{body}\n\n" for number, body in enumerate(bodies)))
+    chunks = chunked(document, least)
+    assert_lawful(document, chunks, least)
+    heads = [block.start for block in document.blocks if block.heading_level]
+    found = leaves(chunks)
+
+    def whole(leaf: Chunk) -> tuple[int, int]:
+        """Return the span with the heading above."""
+        return max(start for start in heads if start <= leaf.start), leaf.end
+
+    def tokens(start: int, end: int) -> int:
+        return count_tokens([document.text[start:end]])[0]
+
+    for one, other in pairwise(found):
+        if "/" in one.path[2:] or "/" in other.path[2:]:
+            continue  # of a section of several
+        small = [leaf for leaf in (one, other) if tokens(*whole(leaf)) < least.min_tokens]
+        first = whole(one)[0] if one in small else one.start
+        assert not small or tokens(first, other.end) > least.max_tokens or other.end - first > least.max_chars
+
+
+@pytest.mark.parametrize(
+    ("bodies", "paths", "expected"),
+    [
+        (["lang", "kurz"], [("Teil 0",)], ["lang\n\n# Teil 1\n\nkurz"]),
+        (["kurz", "lang"], [()], ["# Teil 0\n\nkurz\n\n# Teil 1\n\nlang"]),
+        (["kurz", "kurz"], [()], ["# Teil 0\n\nkurz\n\n# Teil 1\n\nkurz"]),
+        (["lang", "lang"], [("Teil 0",), ("Teil 1",)], ["lang", "lang"]),
+        (["lang", "kurz", "lang"], [("Teil 0",), ("Teil 2",)], ["lang\n\n# Teil 1\n\nkurz", "lang"]),
+    ],
+)
+def test_a_small_section_goes_to_the_one_before_else_to_the_one_after(
+    bodies: list[str], paths: list[tuple[str, ...]], expected: list[str]
+) -> None:
+    long = "Ein Abschnitt mit Wörtern genug für ein eigenes Stück."
+    text = "".join(f"# Teil {number}\n\n{body}\n\n" for number, body in enumerate(bodies)).replace("lang", long)
+    limits = ChunkLimits(min_tokens=9, max_tokens=60, max_chars=300, overlap_chars=0)
+
+    found = leaves(chunked(parse_markdown(text), limits))
+
+    assert [leaf.heading_path for leaf in found] == paths
+    assert [leaf.text.replace(long, "lang") for leaf in found] == expected
+
+
+rows = st.lists(st.tuples(words, words), min_size=1, max_size=30)
+TABLES: dict[str, Callable[[Sequence[Sequence[str]]], ParsedDocument]] = {
+    "Markdown": lambda rows: parse_markdown(
+        "\n".join(["| Amt | Zimmer |", "|---|---|", *(f"| {one} | {other} |" for one, other in rows)])
+    ),
+    "HTML": lambda rows: parse_html(
+        "<table><tr><th>Amt</th><th>Zimmer</th></tr>"
+        + "".join(f"<tr><td>{one}</td><td>{other}</td></tr>" for one, other in rows)
+        + "</table>"
+    ),
+    "reStructuredText": lambda rows: parse_rst(
+        "\n".join(
+            [
+                "=========== ===========",
+                "Amt         Zimmer",
+                "=========== ===========",
+                *(f"{one:11} {other}" for one, other in rows),
+                "=========== ===========",
+            ]
+        )
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", TABLES)
+@given(rows=rows)
+def test_the_header_goes_with_every_part_of_a_table(kind: str, rows: list[tuple[str, str]]) -> None:
+    limits = ChunkLimits(min_tokens=4, max_tokens=90, max_chars=120, overlap_chars=20)
+    document = TABLES[kind](rows)
+
+    chunks = chunked(document, limits)
+
+    assert_lawful(document, chunks, limits)
+    for first, leaf in enumerate(leaves(chunks)):
+        names = "".join(character for character in leaf.header if character.isalnum())
+        assert names == ("AmtZimmer" if first else "")
+        assert leaf.text == document.text[leaf.start : leaf.end]
+
+
 def similarities(texts: Sequence[str]) -> list[float]:
     """Compare texts by the words that they share."""
     words = [set(re.findall(r"\w+", text)) for text in texts]
     return [len(one & other) / max(1, len(one | other)) for one, other in pairwise(words)]
 
 
-def chunked_by_meaning(document: ParsedDocument, limits: ChunkLimits = LIMITS, *, least: float = 0.2) -> list[Chunk]:
+def chunked_by_meaning(
+    document: ParsedDocument,
+    limits: ChunkLimits = LIMITS,
+    *,
+    least: float | None = 0.2,
+    percentile: float | None = None,
+) -> list[Chunk]:
     return chunk_document(
         document,
         identify=partial(chunk_id, TenantId("acme"), DocumentId("document")),
         count_tokens=count_tokens,
-        limits=replace(limits, least_similarity=least),
+        limits=replace(limits, least_similarity=least, breakpoint_percentile=percentile),
         similarities=similarities,
     )
 
@@ -179,6 +273,59 @@ def test_long_prose_is_cut_where_it_turns_to_something_else() -> None:
     texts = [leaf.text for leaf in leaves(chunked_by_meaning(document))]
 
     assert not any("Imker" in text and "Finanzamt" in text for text in texts)
+
+
+@given(source=documents, limits=st.sampled_from([LIMITS, SMALL]), percentile=st.sampled_from([1.0, 50.0, 99.0]))
+def test_leaves_that_are_cut_at_a_percentile_tile_the_document_too(
+    source: str, limits: ChunkLimits, percentile: float
+) -> None:
+    document = parse_markdown(source)
+
+    assert_lawful(document, chunked_by_meaning(document, limits, least=None, percentile=percentile), limits)
+
+
+def test_a_percentile_cuts_at_the_turn_whatever_the_level_of_similarities() -> None:
+    bees = "Der Imker sieht nach den Bienen im Stock und der Imker füttert die Bienen. " * 8
+    taxes = "Das Finanzamt setzt die Steuer fest und das Finanzamt verschickt den Bescheid. " * 8
+    document = parse_text(f"{bees}\n\n{bees}{taxes}\n\n{taxes}")
+
+    def cut(shift: float) -> list[str]:
+        chunks = chunk_document(
+            document,
+            identify=partial(chunk_id, TenantId("acme"), DocumentId("document")),
+            count_tokens=count_tokens,
+            limits=replace(LIMITS, breakpoint_percentile=95),
+            similarities=lambda texts: [shift + (1 - shift) * each for each in similarities(texts)],
+        )
+        return [leaf.text for leaf in leaves(chunks)]
+
+    assert not any("Imker" in text and "Finanzamt" in text for text in cut(0.0))
+    assert cut(0.9) == cut(0.0)
+
+
+@given(source=documents)
+def test_characters_below_the_minimum_are_joined_like_tokens(source: str) -> None:
+    limits = replace(LIMITS, min_tokens=1, min_chars=100)
+    document = parse_text(source.replace("#", ""))
+
+    chunks = chunked(document, limits)
+
+    assert_lawful(document, chunks, limits)
+    for one, other in pairwise(leaves(chunks)):
+        smaller = min(len(one.text), len(other.text))
+        fits = other.end - one.start <= limits.max_chars and one.tokens + other.tokens <= limits.max_tokens
+        assert smaller >= limits.min_chars or not fits
+
+
+@given(source=documents, most=st.integers(0, 12))
+def test_an_overlap_is_whole_words_of_so_many_tokens_at_most(source: str, most: int) -> None:
+    document = parse_markdown(source)
+    limited = replace(SMALL, overlap_tokens=most)
+
+    for leaf, free in zip(leaves(chunked(document, limited)), leaves(chunked(document, SMALL)), strict=True):
+        if not leaf.header:
+            assert count_tokens([leaf.overlap])[0] <= most
+            assert free.overlap.endswith(leaf.overlap)
 
 
 def test_cutting_by_meaning_needs_something_that_tells_it() -> None:
@@ -409,6 +556,8 @@ def test_the_fingerprint_tells_settings_apart() -> None:
     assert chunker_fingerprint("markdown", 3, LIMITS) == "4:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
     assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "4:text.1:30-256:1200-150:0.8"
+    others = replace(LIMITS, breakpoint_percentile=90, min_chars=100, overlap_tokens=20)
+    assert chunker_fingerprint("text", 1, others) == "4:text.1:30-256:1200-150:p90:c100:o20"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

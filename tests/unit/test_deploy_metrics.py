@@ -11,6 +11,7 @@ from freki.infra.telemetry.metrics import metering
 from freki.operators.age import FIRST_YEAR_MS
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
 from freki.schemas.identity import RefusalReason
+from freki.schemas.limits import LimitKind
 from freki.streams.observe.meters import Meters, Standing, Waiting
 from tests.strategies import records
 
@@ -49,6 +50,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     )
     meters.count_unranked(3)
     meters.count_refused_query(RefusalReason.EXPIRED)
+    meters.count_over_limit(LimitKind.QUERIES)
     meters.set_circuit_open("embed", resting=True)
     meters.count_skipped_call("embed")
     meters.record_batch("embed", records=8, max_records=32, seconds=0.1, failed=False)
@@ -60,6 +62,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     meters.observe_stages(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
     meters.observe_build_info(lambda: {"version": "1", "generation": "g1", "embedder": "e", "reranker": "r"})
     calls.computed("embeddings", "model", tokens=100, seconds=0.1)
+    calls.charged("m", 0.1)
     calls.looked_up("rerank", hits=1, misses=1)
     calls.evicted("answers", 1)
     calls.holds("passages", 1_000)

@@ -158,7 +158,7 @@ def test_what_no_query_may_have_is_refused_with_what_is_allowed(text: str, expec
 
 def test_every_option_of_a_query_can_be_turned() -> None:
     not_options = {"query_id", "tenant", "text", "asked_at", "principals", "reply_to", "filters", "at_least"}
-    not_options |= {"explain", "expect", "chunk_ids", "document_ids"}
+    not_options |= {"explain", "expect", "chunk_ids", "document_ids", "where"}
 
     with pytest.raises(InvalidQuery) as refusal:
         parse_configuration("x=1")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from freki.schemas import CitationStyle, ContextResult, NoticeKind
+from freki.schemas import CitationStyle, ContextResult, NoticeKind, RerankerChoice
 from tests.unit import questions
 from tests.unit.questions import Broken, kinds, retriever
 from tests.unit.revisions import World, revision
@@ -34,15 +34,50 @@ def texts(result: ContextResult, document: str) -> list[str]:
 
 
 async def test_they_stand_by_document_and_place_and_are_no_hits(world: World) -> None:
-    result = await ask(retriever(world), QUESTION, top_k=2, expand_similarity=0.5)
+    result = await ask(retriever(world), QUESTION, top_k=2)
 
     hits = {hit.chunk_id for hit in result.hits}
     assert len(result.hits) == 2
     assert hits.isdisjoint(each.chunk_id for each in result.expansions)
     assert texts(result, "long") == [text for text in LONG if text not in {hit.text for hit in result.hits}]
     assert [each.number for each in result.expansions] == list(range(3, 3 + len(result.expansions)))
-    assert all(each.similarity >= 0.5 for each in result.expansions)
     assert ("expand" in {stage.stage for stage in result.stages}) == bool(result.expansions)
+
+
+async def test_a_document_that_one_hit_fits_is_shown_whole_also_what_says_nothing_of_the_question(world: World) -> None:
+    stations = [
+        "peter arbeitet beim amt",
+        "wanderte durch die alpen",
+        "spielte geige",
+        "zog um",
+        "kochte",
+        "las",
+        "schlief",
+    ]
+    await world.feed(revision("cv", 1, stations))
+
+    result = await ask(retriever(world), "peter arbeitet beim amt", top_k=1)
+
+    assert [result.hits[0].text, *texts(result, "cv")] == stations
+
+
+async def test_a_document_that_no_hit_fits_well_enough_is_not_expanded(world: World) -> None:
+    weak = await ask(retriever(world), QUESTION, top_k=2, expand_similarity=1.5, reranker=RerankerChoice.COSINE)
+    fitting = await ask(retriever(world), QUESTION, top_k=2, expand_similarity=0.1, reranker=RerankerChoice.COSINE)
+
+    assert (len(weak.hits), weak.expansions) == (2, ())
+    assert fitting.expansions
+
+
+async def test_a_long_document_leaves_a_short_one_its_places(world: World) -> None:
+    await world.feed(
+        revision("longer", 1, [f"was kostet der antrag der stadt nummer {number}" for number in range(300)])
+    )
+
+    result = await ask(retriever(world), QUESTION, per_document=1, top_k=3, expand_similarity=-5.0)
+
+    assert len(texts(result, "other")) == len(OTHER) - 1
+    assert len(texts(result, "longer")) == 20
 
 
 async def test_there_are_at_most_as_many_as_asked_for_of_each_and_the_most_similar(world: World) -> None:

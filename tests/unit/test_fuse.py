@@ -11,6 +11,7 @@ from freki.operators.fuse import (
     Hit,
     Scale,
     arctangent,
+    from_distance,
     from_floor,
     min_max,
     reciprocal_rank_fusion,
@@ -174,9 +175,10 @@ def test_weighted_scores_lie_between_0_and_1(rankings: list[list[Hit]]) -> None:
         (from_floor(0.0), [1.0, 0.75, 0.5]),
         (from_floor(-8.0), [1.0, 14 / 16, 12 / 16]),
         (unit, [1.0, 1.0, 1.0]),
+        (lambda scores: from_distance([score / -8 for score in scores]), [0.5, 0.625, 0.75]),
         (arctangent, [2 / math.pi * math.atan(value) for value in (0.8, 0.6, 0.4)]),
     ],
-    ids=["min-max", "from 0", "from -8", "as they are", "arctangent"],
+    ids=["min-max", "from 0", "from -8", "as they are", "distance", "arctangent"],
 )
 def test_scales_by_hand(scale: Scale, scaled: Sequence[float]) -> None:
     assert scale([8.0, 6.0, 4.0]) == pytest.approx(scaled)

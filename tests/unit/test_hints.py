@@ -7,9 +7,8 @@ from hypothesis import strategies as st
 
 from freki.operators.hints import hints
 from freki.schemas import (
+    Confidence,
     ContextQuery,
-    Filter,
-    FilterOperator,
     QueryAnalysis,
     QueryId,
     QueryType,
@@ -17,11 +16,7 @@ from freki.schemas import (
     Timestamp,
 )
 
-FILTERS = (
-    Filter(field="language", operator=FilterOperator.EQ, values=("de",)),
-    Filter(field="attributes.Jahr", operator=FilterOperator.EQ, values=("2024",)),
-    Filter(field="language", operator=FilterOperator.NE, values=("fr",)),
-)
+FIELDS = ("language", "attributes.Jahr")
 
 
 def query(**fields: Any) -> ContextQuery:
@@ -37,7 +32,7 @@ def analysis(language: str = "de", *, keyword: bool = False) -> QueryAnalysis:
 
 
 def test_enough_hits_need_no_advice() -> None:
-    assert hints(query(filters=FILTERS), analysis(), found=8, wanted=8) == ()
+    assert hints(query(), analysis(), found=8, wanted=8, filtered=FIELDS) == ()
 
 
 def test_german_questions_are_advised_in_german() -> None:
@@ -62,13 +57,20 @@ def test_little_is_counted() -> None:
 def test_doubt_is_said_plainly() -> None:
     doubt = "None of the hits fits the question with certainty; they may not answer it."
 
-    assert hints(query(), analysis("en"), found=8, wanted=8, uncertain=True)[0] == doubt
-    assert hints(query(), analysis("en"), found=2, wanted=8, uncertain=True)[1] == doubt
-    assert doubt not in hints(query(), analysis("en"), found=0, wanted=8, uncertain=True)
+    assert hints(query(), analysis("en"), found=8, wanted=8, confidence=Confidence.LOW)[0] == doubt
+    assert hints(query(), analysis("en"), found=2, wanted=8, confidence=Confidence.LOW)[1] == doubt
+    assert doubt not in hints(query(), analysis("en"), found=0, wanted=8, confidence=Confidence.LOW)
+
+
+@pytest.mark.parametrize("found", [2, 8])
+def test_that_nothing_answers_the_question_is_said_first(found: int) -> None:
+    advice = hints(query(), analysis("de"), found=found, wanted=8, confidence=Confidence.NONE)
+
+    assert advice[0] == "Hier scheint nichts die Frage zu beantworten; die Treffer sind nur die nächstliegenden."
 
 
 def test_advice_names_what_narrowed_the_search() -> None:
-    advice = " ".join(hints(query(filters=FILTERS, min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8))
+    advice = " ".join(hints(query(min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8, filtered=FIELDS))
 
     assert "language, attributes.Jahr." in advice
     assert "(0.5)" in advice
@@ -84,20 +86,21 @@ def test_keywords_are_told_to_ask_in_a_sentence() -> None:
     language=st.sampled_from(["de", "en"]),
     keyword=st.booleans(),
     found=st.integers(0, 9),
-    uncertain=st.booleans(),
-    filters=st.sampled_from([(), FILTERS]),
+    confidence=st.sampled_from(Confidence),
+    filtered=st.sampled_from([(), FIELDS]),
 )
 def test_it_never_says_that_something_does_not_exist(
-    language: str, *, keyword: bool, found: int, uncertain: bool, filters: tuple[Filter, ...]
+    language: str, *, keyword: bool, found: int, confidence: Confidence, filtered: tuple[str, ...]
 ) -> None:
     advice = hints(
-        query(filters=filters),
+        query(),
         analysis(language, keyword=keyword),
         found=found,
         wanted=8,
-        uncertain=uncertain,
+        confidence=confidence,
+        filtered=filtered,
     )
 
-    assert bool(advice) == (found < 8 or uncertain)
+    assert bool(advice) == (found < 8 or confidence in (Confidence.LOW, Confidence.NONE))
     claims = re.compile(r"existiert nicht|gibt es nicht|does not exist|no such|there is no ", re.IGNORECASE)
     assert not claims.search(" ".join(advice))

@@ -5,11 +5,12 @@ from base64 import b64encode
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.http_server.guard import Rate
+from freki.infra.http_server.guard import Rate, network_of
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     DocumentId,
@@ -22,6 +23,8 @@ from freki.schemas import (
     Verdict,
 )
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas.identity import RefusalReason
+from freki.schemas.limits import LIMIT
 from tests.http_door import InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -313,6 +316,57 @@ async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InPro
     assert "FREKI_SERVE__MAX_BODY_MB" in large.json()["detail"]
     assert [reply.status_code for reply in replies] == [200, 200, 429]
     assert 1 <= int(replies[-1].headers["retry-after"]) <= 31
+
+
+async def test_who_tries_tokens_is_stopped_by_address_and_each_refused_one_is_told(gateway: InProcess) -> None:
+    told: list[tuple[str, str]] = []
+
+    async def on_refused(reason: RefusalReason, address: str) -> None:
+        told.append((reason, address))
+
+    app = app_of(gateway, tokens=True, on_refused=on_refused, failures_per_minute=3)
+
+    async def call(address: str, token: str | None) -> httpx.Response:
+        transport = httpx.ASGITransport(app=app, client=(address, 1))
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as client:
+            headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+            return await client.post("/v1/queries", json={"text": "a"}, headers=headers)
+
+    guesses = [await call(f"2001:db8::{number}", f"guess {number}") for number in range(2)]
+    guesses += [await call("2001:db8::9", None), await call("2001:db8::9", "another guess")]
+    stopped = await call("2001:db8::1", "good")
+    others = [await call(address, "good") for address in ("2001:db8:0:1::1", "10.0.0.1")]
+
+    assert [reply.status_code for reply in guesses] == [401, 401, 401, 429]
+    assert [address for _, address in told] == ["2001:db8::0", "2001:db8::1"]
+    assert stopped.status_code == 429
+    assert 1 <= int(stopped.headers["retry-after"]) <= 20
+    assert [reply.status_code for reply in others] == [200, 200]
+
+
+@pytest.mark.parametrize(
+    ("address", "client"),
+    [
+        ("10.0.0.1", "10.0.0.1"),
+        ("::ffff:10.0.0.1", "10.0.0.1"),
+        ("::1", "::/64"),
+        ("2001:db8:0:1:2::3", "2001:db8:0:1::/64"),
+        ("fe80::1%eth0", "fe80::/64"),
+        ("unknown", "unknown"),
+    ],
+)
+def test_what_counts_as_one_client(address: str, client: str) -> None:
+    assert network_of(address) == client
+
+
+async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again(gateway: InProcess) -> None:
+    gateway.ends = ResultStatus.EXPIRED
+    gateway.ends_at = LIMIT
+    async with door(gateway) as client:
+        reply = await client.post("/v1/queries", json={"text": "a"})
+
+    assert reply.status_code == 429
+    assert 1 <= int(reply.headers["retry-after"]) <= 60
 
 
 @given(

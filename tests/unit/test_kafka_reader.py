@@ -1,8 +1,11 @@
-"""How a reader disconnects."""
+"""How a reader disconnects, and where it begins."""
 
 import asyncio
+from collections.abc import Mapping
+from typing import NamedTuple
 
 import pytest
+from aiokafka import TopicPartition
 
 from freki.infra.kafka import Reader
 from freki.infra.settings import KafkaSettings
@@ -48,3 +51,31 @@ async def test_a_reader_disconnects_whether_or_not_a_fetch_is_tried_again(*, ret
 async def test_what_goes_wrong_in_disconnecting_is_told() -> None:
     with pytest.raises(OSError, match="gone"):
         await reading(Consumer(retrying=False, error=OSError("gone"))).__aexit__(None, None, None)
+
+
+class Told(NamedTuple):
+    offset: int
+
+
+class Broker:
+    """Tells offsets by time for each of three partitions."""
+
+    def __init__(self, *told: Told | None) -> None:
+        self._told = told
+
+    async def offsets_for_times(self, times: Mapping[TopicPartition, int]) -> dict[TopicPartition, Told | None]:
+        return dict(zip(times, self._told, strict=True))
+
+
+@pytest.mark.parametrize(
+    ("profile", "expected"), [("kafka", {0: 0, 1: 5, 2: 9}), ("local", {0: 0, 1: 5})], ids=["kafka", "local"]
+)
+async def test_a_reader_from_a_time_on_begins_at_its_first_record(profile: str, expected: Mapping[int, int]) -> None:
+    """Where all records are older, Kafka tells nothing: the end; a broker that tells nothing is read from the start."""
+    places = [TopicPartition("topic", number) for number in range(3)]
+    reader = Reader(KafkaSettings.model_validate({"profile": profile}), "topic", start=1_000)
+    ends = {place: 7 + place.partition for place in places}
+
+    found = await reader._since(Broker(Told(0), Told(5), None), places, 1_000, ends)
+
+    assert found == expected

@@ -80,7 +80,7 @@ def test_a_file_that_is_no_toml_is_named_with_the_place(capsys: pytest.CaptureFi
         ("FREKI_MCP_PORT", "did you mean FREKI_MCP__PORT?"),
         ("FREKI_FOO", "docs/settings.md lists all"),
         ("FREKI_", "docs/settings.md lists all"),
-        ("FREKI_TESTING", "docs/settings.md lists all"),
+        ("FREKI_QUUX", "docs/settings.md lists all"),
     ],
 )
 @pytest.mark.parametrize("value", ["3", ""])

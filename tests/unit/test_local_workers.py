@@ -7,7 +7,7 @@ import pytest
 
 from freki.infra.local.specs import share_cores, worker_spec, workers_of
 from freki.infra.local.state import Ports, StackState
-from freki.infra.settings import KafkaSettings, LocalSettings, ModelSettings, Settings
+from freki.infra.settings import ErasureSettings, KafkaSettings, LocalSettings, ModelSettings, Settings
 from freki.streams.app import STAGES
 
 
@@ -46,5 +46,14 @@ def test_threads_that_were_set_stay_as_they_are() -> None:
 def test_a_single_worker_runs_every_stage_and_has_all_cores() -> None:
     (stages,) = workers_of(Settings(local=LocalSettings(single_worker=True)))
 
-    assert set(stages) == set(STAGES)
+    assert set(stages) == set(STAGES) - {"erase"}
     assert share_cores(stages, [stages], ModelSettings(), cores=8) == {}
+
+
+@pytest.mark.parametrize("single_worker", [True, False])
+def test_erasures_have_a_worker_where_they_are_enabled(*, single_worker: bool) -> None:
+    erasure = ErasureSettings(enabled=True, key_file=Path("erase.key"))
+    workers = workers_of(Settings(erasure=erasure, local=LocalSettings(single_worker=single_worker)))
+
+    assert {stage for stages in workers for stage in stages} == set(STAGES)
+    assert (("erase",) in workers) is not single_worker

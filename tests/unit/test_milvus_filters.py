@@ -1,3 +1,4 @@
+import operator
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -11,10 +12,13 @@ from hypothesis import strategies as st
 from freki.infra.milvus.escape import checked_key, escaped, escaped_key, unescaped
 from freki.infra.milvus.filters import scope_expression
 from freki.infra.milvus.rows import chunk_row
-from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, TenantId
+from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, RootId, TenantId
+from freki.schemas.conditions import AnyOf, Comparator, Comparison, Condition, Negation
 from freki.schemas.errors import Rejected
-from freki.schemas.index import IndexedChunk, Scope
+from freki.schemas.index import IndexedChunk, LeftOut, Scope
+from tests.conditions import TEXTS, attributes, conditions
 from tests.contract.index_records import NASTY, chunk, scope
+from tests.filter_model import holds
 from tests.memory_index import permits
 
 # Few letters, so that values meet; and all that has a meaning to somebody.
@@ -23,10 +27,12 @@ surrogates = st.text(st.characters(categories=["Cs", "L", "P"]), max_size=4)
 
 # The grammar of Plan.g4 as far as filters use it; a literal is read as Lite and server agree on: without escapes.
 _TOKEN = re.compile(
-    r"""\s*(?: "(?P<text>[^"\\\r\n]*)" | (?P<number>-?\d+) | (?P<mark>[=!>]=|[<()\[\],]) | (?P<word>[a-z_]+) )""",
+    r"""\s*(?: "(?P<text>[^"\\\r\n]*)" | (?P<number>-?\d+(?:\.\d+)?) | (?P<mark>[=!<>]=|[<>()\[\],])
+    | (?P<word>[a-z_]+) )""",
     re.VERBOSE,
 )
 _MISSING = object()
+_ORDERED = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge}
 
 
 @dataclass(frozen=True)
@@ -53,13 +59,25 @@ class Evaluator:
         self.row = row
 
     def all_hold(self) -> bool:
-        held = [self.condition()]
-        while self.left:
-            self.take("and")
+        held = self.joined()
+        assert not self.left
+        return held
+
+    def joined(self) -> bool:
+        """Read conditions that one word joins: filters never leave it to precedence."""
+        held, words = [self.condition()], set()
+        while self.left and self.left[0].value in ("and", "or"):
+            words.add(self.left.pop(0).value)
             held.append(self.condition())
-        return all(held)
+        assert len(words) < 2
+        return any(held) if words == {"or"} else all(held)
 
     def condition(self) -> bool:
+        if self.left[0] == Token("mark", "("):
+            self.take("(")
+            held = self.joined()
+            self.take(")")
+            return held
         if self.left[0].value == "array_contains_any":
             self.take("array_contains_any", "(")
             column = self.column()
@@ -67,22 +85,15 @@ class Evaluator:
             wanted = self.values()
             self.take(")")
             return bool(set(column) & set(wanted))
-        value, operator = self.column(), self.left.pop(0).value
-        if operator in ("in", "not"):
-            if operator == "not":
+        value, sign = self.column(), self.left.pop(0).value
+        if sign in ("in", "not"):
+            if sign == "not":
                 self.take("in")
-            return (value in self.values()) is (operator == "in")
+            return (value in self.values()) is (sign == "in")
         literal = self.value()
-        match operator:
-            case "==":
-                return bool(value == literal)
-            case "!=":
-                return bool(value != literal)
-            case ">=":
-                return value is not _MISSING and value.encode() >= literal.encode()
-            case "<":
-                return value is not _MISSING and value.encode() < literal.encode()
-        raise AssertionError(operator)
+        if sign in ("==", "!="):
+            return bool(value == literal) is (sign == "==")
+        return value is not _MISSING and bool(_ORDERED[sign](_ordered(value), _ordered(literal)))
 
     def column(self) -> Any:
         name = self.left.pop(0)
@@ -106,7 +117,7 @@ class Evaluator:
     def value(self) -> Any:
         token = self.left.pop(0)
         assert token.kind in ("text", "number")
-        return int(token.value) if token.kind == "number" else token.value
+        return float(token.value) if token.kind == "number" else token.value
 
     def take(self, *marks: str) -> None:
         for mark in marks:
@@ -115,11 +126,16 @@ class Evaluator:
             assert token.value == mark
 
 
+def _ordered(value: Any) -> Any:
+    """Texts are ordered by their bytes."""
+    return value.encode() if isinstance(value, str) else value
+
+
 def allows(where: Scope, row: IndexedChunk) -> bool:
     return Evaluator(scope_expression(where), chunk_row(row, np.zeros(1, dtype=np.float32))).all_hold()
 
 
-def conditions() -> st.SearchStrategy[Filter]:
+def filters() -> st.SearchStrategy[Filter]:
     fields = st.one_of(
         st.sampled_from(sorted(FILTER_FIELDS)),
         texts.filter(bool).map(lambda key: f"attributes.{key}"),
@@ -139,7 +155,18 @@ scopes = st.builds(
     tenant=st.sampled_from(["acme", 'a"']).map(TenantId),
     principals=st.lists(texts, max_size=2).map(tuple),
     levels=st.lists(st.integers(0, 2), max_size=2).map(tuple),
-    filters=st.lists(conditions(), max_size=2).map(tuple),
+    filters=st.lists(filters(), max_size=2).map(tuple),
+    left_out=st.builds(
+        LeftOut,
+        everything=st.booleans(),
+        roots=st.lists(st.sampled_from(["r0", "r1"]).map(RootId), max_size=2).map(tuple),
+        attributes=st.lists(
+            st.dictionaries(st.one_of(texts.filter(bool), st.just("k")), texts, min_size=1, max_size=2).map(
+                lambda group: tuple(sorted(group.items()))
+            ),
+            max_size=2,
+        ).map(tuple),
+    ),
 )
 rows = st.fixed_dictionaries(
     {
@@ -156,6 +183,34 @@ rows = st.fixed_dictionaries(
 @given(where=scopes, row=rows)
 def test_the_expression_allows_what_the_scope_permits(where: Scope, row: IndexedChunk) -> None:
     assert allows(where, row) is permits(where, row)
+
+
+@given(condition=conditions, attributes=attributes, names=st.tuples(*[st.sampled_from(TEXTS)] * 4))
+def test_a_condition_is_compiled_to_what_it_means(
+    condition: Condition, attributes: dict[str, str], names: tuple[str, str, str, str]
+) -> None:
+    document_id, name, media_type, language = names
+    row = chunk(
+        "c", attributes=attributes, document_id=document_id, name=name, media_type=media_type, language=language
+    )
+    negated = Negation(of=condition)
+
+    assert allows(scope(where=condition), row) is holds(condition, row)
+    assert allows(scope(where=negated), row) is holds(negated, row)
+
+
+@given(condition=conditions, tenant=st.sampled_from(["other", "b"]).map(TenantId))
+def test_no_condition_lets_another_tenant_through(condition: Condition, tenant: TenantId) -> None:
+    anything = AnyOf(of=(condition, Negation(of=condition)))
+
+    assert allows(scope(where=anything), chunk("c"))
+    assert not allows(scope(where=anything, tenant=tenant), chunk("c"))
+
+
+@pytest.mark.parametrize("field", ["text", "tenant", "attributes", "attributes.", ""])
+def test_a_condition_on_a_field_that_is_not_on_the_list_is_refused(field: str) -> None:
+    with pytest.raises(Rejected, match="cannot be filtered on: use document_id, kind"):
+        scope_expression(scope(where=Comparison(field=field, comparator=Comparator.EQUAL, value="x")))
 
 
 @given(text=texts, row=rows)
@@ -188,6 +243,7 @@ def test_equal_scopes_give_equal_expressions(where: Scope, data: st.DataObject) 
         principals=(*data.draw(st.permutations(where.principals)), *where.principals),
         levels=tuple(data.draw(st.permutations(where.levels))),
         filters=where.filters,
+        left_out=where.left_out,
     )
 
     assert scope_expression(shuffled) == scope_expression(where)

@@ -51,3 +51,16 @@ async def test_a_model_that_takes_no_mean_does_no_late_chunking(tmp_path: Path) 
     with pytest.raises(Misconfigured, match="LATE_WINDOW_TOKENS=0"):
         async with OnnxEmbedder(ModelSettings(embedder=str(tmp_path), late_window_tokens=8)):
             pass
+
+
+async def test_an_execution_provider_that_is_not_there_is_named_with_the_fix(tmp_path: Path) -> None:
+    write_sentence_encoder(tmp_path)
+    write_hub_files(tmp_path)
+
+    with pytest.raises(
+        Misconfigured, match="FREKI_MODELS__PROVIDERS: this onnxruntime has no CUDAExecutionProvider, but"
+    ):
+        async with OnnxEmbedder(
+            ModelSettings(embedder=str(tmp_path), providers=("CUDAExecutionProvider", "CPUExecutionProvider"))
+        ):
+            pass

@@ -197,13 +197,17 @@ def test_wrapped_paragraphs_breaks_and_tabs_are_read() -> None:
     assert texts(document, BlockKind.PROSE) == ["Feld", "a\nb\tc"]
 
 
-def test_title_and_author_are_read() -> None:
+def test_title_author_and_times_are_read() -> None:
     document = parse_docx(
-        docx(paragraph("x"), core="<dc:title>Handbuch</dc:title><dc:creator>Jürgen Groß</dc:creator>")
+        docx(
+            paragraph("x"),
+            core="<dc:title>Handbuch</dc:title><dc:creator>Jürgen Groß</dc:creator>"
+            "<dcterms:created>2026-01-31T09:30:00Z</dcterms:created><dcterms:modified>gestern</dcterms:modified>",
+        )
     )
 
     assert document.title == "Handbuch"
-    assert document.attributes == {"author": "Jürgen Groß"}
+    assert document.attributes == {"author": "Jürgen Groß", "created": "2026-01-31T09:30:00Z"}
 
 
 def test_the_strict_standard_is_read_too() -> None:

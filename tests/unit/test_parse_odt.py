@@ -147,3 +147,20 @@ def test_a_locked_document_is_refused() -> None:
 def test_another_package_is_refused() -> None:
     with pytest.raises(UnreadableContent, match="no text document"):
         parse_odt(archive({"content.xml": "<x/>"}))
+
+
+def test_author_and_times_are_attributes() -> None:
+    meta = (
+        '<office:document-meta xmlns:office="urn:oasis:names:tc:opendocument:xmlns:office:1.0" '
+        'xmlns:meta="urn:oasis:names:tc:opendocument:xmlns:meta:1.0" xmlns:dc="http://purl.org/dc/elements/1.1/">'
+        "<office:meta><meta:creation-date>2026-01-31T09:30:00.5</meta:creation-date><dc:creator>Ada</dc:creator>"
+        "<dc:date>2026-02-01T10:00:00+01:00</dc:date></office:meta></office:document-meta>"
+    )
+
+    document = parse_odt(odt("<text:p>Text</text:p>", parts={"meta.xml": meta}))
+
+    assert document.attributes == {
+        "author": "Ada",
+        "created": "2026-01-31T09:30:00",
+        "modified": "2026-02-01T09:00:00Z",
+    }

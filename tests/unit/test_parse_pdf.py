@@ -380,3 +380,17 @@ def test_a_small_picture_beside_few_words_is_no_scan() -> None:
     document = parse_pdf(pdf(pictured(100, 100) + shown_lines(["Titelseite"])))
 
     assert "pages_without_text" not in document.attributes
+
+
+def test_author_and_times_are_attributes() -> None:
+    content = pdf(
+        shown(72, 700, "Text"),
+        info="Satzung)/Author(Ada)/CreationDate(D:20260131093000+01'00')/ModDate(D:20260201)/Producer(x",
+    )
+
+    assert parse_pdf(content).attributes == {
+        "author": "Ada",
+        "created": "2026-01-31T08:30:00Z",
+        "modified": "2026-02-01",
+        "lang": "de-DE",
+    }

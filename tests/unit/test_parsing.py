@@ -9,7 +9,7 @@ from freki.streams.ingest.parse import LIGHT_LENGTH, PARSER_VERSIONS, Parsed, Pa
 from freki.streams.wire.from_settings import limits_of
 from tests.files import docx_of, pdf_of
 from tests.parsing import parse_here
-from tests.unit.packages import odt, opendocument, pptx, shape, xlsx
+from tests.unit.packages import epub, odt, opendocument, pptx, shape, xlsx
 
 LIMITS = ParseLimits(max_characters=1_000, max_pages=3, max_unpacked_bytes=100_000)
 MAIL = b"From: a@example.org\nTo: b@example.org\nDate: Mon, 05 Jan 2026 10:00:00 +0100\nSubject: Fristen\n\n{}\n"
@@ -34,6 +34,8 @@ EACH = [
     ("a.pptx", pptx(shape("Vier Wochen.")), Profile.PPTX),
     ("a.xlsx", xlsx({"Fristen": [["Vier Wochen."]]}), Profile.XLSX),
     ("a.eml", MAIL.replace(b"{}", b"Vier Wochen."), Profile.EMAIL),
+    ("a.csv", "Frist;Dauer\nEinspruch;Vier Wochen.", Profile.CSV),
+    ("a.epub", epub({"a.xhtml": "<p>Vier Wochen.</p>"}), Profile.EPUB),
 ]
 
 

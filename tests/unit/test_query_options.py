@@ -19,7 +19,8 @@ from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp, Widening, WidenWhen
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption, QueryOptions
 
-GIVEN_BY_ASK = {"query_id", "text", "asked_at"}
+GIVEN_BY_ASK = {"query_id", "text", "asked_at", "filters"}
+"""What `freki ask` gives by itself; its conditions are all `where`."""
 BOUNDED = [option for option in QUERY_OPTIONS.values() if option.bounds is not None]
 UNBOUNDED = [option for option in QUERY_OPTIONS.values() if option.bounds is None and option.value_type is float]
 

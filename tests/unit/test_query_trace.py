@@ -5,11 +5,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pytest
 import structlog
 from opentelemetry.sdk.trace import ReadableSpan
 from opentelemetry.trace import SpanKind, StatusCode
 
+from freki.infra.models.fake import FakeEmbedder
 from freki.schemas import (
     EVERYONE,
     ContextQuery,
@@ -22,7 +24,7 @@ from freki.schemas import (
     Timestamp,
     VersionFloor,
 )
-from freki.schemas.index import RerankPair
+from freki.schemas.index import RerankPair, Scope
 from freki.streams.retrieve.trace import SHOWN_CHARACTERS, SHOWN_DOCUMENTS
 from tests.unit.pipelines import MODELS, Pipeline
 
@@ -354,6 +356,31 @@ async def test_what_is_dropped_is_logged_once_a_step_with_ids_and_without_text()
     assert len(set(ids)) == len(ids)
     assert all(re.fullmatch("[0-9a-f]{32}", each) for each in ids)
     assert {word for word in words(*PARAGRAPHS, QUESTION) if word in str(lines).lower()} == set()
+
+
+async def test_where_it_is_switched_on_each_candidate_is_shown_or_logged_once_with_step_and_reason() -> None:
+    texts = [*PARAGRAPHS, PARAGRAPHS[0], *(f"Das Amt {number} entscheidet über den Antrag." for number in range(40))]
+    pipeline = Pipeline(log_candidates=True, top_k=2, min_score=0.0, per_document=1, rerank_candidates=4)
+    await pipeline.publish(document(texts), document(PARAGRAPHS[:1], "copy"))
+
+    with structlog.testing.capture_logs() as lines:
+        await pipeline.ask(question())
+
+    (line,) = [line for line in lines if line["event"] == "candidates not shown"]
+    left_out = [chunk for group in line["left_out"] for chunk in group["chunks"]]
+    # Dense search finds whatever it looks at.
+    scope = Scope(tenant=TENANT, principals=(), levels=(1, 2), filters=())
+    vector = np.ones((1, FakeEmbedder().dim), dtype=np.float32)
+    searched = await pipeline.index.dense(vector, [scope], limit=1_000, strong=True)
+    assert len(left_out) == len(set(left_out))
+    assert {*line["hits"], *left_out} == {hit.chunk_id for ranking in searched for hit in ranking}
+    assert not set(left_out) & set(line["hits"])
+    reasons = {(group["step"], group["reason"]) for group in line["left_out"]}
+    assert ("diversify", "its document has its share of the hits") in reasons
+    # Nothing but duplicates is left out before late interaction has ranked all candidates.
+    assert {step for step, _ in reasons} == {"load", "diversify"}
+    assert all(reason for _, reason in reasons)
+    assert {word for word in words(*texts, QUESTION) if word in str(lines).lower()} == set()
 
 
 async def test_nothing_is_logged_of_an_answer_that_drops_nothing() -> None:

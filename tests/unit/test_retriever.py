@@ -1,7 +1,7 @@
 """Answers on a store in memory: what is live, what fails open, what the deadline leaves out."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
 from itertools import count
 from typing import Any
@@ -12,12 +12,16 @@ import pytest
 from freki.operators.analyse_query import example_wordings
 from freki.operators.identify import root_id
 from freki.schemas import (
+    Confidence,
     ContextQuery,
+    ContextResult,
     DocumentId,
     Fusion,
+    Metric,
     NoticeKind,
     QueryId,
     QueryType,
+    RequestKind,
     RerankerChoice,
     ResultStatus,
     TypedBy,
@@ -261,12 +265,69 @@ async def test_documents_that_may_have_few_hits_leave_room_for_candidates_of_oth
 
 
 @pytest.mark.parametrize("fusion", list(Fusion))
-async def test_fused_scores_lie_in_0_to_1_and_set_the_order(world: World, fusion: Fusion) -> None:
-    result = await ask(retriever(world), fusion=fusion, reranker=RerankerChoice.NONE)
+@pytest.mark.parametrize("metric", list(Metric))
+async def test_fused_scores_lie_in_0_to_1_and_set_the_order(world: World, fusion: Fusion, metric: Metric) -> None:
+    result = await ask(retriever(world), fusion=fusion, metric=metric, reranker=RerankerChoice.NONE)
 
     fused = [hit.fused_score for hit in result.hits]
     assert fused == sorted(fused, reverse=True)
     assert all(0 <= score <= 1 for score in fused)
+
+
+@pytest.mark.parametrize(
+    ("rerankers", "text", "expected"),
+    [
+        ([Scorer("gebühr")], "Wie hoch ist die Gebühr?", Confidence.HIGH),
+        ([Scorer("nirgends")], "zyx wvu", Confidence.NONE),
+        ([], "der antrag ist schriftlich zu stellen", Confidence.HIGH),
+    ],
+)
+async def test_a_result_says_whether_some_hit_answers_the_question(
+    world: World, rerankers: list[Scorer], text: str, expected: Confidence
+) -> None:
+    # The embedder of the tests knows no meaning: vectors are more alike than those of a model.
+    defaults = replace(OPTIONS, unanswered_similarity=0.5)
+
+    result = await ask(retriever(world, rerankers=rerankers, defaults=defaults), text, deadline_ms=60_000)
+
+    said = any("nächstliegenden" in line or "only the nearest" in line for line in result.advice)
+    assert result.status is ResultStatus.COMPLETE
+    assert result.hits
+    assert result.confidence is expected
+    assert said is (expected is Confidence.NONE)
+
+
+async def test_what_no_score_judges_is_not_judged(world: World) -> None:
+    by_words = await ask(retriever(world), "der antrag entscheidet", kind=RequestKind.KEYWORD_SEARCH)
+    nothing = await ask(retriever(world), where="name = 'nirgends'")
+
+    assert by_words.hits
+    assert by_words.confidence is nothing.confidence is Confidence.UNKNOWN
+    assert nothing.hits == ()
+
+
+async def test_a_condition_narrows_all_searches_and_is_named_where_little_is_found(world: World) -> None:
+    every = await ask(retriever(world), top_k=20)
+    none = await ask(retriever(world), where="NOT document_id = a AND attribute.year >= 2024")
+    some = await ask(retriever(world), top_k=20, where="document_id = a OR attribute.year >= 2024")
+
+    assert {hit.chunk_id for hit in some.hits} == {hit.chunk_id for hit in every.hits if hit.document_id == "a"}
+    assert none.hits == ()
+    assert any("document_id, attributes.year" in line for line in none.advice)
+
+
+async def test_a_metric_is_what_the_search_fuses_and_leaves_its_ranking_as_it_is(world: World) -> None:
+    def asked(metric: Metric, alpha: float) -> Awaitable[ContextResult]:
+        return ask(retriever(world), metric=metric, alpha=alpha, reranker=RerankerChoice.NONE, top_k=20)
+
+    alone = {metric: await asked(metric, 1.0) for metric in Metric}
+    both = {metric: await asked(metric, 0.5) for metric in Metric}
+
+    assert len({tuple(hit.chunk_id for hit in result.hits if hit.dense_score) for result in alone.values()}) == 1
+    scores = {metric: [hit.fused_score for hit in result.hits] for metric, result in both.items()}
+    assert scores[Metric.DOT] == scores[Metric.COSINE] != scores[Metric.EUCLIDEAN]
+    for hit in both[Metric.EUCLIDEAN].hits:
+        assert hit.dense_score is None or -2 <= hit.dense_score <= 0
 
 
 async def test_the_better_the_words_match_the_less_vectors_weigh(world: World) -> None:

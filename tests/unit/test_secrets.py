@@ -27,6 +27,8 @@ from freki.infra.kafka.connection import ssl_context
 from freki.infra.kafka.tokens import Tokens
 from freki.infra.llm.client import LlmClient
 from freki.infra.milvus.store import MilvusStore
+from freki.infra.models.remote.service import EmbeddingService
+from freki.infra.ocr import ServiceOcr
 from freki.infra.processes import child
 from freki.infra.processes.environment import without_settings
 from freki.infra.registry import RegistryClient
@@ -189,6 +191,18 @@ async def ask_registry(place: str) -> None:
         await client._registered("/subjects/t", "{}")
 
 
+async def read_scan(url: str, **given: Any) -> None:
+    await ServiceOcr(settings(ocr={"url": url, **given}).ocr).read(b"scan", "image/png")
+    # Whatever is answered is text, which is parsed and not shown.
+    raise Unavailable("it answered")
+
+
+async def embed(url: str, **given: Any) -> None:
+    given = {"model": "m", "dim": 2, "attempts": 1, **given}
+    async with EmbeddingService(settings(models={"remote": {"url": url, **given}}).models.remote):
+        raise AssertionError("nothing listens there")
+
+
 async def rerank(reranker: RemoteReranker | VertexReranker) -> None:
     async with reranker:
         await reranker.score(PAIRS, budget_s=None)
@@ -245,6 +259,8 @@ CLIENTS: dict[tuple[str, ...], Provoke] = {
     ("milvus", "token"): lambda place: open_milvus(f"http://{place}", token=f"user:{MARKER}"),
     ("remote_reranker", "token"): lambda place: rerank(remote(f"http://{place}", token=MARKER)),
     ("vertex_reranker", "token"): lambda place: rerank(vertex(f"http://{place}", token=MARKER)),
+    ("ocr", "token"): lambda place: read_scan(f"http://{place}", token=MARKER),
+    ("models", "remote", "token"): lambda place: embed(f"http://{place}", token=MARKER),
     ("llm", "api_key"): lambda place: ask_llm(f"http://{place}/v1", api_key=MARKER),
 }
 """Calls with a marked secret that fail."""
@@ -252,6 +268,8 @@ IN_URL: dict[str, Provoke] = {
     "llm": lambda place: ask_llm(f"http://user:{ENCODED}@{place}/v1?token={ENCODED}"),
     "remote_reranker": lambda place: rerank(remote(f"http://user:{ENCODED}@{place}")),
     "vertex_reranker": lambda place: rerank(vertex(f"http://user:{ENCODED}@{place}")),
+    "ocr": lambda place: read_scan(f"http://user:{ENCODED}@{place}"),
+    "embedder": lambda place: embed(f"http://user:{ENCODED}@{place}"),
     "milvus": lambda place: open_milvus(f"http://user:{ENCODED}@{place}"),
     "oauth": lambda place: fetch_token(place, f"user:{ENCODED}@"),
 }

@@ -23,16 +23,22 @@ def test_names_are_made_of_prefix_and_version() -> None:
         "acme.document-reports.v2",
         "acme.judgements.v2",
         "acme.groups.v2",
+        "acme.holds.v2",
+        "acme.objections.v2",
+        "acme.erasure-requests.v2",
+        "acme.erasure-reports.v2",
         "acme.audit.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",
+        "acme.usage.v2",
     ]
 
 
-def test_documents_judgements_groups_and_what_sources_remember_are_kept_for_good() -> None:
+def test_documents_and_what_is_decided_about_them_are_kept_for_good() -> None:
     kept = [topic for topic in TOPICS if topic.cleanup == "compact"]
 
-    assert kept == [TOPICS.documents, TOPICS.judgements, TOPICS.groups, TOPICS.sources]
+    decided = [TOPICS.judgements, TOPICS.groups, TOPICS.holds, TOPICS.objections, TOPICS.erasure_reports]
+    assert kept == [TOPICS.documents, *decided, TOPICS.sources]
     assert all("retention.ms" not in topic.config for topic in kept)
     assert all(int(topic.config["retention.ms"]) > 0 for topic in TOPICS if topic not in kept)
 
@@ -50,6 +56,10 @@ def test_generations_share_what_comes_from_outside() -> None:
         "acme.document-reports.v2",
         "acme.judgements.v2",
         "acme.groups.v2",
+        "acme.holds.v2",
+        "acme.objections.v2",
+        "acme.erasure-requests.v2",
+        "acme.erasure-reports.v2",
         "acme.audit.v2",
         "acme.dead-letters.v2",
         "acme.sources.v2",

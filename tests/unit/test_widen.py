@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.analyse_text import query_terms
+from freki.operators.rephrase import Thesaurus
 from freki.schemas import ChunkId, ContextQuery, Fusion, NoticeKind, QueryId, RootId, Widening, WidenWhen
 from freki.schemas.index import Candidate, RowId
 from freki.streams.observe.meters import Meters
@@ -110,7 +111,9 @@ def without_hits(query: EmbeddedQuery) -> QueryCandidates:
 
 def a_widener(attempts: Any) -> Widener:
     unused: Any = None
-    return Widener(searcher=unused, embed=unused, variants=VariantMaker(query_terms), rewriter=None, attempts=attempts)
+    return Widener(
+        searcher=unused, embed=unused, variants=VariantMaker(query_terms, Thesaurus()), rewriter=None, attempts=attempts
+    )
 
 
 def test_no_second_search_begins_where_time_is_short() -> None:

@@ -199,17 +199,19 @@ def write_sentence_encoder(
     return table
 
 
-def write_hub_files(directory: Path, *, pooling: str = "pooling_mode_mean_tokens", dim: int = 8) -> None:
-    """Write what sentence-transformers says beside a model."""
+def write_hub_files(
+    directory: Path, *, pooling: str = "pooling_mode_mean_tokens", dim: int = 8, max_tokens: int = 32
+) -> None:
+    """Write what sentence-transformers says beside a model; max_tokens: that it reads."""
     module = "sentence_transformers.models"
     files: dict[str, object] = {
         "config.json": {
             "architectures": ["BertModel"],
             "hidden_size": dim,
-            "max_position_embeddings": 64,
+            "max_position_embeddings": 2 * max_tokens,
             "model_type": "bert",
         },
-        "sentence_bert_config.json": {"max_seq_length": 32, "do_lower_case": False},
+        "sentence_bert_config.json": {"max_seq_length": max_tokens, "do_lower_case": False},
         "config_sentence_transformers.json": {"prompts": {"query": "w1 ", "document": "w2 "}},
         "modules.json": [
             {"idx": 0, "name": "0", "path": "", "type": f"{module}.Transformer"},

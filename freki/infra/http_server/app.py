@@ -27,7 +27,7 @@ from freki.infra.http_server.bodies import (
     judgement_of,
 )
 from freki.infra.http_server.door import Door, Gateway, answered, asked, trace_of
-from freki.infra.http_server.guard import Caller, Guard, Identify, check_reach
+from freki.infra.http_server.guard import Caller, Guard, Identify, OnRefused, check_reach
 from freki.infra.http_server.operations import Operations, add_operations
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
@@ -86,16 +86,18 @@ def make_app(
     tenant: str,
     answerer: Answerer,
     identify: Identify | None = None,
+    on_refused: OnRefused | None = None,
     operations: Operations | None = None,
 ) -> FastAPI:
     """Return the application.
 
     tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. answerer: writes answers and marks hits. operations: for the routes of operators;
-    None: there are none. Raises Misconfigured if callers are believed and other machines could call.
+    believed. on_refused: told of each refused token. answerer: writes answers and marks hits. operations: for the
+    routes of operators; None: there are none. Raises Misconfigured if callers are believed and other machines could
+    call.
     """
     check_reach(settings, tokens=identify is not None)
-    door = Door(gateway=gateway, guard=Guard(settings, identify), tenant=tenant)
+    door = Door(gateway=gateway, guard=Guard(settings, identify, on_refused=on_refused), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     # Set when the server is told to stop: streams that never end would hold it up.
     app.state.stopping = asyncio.Event()

@@ -23,6 +23,7 @@ from freki.schemas import (
     ResultStatus,
     TenantId,
 )
+from freki.schemas.limits import LIMIT
 from freki.schemas.names import record
 
 T = TypeVar("T")
@@ -64,8 +65,11 @@ async def asked(door: Door, body: Question, request: Request, caller: Caller) ->
     with trace_of(request):
         result = await answered(door.gateway.ask(query, token=caller.token))
     if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
-        expired = result.status is ResultStatus.EXPIRED
         why = "; ".join(notice.message for notice in result.notices) or "the query was refused"
+        if any(notice.stage == LIMIT for notice in result.notices):
+            left_s = 60 - result.answered_at // 1000 % 60
+            raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, headers={"Retry-After": str(left_s)})
+        expired = result.status is ResultStatus.EXPIRED
         status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
         raise Problem(status, why, trace_id=result.trace_id)
     return result

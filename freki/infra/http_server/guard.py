@@ -18,6 +18,8 @@ from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.names import record
 
 Identify = Callable[[bytes], Awaitable[Identity | RefusalReason]]
+OnRefused = Callable[[RefusalReason, str], Awaitable[None]]
+"""Called with why a token was refused, and the address of who sent it."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 REMEMBERED: Final = 10_000
 """Callers whose rates are remembered."""
@@ -60,15 +62,25 @@ class Guard:
     """Refuses calls by other sites, of other hosts, without a valid token, or too many."""
 
     def __init__(
-        self, settings: ServeSettings, identify: Identify | None, *, clock: Callable[[], float] = time.monotonic
+        self,
+        settings: ServeSettings,
+        identify: Identify | None,
+        *,
+        on_refused: OnRefused | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Create a guard; identify: what tells who a token is of, or None: callers are believed."""
+        """Create a guard.
+
+        identify: what tells who a token is of, or None: callers are believed; on_refused: told of each refused token.
+        """
         own = LOOPBACK if settings.host in LOOPBACK else (settings.host,)
         self._hosts = {*own, *settings.allowed_hosts}
         self._publishers = frozenset(settings.publishers)
         self._operators = frozenset(settings.operators)
         self._identify = identify
         self._rate = Rate(settings.calls_per_minute, clock=clock)
+        self._failures = Rate(settings.failures_per_minute, clock=clock)
+        self._on_refused = on_refused
         self._most = int(settings.max_body_mb * 1_000_000)
 
     def check_request(self, request: Request) -> None:
@@ -101,23 +113,25 @@ class Guard:
         caller = await self._known(request)
         wait_s = self._rate.wait_s(caller.name)
         if wait_s > 0:
-            raise Problem(
-                HTTPStatus.TOO_MANY_REQUESTS,
-                "too many calls: FREKI_SERVE__CALLS_PER_MINUTE",
-                headers={"Retry-After": str(int(wait_s) + 1)},
-            )
+            raise _too_many("too many calls: FREKI_SERVE__CALLS_PER_MINUTE", wait_s)
         return caller
 
     async def _known(self, request: Request) -> Caller:
+        address = request.client.host if request.client else "unknown"
         if self._identify is None:
-            return Caller(
-                tenant=None, principals=(), token=None, name=request.client.host if request.client else "unknown"
-            )
+            return Caller(tenant=None, principals=(), token=None, name=address)
+        network = network_of(address)
+        if (wait_s := self._failures.left_s(network)) > 0:
+            raise _too_many("too many calls without a valid token from your address", wait_s)
         scheme, _, token = request.headers.get("authorization", "").partition(" ")
         if scheme.lower() != "bearer" or not token:
+            self._failures.wait_s(network)
             raise _unauthorised("send a token: Authorization: Bearer …", "")
         identity = await self._identify(token.strip().encode())
         if isinstance(identity, RefusalReason):
+            self._failures.wait_s(network)
+            if self._on_refused is not None:
+                await self._on_refused(identity, address)
             raise _unauthorised(identity.told, ', error="invalid_token"')
         return Caller(
             tenant=identity.tenant,
@@ -156,6 +170,21 @@ def tenant_of(caller: Caller, named: str | None, default: str) -> TenantId:
     return caller.tenant
 
 
+def network_of(address: str) -> str:
+    """Return what counts as one client: an IPv4 address, or the network of 64 bits that an IPv6 address is of."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    return str(found.ipv4_mapped or ipaddress.IPv6Network((int(found), 64), strict=False))
+
+
+def _too_many(detail: str, wait_s: float) -> Problem:
+    return Problem(HTTPStatus.TOO_MANY_REQUESTS, detail, headers={"Retry-After": str(int(wait_s) + 1)})
+
+
 def _unauthorised(detail: str, more: str) -> Problem:
     return Problem(HTTPStatus.UNAUTHORIZED, detail, headers={"WWW-Authenticate": f'Bearer realm="freki"{more}'})
 
@@ -172,11 +201,19 @@ class Rate:
         """Take one call of the bucket, and return 0; or return how many seconds to wait for the next."""
         if not self._per_minute:
             return 0.0
-        now = self._clock()
-        left, at = self._buckets.pop(name, (float(self._per_minute), now))
-        left = min(float(self._per_minute), left + (now - at) * self._per_minute / 60)
+        now, left = self._clock(), self._left(name)
+        self._buckets.pop(name, None)
         taken = left >= 1
         self._buckets[name] = (left - 1 if taken else left, now)
         if len(self._buckets) > REMEMBERED:
             self._buckets.popitem(last=False)
         return 0.0 if taken else (1 - left) * 60 / self._per_minute
+
+    def left_s(self, name: str) -> float:
+        """Return how many seconds to wait for the next call of the bucket, without taking it; 0: none."""
+        return max(0.0, (1 - self._left(name)) * 60 / self._per_minute) if self._per_minute else 0.0
+
+    def _left(self, name: str) -> float:
+        now, most = self._clock(), float(self._per_minute)
+        left, at = self._buckets.get(name, (most, now))
+        return min(most, left + (now - at) * most / 60)

@@ -26,9 +26,12 @@ class Reader:
     """
 
     def __init__(
-        self, settings: KafkaSettings, topic: str, *, start: Literal["earliest", "latest"] | Mapping[int, int]
+        self, settings: KafkaSettings, topic: str, *, start: Literal["earliest", "latest"] | Mapping[int, int] | int
     ) -> None:
-        """Set the start: earliest, latest, or offsets by partition; missing partitions start at the earliest."""
+        """Set the start: earliest, latest, a time in milliseconds since 1970, or offsets by partition.
+
+        Missing partitions start at the earliest. Records of before the time may come too.
+        """
         self._settings = settings
         self._topic = topic
         self._start = start
@@ -73,9 +76,27 @@ class Reader:
         ends = await log_ends(client, places)
         begins = ends if self._start == "latest" else await client.beginning_offsets(places)
         given = self._start if isinstance(self._start, Mapping) else {}
+        if isinstance(self._start, int):
+            given = await self._since(client, places, self._start, ends)
         for place in places:
             client.seek(place, given.get(place.partition, begins[place]))
         self.ends = {place.partition: end for place, end in ends.items()}
+
+    async def _since(
+        self,
+        client: AIOKafkaConsumer,
+        places: Sequence[TopicPartition],
+        time_ms: int,
+        ends: Mapping[TopicPartition, int],
+    ) -> dict[int, int]:
+        """Return the offset of the first record from a time on, by partition; none where the broker does not tell."""
+        told = await client.offsets_for_times(dict.fromkeys(places, max(0, time_ms)))
+        found = {
+            place.partition: int(each.offset) for place, each in told.items() if each is not None and each.offset >= 0
+        }
+        # Kafka tells nothing where all records are older; the local broker may tell nothing at all.
+        is_told = self._settings.profile != "local"
+        return ({place.partition: end for place, end in ends.items()} if is_told else {}) | found
 
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Yield records endlessly; within a partition in order."""

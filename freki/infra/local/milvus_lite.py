@@ -13,6 +13,7 @@ import socket
 import sys
 from pathlib import Path
 
+from freki.infra.local.scrub import scrub_if_requested
 from freki.schemas.errors import InfraError, Misconfigured, Rejected
 
 HOST = "127.0.0.1"
@@ -31,6 +32,7 @@ def serve(path: Path, port: int) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         _lock(path)
+        scrub_if_requested(path)
     except OSError as error:
         raise Misconfigured(f"cannot serve {path}: {error}") from error
     _check_port(port)

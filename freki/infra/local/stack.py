@@ -25,6 +25,7 @@ from freki.infra.local.specs import (
     share_cores,
     store_spec,
     tansu_spec,
+    watch_spec,
     worker_spec,
     workers_of,
 )
@@ -172,8 +173,9 @@ class LocalStack:
             )
             for number, stages in numbered(self._workers)
         )
+        watching = [watch_spec(state, {**shared, **self._environment})] if self._settings.folders else []
         return Supervisor(
-            [broker, store_spec(state), *workers],
+            [broker, store_spec(state), *workers, *watching],
             log_dir=self._directory / "logs",
             report=self._report,
             prepare=prepare,

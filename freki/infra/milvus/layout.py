@@ -12,7 +12,7 @@ from freki.schemas.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 7
+VERSION = 8
 """Version of the columns; a generation of another version is not opened."""
 
 KEY_BYTES = 128

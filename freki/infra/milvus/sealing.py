@@ -18,9 +18,11 @@ from freki.infra.milvus.escape import escaped, unescaped
 from freki.infra.milvus.filters import check_filter
 from freki.infra.milvus.layout import TEXT_BYTES, Row
 from freki.schemas import Filter, FilterOperator, RootId, TenantId
+from freki.schemas.conditions import AllOf, AnyOf, Comparator, Comparison, Condition, Negation
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Scope
 
+NO_PREFIX = "names are encrypted, and cannot be filtered by their beginning: filter by document_id"
 _BUNDLED = "text"
 """Column that also has what the columns `lexical` and `name` have hashes of."""
 _OTHERS = {FilterOperator.EQ: FilterOperator.IN, FilterOperator.NE: FilterOperator.NOT_IN}
@@ -146,7 +148,11 @@ class Sealer:
 
     def scope(self, scope: Scope) -> Scope:
         """Return a scope whose filters compare names as rows have them. Raises Rejected for a prefix of a name."""
-        return replace(scope, filters=tuple(self._filter(each, scope.tenant) for each in scope.filters))
+        return replace(
+            scope,
+            filters=tuple(self._filter(each, scope.tenant) for each in scope.filters),
+            where=None if scope.where is None else self._condition(scope.where, scope.tenant),
+        )
 
     def terms(self, terms: str, tenant: TenantId) -> str:
         """Return the terms of a query as the rows of a tenant have them; also as they are if some rows are plain."""
@@ -170,10 +176,24 @@ class Sealer:
         if condition.field != "name":
             return condition
         if condition.operator is FilterOperator.PREFIX:
-            raise Rejected("names are encrypted, and cannot be filtered by their beginning: filter by document_id")
+            raise Rejected(NO_PREFIX)
         hashed = tuple(self._hashed_name(tenant, escaped(value)) for value in condition.values)
         operator = _OTHERS.get(condition.operator, condition.operator)
         return replace(condition, operator=operator, values=(*hashed, *(condition.values if self.has_plain else ())))
+
+    def _condition(self, condition: Condition, tenant: TenantId) -> Condition:
+        match condition:
+            case Negation():
+                return Negation(of=self._condition(condition.of, tenant))
+            case AllOf() | AnyOf():
+                return type(condition)(of=tuple(self._condition(each, tenant) for each in condition.of))
+            case Comparison(field="name", comparator=Comparator.EQUAL, value=str(name)):
+                stored = (self._hashed_name(tenant, escaped(name)), *((name,) if self.has_plain else ()))
+                return AnyOf(of=tuple(replace(condition, value=each) for each in stored))
+            case Comparison(field="name"):
+                raise Rejected(NO_PREFIX)
+            case Comparison():
+                return condition
 
     def _hashed_name(self, tenant: str, name: str) -> str:
         return _hash(self._tenant_key(tenant), f"name {name}", _NAME_BYTES) if name else ""

@@ -6,9 +6,11 @@ from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
 from freki.infra.models.multi_embedder import Family, open_embedder
+from freki.infra.models.remote import RemoteEmbedder
 from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokens import open_token_counter
 from freki.infra.models.vectors import VectorCache
+from freki.infra.models.window import check_window
 
 __all__ = [
     "FakeEmbedder",
@@ -19,9 +21,11 @@ __all__ = [
     "ModelState",
     "OnnxEmbedder",
     "OnnxReranker",
+    "RemoteEmbedder",
     "VectorCache",
     "apart_identities",
     "check_models",
+    "check_window",
     "describe_models",
     "embedder_identity",
     "ensure_built",

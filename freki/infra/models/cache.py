@@ -4,6 +4,9 @@ Directories of the cache appear atomically (by renaming), have checksums, and ar
 """
 
 import errno
+import hashlib
+import json
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -18,7 +21,7 @@ from freki.infra.models.hub import download
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
 from freki.infra.models.progress import Progress
 from freki.infra.models.registry import MODELS
-from freki.infra.settings import ModelSettings
+from freki.infra.settings import REMOTE, ModelSettings, RemoteEmbedderSettings
 from freki.schemas import ChunkKind
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Apart
@@ -47,6 +50,24 @@ def obtain(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Prog
         if not _is_intact(directory):
             _make(settings, model, source, directory, progress)
     return directory
+
+
+def remote_fingerprint(remote: RemoteEmbedderSettings) -> str:
+    """Return the fingerprint of the embedder behind an address, which does not depend on the address."""
+    inputs = json.dumps([remote.model, remote.dim, remote.query_prefix, remote.passage_prefix])
+    name = re.sub(r"[^\w./:-]+", "-", remote.model or remote.interface)
+    return f"{name}@{remote.revision}.{hashlib.sha256(inputs.encode()).hexdigest()[:8]}"
+
+
+def window_tokens(settings: ModelSettings, chosen: str) -> int:
+    """Return how many tokens an embedder reads, special ones included, without making it.
+
+    Raises Misconfigured where it is unknown.
+    """
+    if chosen == REMOTE:
+        return settings.remote.max_tokens
+    directory, model = _find(chosen, ModelKind.EMBEDDER)
+    return (read_manifest(directory) if model is None else model.description).max_tokens
 
 
 def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
@@ -109,6 +130,8 @@ def is_obtainable(settings: ModelSettings, source: Source) -> bool:
 
 
 def _identity(settings: ModelSettings, chosen: str, setting: str = "EMBEDDER=") -> tuple[str, int]:
+    if chosen == REMOTE:
+        return remote_fingerprint(settings.remote), settings.remote.dim or 0
     directory, model = _find(chosen, ModelKind.EMBEDDER, setting)
     if model is None:
         manifest = read_manifest(directory)

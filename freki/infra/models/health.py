@@ -26,8 +26,9 @@ from freki.infra.models.manifest import MANIFEST, read_manifest
 from freki.infra.models.multi_embedder import alone
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import MODELS, known_of
+from freki.infra.models.remote import RemoteEmbedder
 from freki.infra.models.reranker import OnnxReranker, sigmoid
-from freki.infra.settings import ModelSettings
+from freki.infra.settings import REMOTE, ModelSettings
 from freki.schemas.index import RerankPair
 
 _QUESTION = "Wie hoch ist die Zugspitze?"
@@ -71,7 +72,7 @@ class ModelCheck:
 def describe_models(settings: ModelSettings) -> list[ModelInfo]:
     """Return the models of the registry, then directories chosen by the settings."""
     names = [settings.embedder, *apart_embedders(settings), settings.cross_encoder]
-    chosen = [name for name in names if name and name not in MODELS]
+    chosen = [name for name in names if name and name not in MODELS and name != REMOTE]
     directories = [Path(name).expanduser() for name in chosen]
     return [
         *(_registered(settings, model) for model in MODELS.values()),
@@ -97,7 +98,8 @@ async def check_models(settings: ModelSettings) -> list[ModelCheck]:
 
 
 def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
-    yield settings.embedder, ModelKind.EMBEDDER
+    if settings.embedder != REMOTE:
+        yield settings.embedder, ModelKind.EMBEDDER
     # Errors name the setting.
     apart_identities(settings)
     for chosen in apart_embedders(settings):
@@ -140,22 +142,38 @@ def _size(directory: Path) -> int:
 
 
 async def _check_embedder(settings: ModelSettings) -> ModelCheck:
+    if settings.embedder == REMOTE:
+        return await _check_remote(settings)
     async with OnnxEmbedder(settings) as embedder:
         model = embedder.model
-        (question,) = (await embedder.embed_queries([_QUESTION])).vectors
-        answer, other = (await embedder.embed_passages([_ANSWER, _OTHER])).vectors
-        wrong = [] if question @ answer > question @ other else ["another text is closer to a question than its answer"]
+        wrong = await _told_apart(embedder)
         known = [each for each in known_of(model.fingerprint) if isinstance(each, KnownVector)]
         vectors = (await embedder.embed_queries([each.text for each in known])).vectors
         for each, vector in zip(known, vectors, strict=True):
             difference = float(np.abs(vector[: len(each.leading)] - each.leading).max())
             if difference > each.tolerance:
                 wrong.append(f"the vector of {each.text!r} is off by {difference:.4f}, {each.tolerance} is allowed")
-        texts = [_ANSWER * 8] * 32
-        started = time.monotonic()
-        await embedder.embed_passages(texts)
-        rate = sum(embedder.count_tokens(texts)) / (time.monotonic() - started)
+        rate = await _rate(embedder)
     return _check(model.manifest.name, wrong, len(known), rate)
+
+
+async def _check_remote(settings: ModelSettings) -> ModelCheck:
+    async with RemoteEmbedder(settings) as embedder:
+        return _check(embedder.fingerprint, await _told_apart(embedder), 0, await _rate(embedder))
+
+
+async def _told_apart(embedder: OnnxEmbedder | RemoteEmbedder) -> list[str]:
+    (question,) = (await embedder.embed_queries([_QUESTION])).vectors
+    answer, other = (await embedder.embed_passages([_ANSWER, _OTHER])).vectors
+    return [] if question @ answer > question @ other else ["another text is closer to a question than its answer"]
+
+
+async def _rate(embedder: OnnxEmbedder | RemoteEmbedder) -> float:
+    """Return the tokens embedded in a second."""
+    texts = [_ANSWER * 8] * 32
+    started = time.monotonic()
+    await embedder.embed_passages(texts)
+    return sum(embedder.count_tokens(texts)) / (time.monotonic() - started)
 
 
 async def _check_reranker(settings: ModelSettings) -> ModelCheck:

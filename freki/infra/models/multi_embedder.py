@@ -21,8 +21,9 @@ from freki.infra.models.cache import aligned_fingerprint, apart_embedders, apart
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.progress import Progress, unseen
+from freki.infra.models.remote import RemoteEmbedder
 from freki.infra.models.session import Span
-from freki.infra.settings import ModelSettings
+from freki.infra.settings import REMOTE, ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
 from freki.schemas.embeddings import NO_NUMBERS, NO_ROWS, Embeddings
@@ -32,7 +33,7 @@ from freki.schemas.index import Apart
 MOST_UNRELATED = 0.98
 """Maximum cosine of unrelated texts for alignment; above it an embedder hardly distinguishes texts."""
 
-Single = OnnxEmbedder | FakeEmbedder
+Single = OnnxEmbedder | RemoteEmbedder | FakeEmbedder
 
 # Each question is related to the passage of the same index only.
 _QUESTIONS = (
@@ -186,11 +187,14 @@ async def likeness_of(embedder: Single) -> Likeness:
 @asynccontextmanager
 async def open_embedder(
     settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None
-) -> AsyncIterator[OnnxEmbedder | Family]:
+) -> AsyncIterator[OnnxEmbedder | RemoteEmbedder | Family]:
     """Open the embedder of the settings, or several combined; each is made if it is not in the cache."""
     # First, so that errors name the setting.
     apart_identities(settings)
     async with AsyncExitStack() as opened:
+        if settings.embedder == REMOTE:
+            yield await opened.enter_async_context(RemoteEmbedder(settings, calls=calls))
+            return
         default = await opened.enter_async_context(OnnxEmbedder(settings, progress, calls=calls))
         apart = [
             (kinds, await opened.enter_async_context(OnnxEmbedder(alone(settings, chosen), progress, calls=calls)))

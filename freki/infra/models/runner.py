@@ -87,4 +87,4 @@ class Runner:
 def _obtain_and_open(
     settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress, *, threads: int
 ) -> Model:
-    return open_model(obtain(settings, chosen, kind, progress), threads=threads)
+    return open_model(obtain(settings, chosen, kind, progress), threads=threads, providers=settings.providers)

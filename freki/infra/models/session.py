@@ -262,11 +262,21 @@ class Model:
         return [np.asarray(each, np.float32) for each in found], mask
 
 
-def open_model(directory: Path, *, threads: int) -> Model:
-    """Load a model; `threads` 0 means all cores.
+CPU = "CPUExecutionProvider"
 
-    Raises Misconfigured where the files are not a model.
+
+def open_model(directory: Path, *, threads: int, providers: Sequence[str] = (CPU,)) -> Model:
+    """Load a model; `threads` 0 means all cores; providers: execution providers, best first.
+
+    Raises Misconfigured where the files are not a model, or a provider is not there or does not start: onnxruntime
+    itself would use the processor without a word.
     """
+    if missing := [name for name in providers if name not in ort.get_available_providers()]:
+        there = ", ".join(ort.get_available_providers())
+        raise Misconfigured(
+            f"FREKI_MODELS__PROVIDERS: this onnxruntime has no {missing[0]}, but {there}: install the build for it, "
+            "such as onnxruntime-gpu in place of onnxruntime, or leave it out"
+        )
     manifest = read_manifest(directory)
     options = ort.SessionOptions()
     options.intra_op_num_threads = threads or os.cpu_count() or 1
@@ -278,11 +288,16 @@ def open_model(directory: Path, *, threads: int) -> Model:
         session = ort.InferenceSession(
             directory / manifest.weights,
             options,
-            providers=["CPUExecutionProvider"],
+            providers=list(providers),
             disabled_optimizers=list(_SLOW_FUSIONS),
         )
     except (*TRANSIENT, *LASTING) as error:
         raise Misconfigured(f"{directory / manifest.weights} is not a model that onnxruntime runs: {error}") from error
+    if unused := [name for name in providers if name not in session.get_providers()]:
+        raise Misconfigured(
+            f"FREKI_MODELS__PROVIDERS: {unused[0]} does not start; onnxruntime says on standard error which driver or "
+            "library it needs: install that, or leave it out"
+        )
     tokenizer = open_tokenizer(directory / TOKENIZER)
     fingerprint = fingerprint_of(directory, manifest)
     return Model(manifest, fingerprint, tokenizer, session, pieces=_pieces(directory, session))

@@ -9,9 +9,11 @@ from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import unseen
 from freki.infra.models.tokenizer import open_tokenizer
-from freki.infra.settings import ModelSettings
+from freki.infra.settings import REMOTE, ModelSettings
 from freki.schemas.errors import Misconfigured
 
+_COUNTING = "multilingual-e5-small"
+"""Model whose tokenizer counts for a service that does not say its own."""
 CountTokens = Callable[[Sequence[str]], list[int]]
 
 
@@ -20,7 +22,10 @@ async def open_token_counter(settings: ModelSettings) -> CountTokens:
 
     The result counts each text, without special tokens and without a limit. Thread-safe.
     """
-    directory = await asyncio.to_thread(obtain, settings, settings.embedder, ModelKind.EMBEDDER, unseen)
+    if settings.embedder == REMOTE and settings.remote.tokenizer is not None:
+        return await asyncio.to_thread(open_counter, settings.remote.tokenizer.expanduser())
+    chosen = _COUNTING if settings.embedder == REMOTE else settings.embedder
+    directory = await asyncio.to_thread(obtain, settings, chosen, ModelKind.EMBEDDER, unseen)
     return await asyncio.to_thread(open_counter, directory / TOKENIZER)
 
 

@@ -1,21 +1,18 @@
 """Scan by a command, such as `clamdscan --no-summary --fdpass {path}`."""
 
 import asyncio
-import os
 import re
 import shlex
-import signal
 import tempfile
-from asyncio.subprocess import DEVNULL, PIPE
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
 
-from freki.infra.processes.environment import without_settings
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.infra.processes.command import run_command
+from freki.schemas.errors import Unavailable
 
 PATH = "{path}"
 """Word part that stands for the path of a file with the content; without it the command reads standard input."""
+_SETTING = "FREKI_SCAN__COMMAND"
 _FOUND = 1
 _NAMED = re.compile(r"^.*: (.+) FOUND\s*$", re.MULTILINE)
 """Line by which clamscan and clamdscan name what they found."""
@@ -41,45 +38,17 @@ class CommandScanner:
             return await self._run([word.replace(PATH, file.name) for word in self._words], None)
 
     async def _run(self, words: Sequence[str], content: bytes | None) -> str | None:
-        # Its arguments may be secret.
-        setting = f"FREKI_SCAN__COMMAND={words[0]}"
+        setting = f"{_SETTING}={words[0]}"
         try:
-            process = await asyncio.create_subprocess_exec(
-                *words,
-                stdin=DEVNULL if content is None else PIPE,
-                stdout=PIPE,
-                stderr=PIPE,
-                env=without_settings(),
-                start_new_session=True,
-            )
-        except (FileNotFoundError, PermissionError, NotADirectoryError) as error:
-            raise Misconfigured(f"{setting} cannot be run: {error.strerror}; correct it") from error
-        except OSError as error:
-            raise Unavailable(f"{setting} cannot be run: {error.strerror}") from error
-        with _ended(process):
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    out, said = await process.communicate(content)
-            except TimeoutError as error:
-                limit = f"FREKI_SCAN__TIMEOUT_S={self._timeout_s:g}"
-                raise Unavailable(f"{setting} gave no verdict within {limit}") from error
-        if process.returncode == 0:
+            ended = await run_command(words, content, setting=_SETTING, timeout_s=self._timeout_s)
+        except TimeoutError as error:
+            limit = f"FREKI_SCAN__TIMEOUT_S={self._timeout_s:g}"
+            raise Unavailable(f"{setting} gave no verdict within {limit}") from error
+        if ended.code == 0:
             return None
-        if process.returncode == _FOUND:
-            return _name(out.decode(errors="replace"))
-        reason = said.decode(errors="replace").strip()[-200:]
-        raise Unavailable(f"{setting} gave no verdict and ended with {process.returncode}: {reason}")
-
-
-@contextmanager
-def _ended(process: asyncio.subprocess.Process) -> Iterator[None]:
-    """Kill the process and all that it started, unless it has ended."""
-    try:
-        yield
-    finally:
-        if process.returncode is None:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGKILL)
+        if ended.code == _FOUND:
+            return _name(ended.out.decode(errors="replace"))
+        raise Unavailable(f"{setting} gave no verdict and ended with {ended.code}: {ended.said}")
 
 
 def _written(content: bytes) -> "tempfile._TemporaryFileWrapper[bytes]":

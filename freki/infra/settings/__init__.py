@@ -3,7 +3,7 @@
 from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.encryption import EncryptionSettings
-from freki.infra.settings.feed import CrawlSettings, RelaySettings
+from freki.infra.settings.feed import CrawlSettings, FolderSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
     ChunkProfile,
@@ -14,8 +14,18 @@ from freki.infra.settings.ingest import (
     ParsingSettings,
 )
 from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySettings
+from freki.infra.settings.limits import LimitSettings, TenantLimitSettings
 from freki.infra.settings.milvus import MilvusSettings
-from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.models import (
+    REMOTE,
+    LlmSettings,
+    ModelSettings,
+    RemoteEmbedderSettings,
+    RemoteRerankerSettings,
+    VertexRerankerSettings,
+)
+from freki.infra.settings.ocr import OcrSettings
+from freki.infra.settings.privacy import ErasureSettings, RetentionRule, RetentionSettings
 from freki.infra.settings.retrieval import PROFILES, ContextProfile, FeedbackSettings, RetrievalSettings
 from freki.infra.settings.root import Settings
 from freki.infra.settings.scan import ScanSettings
@@ -24,6 +34,7 @@ from freki.infra.settings.services import LocalSettings, McpSettings, ServeSetti
 
 __all__ = [
     "PROFILES",
+    "REMOTE",
     "AuditSettings",
     "AuthSettings",
     "ChunkProfile",
@@ -33,25 +44,33 @@ __all__ = [
     "ContextSettings",
     "CrawlSettings",
     "EncryptionSettings",
+    "ErasureSettings",
     "FeedbackSettings",
+    "FolderSettings",
     "IngestSettings",
     "KafkaSettings",
     "LexicalSettings",
+    "LimitSettings",
     "LlmSettings",
     "LocalSettings",
     "McpSettings",
     "MilvusSettings",
     "ModelSettings",
     "OAuthSettings",
+    "OcrSettings",
     "ParsingSettings",
     "RegistrySettings",
     "RelaySettings",
+    "RemoteEmbedderSettings",
     "RemoteRerankerSettings",
+    "RetentionRule",
+    "RetentionSettings",
     "RetrievalSettings",
     "ScanSettings",
     "ServeSettings",
     "Settings",
     "SettingsSection",
     "TelemetrySettings",
+    "TenantLimitSettings",
     "VertexRerankerSettings",
 ]

@@ -35,6 +35,22 @@ class CrawlSettings(SettingsSection):
         return self
 
 
+class FolderSettings(SettingsSection):
+    """Folder that `freki watch` keeps published; `docs/sources.md` explains it."""
+
+    path: Path
+    name: str | None = None
+    root: Path | None = None
+    tenant: str | None = None
+    principals: tuple[str, ...] = ("everyone",)
+    language: str | None = Field(default=None, pattern="^[a-z]{2,3}$")
+    kind: str | None = None
+    attributes: Mapping[str, str] = {}
+    priority: int = 0
+    settle_s: float = Field(default=0.4, ge=0)
+    poll_s: float | None = Field(default=None, ge=0.1)
+
+
 class RelaySettings(SettingsSection):
     """Topic of another system and the mapping of its records; `docs/sources.md` explains it."""
 

@@ -1,5 +1,6 @@
 """Settings of ingestion: loading, parsing, chunking, contexts, indexing."""
 
+from pathlib import Path
 from typing import Literal, Self
 
 from pydantic import Field, model_validator
@@ -48,13 +49,26 @@ class ChunkProfile(SettingsSection):
 class ChunkingSettings(SettingsSection):
     """Chunk sizes and limits."""
 
-    min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours within a section are joined")
-    max_tokens: int = Field(default=256, ge=32, description="Most tokens of a chunk")
+    min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours are joined, also adjacent sections")
+    min_chars: int = Field(default=0, ge=0, description="The same in characters; both are to be reached")
+    max_tokens: int = Field(
+        default=256, ge=32, description="Most tokens of a chunk; with its context it must fit the embedder"
+    )
+    overlap_tokens: int | None = Field(
+        default=None, ge=0, description="Most tokens of an overlap, besides the characters of its format"
+    )
     least_similarity: float | None = Field(
         default=None,
         ge=-1,
         le=1,
         description="Cut long prose where neighbouring sentences are less similar, by vectors; none: at paragraphs",
+    )
+    breakpoint_percentile: float | None = Field(
+        default=None,
+        gt=0,
+        lt=100,
+        description="Instead of a similarity, which differs by embedder: cut where the distance of neighbouring "
+        "sentences is above this percentile of those in the section, such as 90",
     )
     max_characters: int = Field(default=20_000_000, ge=1, description="Longest document")
     part_chunks: int = Field(default=64, ge=1, le=512, description="Most chunks of one ChunkBatch")
@@ -80,12 +94,25 @@ class ChunkingSettings(SettingsSection):
     @model_validator(mode="after")
     def _check_sizes(self) -> Self:
         check_ascending({"CHUNKING__MIN_TOKENS": self.min_tokens, "CHUNKING__MAX_TOKENS": self.max_tokens})
+        if self.least_similarity is not None and self.breakpoint_percentile is not None:
+            raise ValueError(
+                "FREKI_CHUNKING__LEAST_SIMILARITY and FREKI_CHUNKING__BREAKPOINT_PERCENTILE both say where prose is "
+                "cut: set one of them"
+            )
         for name, profile in self.profiles.items():
+            check_ascending(
+                {"CHUNKING__MIN_CHARS": self.min_chars, f"CHUNKING__{name.upper()}__MAX_CHARS": profile.max_chars}
+            )
             sizes = {"OVERLAP_CHARS": profile.overlap_chars, "MAX_CHARS": profile.max_chars}
             check_ascending(
                 {f"CHUNKING__{name.upper()}__{size}": value for size, value in sizes.items()}, strictly=True
             )
         return self
+
+    @property
+    def is_semantic(self) -> bool:
+        """Whether prose is cut by vectors of its sentences."""
+        return self.least_similarity is not None or self.breakpoint_percentile is not None
 
     @property
     def profiles(self) -> dict[str, ChunkProfile]:
@@ -117,6 +144,11 @@ class LexicalSettings(SettingsSection):
     analyser: Literal["freki", "plain"] = Field(
         default="freki",
         description="`freki` stems, splits compounds, knows forms such as § 535; `plain` is to compare with",
+    )
+    protected: Path | None = Field(
+        default=None,
+        description="File of words, one a line, that are neither stop words nor stemmed or split, such as names; the "
+        "same for all workers, and part of the index's analyser",
     )
 
 

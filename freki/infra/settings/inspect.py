@@ -11,6 +11,7 @@ from pydantic_core import to_json
 
 from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.names import Names
+from freki.infra.settings.profiles import PROFILES
 from freki.infra.settings.root import Settings
 from freki.schemas.masking import masked
 
@@ -29,6 +30,8 @@ class Origin(StrEnum):
     DEFAULT = "default"
     ENVIRONMENT = "environment"
     FILE = "freki.toml"
+    PROFILE = "profile"
+    """`FREKI_PROFILE`."""
     STACK = "local stack"
     """The broker and store of `freki up`, which is running."""
 
@@ -48,7 +51,11 @@ def given(settings: Settings, *, read: Settings) -> tuple[Given, ...]:
 
     read: what environment and file say; where the settings in force differ, the local stack has set them.
     """
-    sources = {Origin.ENVIRONMENT: Environment(Settings)(), Origin.FILE: File(Settings)()}
+    sources: dict[Origin, Mapping[str, Any]] = {
+        Origin.ENVIRONMENT: Environment(Settings)(),
+        Origin.FILE: File(Settings)(),
+        Origin.PROFILE: {} if read.profile is None else PROFILES[read.profile],
+    }
     before = dict(_leaves(read))
     return tuple(
         Given(

@@ -16,11 +16,59 @@ LATE_INTERACTION = "late-interaction"
 _Kind = Annotated[ChunkKind, BeforeValidator(str.upper)]
 
 
+REMOTE = "remote"
+"""Value of FREKI_MODELS__EMBEDDER for the service of FREKI_MODELS__REMOTE__…"""
+
+
+class RemoteEmbedderSettings(SettingsSection):
+    """Embedding service, with FREKI_MODELS__EMBEDDER=remote; `docs/embedders.md` explains it."""
+
+    url: str | None = Field(
+        default=None,
+        description="Base URL; with its version for OpenAI's and Cohere's, as https://api.openai.com/v1",
+    )
+    interface: Literal["openai", "tei", "cohere", "ollama"] = Field(
+        default="openai", description="`openai`: also vLLM, llama.cpp, LiteLLM; `tei`: text-embeddings-inference"
+    )
+    model: str | None = Field(default=None, description="Name of the model, as the service knows it; not for `tei`")
+    revision: str = Field(
+        default="1", pattern=r"^[\w.-]{1,40}$", description="Change it when the service changes the model's vectors"
+    )
+    dim: int | None = Field(default=None, ge=1, le=32_768, description="Length of its vectors")
+    max_tokens: int = Field(default=512, ge=8, description="Most tokens of a text that it reads")
+    tokenizer: Path | None = Field(
+        default=None, description="Its `tokenizer.json`, to size chunks by; none: tokens of multilingual-e5-small count"
+    )
+    query_prefix: str = Field(default="", description="Before each question, such as `query: `")
+    passage_prefix: str = Field(default="", description="Before each passage")
+    token: SecretStr | None = Field(default=None, description="Bearer token")
+    token_file: SecretFile = Field(default=None, description="File that holds it")
+    fallback_urls: tuple[str, ...] = Field(
+        default=(), description="Further base URLs of the same model, as JSON; asked where the first does not answer"
+    )
+    batch_texts: int = Field(default=32, ge=1, le=2048, description="Most texts of one call")
+    at_once: int = Field(default=4, ge=1, le=256, description="Calls under way at once")
+    attempts: int = Field(default=3, ge=1, le=10, description="Attempts of a call, with growing pauses")
+    timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for one attempt")
+    price_per_million: float = Field(
+        default=0.0, ge=0, description="Price of a million tokens, in any currency, for the metric `freki.model.cost`"
+    )
+
+
 class ModelSettings(SettingsSection):
     """Models and their location."""
 
     cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
-    embedder: str = Field(default="multilingual-e5-small", description="Name in the registry, or a directory")
+    embedder: str = Field(
+        default="multilingual-e5-small",
+        description="Name in the registry, a directory, or `remote`: the service of `FREKI_MODELS__REMOTE__URL`",
+    )
+    remote: RemoteEmbedderSettings = RemoteEmbedderSettings()
+    providers: tuple[str, ...] = Field(
+        default=("CPUExecutionProvider",),
+        description='Execution providers of onnxruntime, best first, as JSON: `["CUDAExecutionProvider", '
+        '"CPUExecutionProvider"]` with onnxruntime-gpu; all must be there',
+    )
     embedders: Mapping[_Kind, str] = Field(
         default={},
         description="Embedders for single kinds of chunks: `FREKI_MODELS__EMBEDDERS__CODE`, or PROSE, LIST, TABLE, "
@@ -48,6 +96,27 @@ class ModelSettings(SettingsSection):
         default=64, ge=0, description="Room for vectors of passages that were embedded, in MiB; 0: none are remembered"
     )
 
+    @model_validator(mode="after")
+    def _check_remote(self) -> Self:
+        needed = {"URL": self.remote.url, "DIM": self.remote.dim}
+        if self.remote.interface != "tei":
+            needed["MODEL"] = self.remote.model
+        missing = [f"FREKI_MODELS__REMOTE__{name}" for name, value in needed.items() if value is None]
+        if self.embedder == REMOTE and missing:
+            raise ValueError(f"FREKI_MODELS__EMBEDDER=remote needs {' and '.join(missing)}: set it")
+        if self.embedder == REMOTE and self.late_window_tokens:
+            raise ValueError(
+                "FREKI_MODELS__LATE_WINDOW_TOKENS needs a model in this process, and FREKI_MODELS__EMBEDDER=remote is "
+                "none: set it to 0"
+            )
+        if REMOTE in self.embedders.values():
+            raise ValueError("FREKI_MODELS__EMBEDDERS: `remote` embeds all kinds or none; name it as the only embedder")
+        if self.embedder == REMOTE and self.apart:
+            raise ValueError(
+                "FREKI_MODELS__EMBEDDERS beside FREKI_MODELS__EMBEDDER=remote is not possible: leave it out"
+            )
+        return self
+
     @property
     def cross_encoder(self) -> str | None:
         """Name or directory of the chosen cross-encoder; None without one."""
@@ -56,7 +125,8 @@ class ModelSettings(SettingsSection):
     @property
     def all_embedders(self) -> str:
         """Names of all embedders, for display."""
-        return ", ".join([self.embedder, *(f"{name} for {kind}" for kind, name in self.apart.items())])
+        default = f"{self.remote.model or self.remote.url} (remote)" if self.embedder == REMOTE else self.embedder
+        return ", ".join([default, *(f"{name} for {kind}" for kind, name in self.apart.items())])
 
     @property
     def apart(self) -> dict[ChunkKind, str]:

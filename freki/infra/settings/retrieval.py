@@ -65,6 +65,10 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
     """Defaults of query options, and how the retrieve stage works."""
 
     widen_llm_s: float = Field(default=2.0, gt=0, description="Longest wait for a language model that rephrases")
+    thesaurus: Path | None = Field(
+        default=None,
+        description="File with synonyms of the domain, for SYNONYMS in `widen`: docs/queries.md",
+    )
     profiles: Mapping[str, ContextProfile] = Field(
         default={}, description="Profiles for `target_model`, besides or instead of those in docs/queries.md"
     )

@@ -10,7 +10,7 @@ from freki.infra.settings.audit import AuditSettings
 from freki.infra.settings.auth import AuthSettings
 from freki.infra.settings.encryption import EncryptionSettings
 from freki.infra.settings.environment import Environment, File
-from freki.infra.settings.feed import CrawlSettings, RelaySettings
+from freki.infra.settings.feed import CrawlSettings, FolderSettings, RelaySettings
 from freki.infra.settings.ingest import (
     ChunkingSettings,
     ClaimSettings,
@@ -20,8 +20,12 @@ from freki.infra.settings.ingest import (
     ParsingSettings,
 )
 from freki.infra.settings.kafka import KafkaSettings, RegistrySettings
+from freki.infra.settings.limits import LimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import LlmSettings, ModelSettings, RemoteRerankerSettings, VertexRerankerSettings
+from freki.infra.settings.ocr import OcrSettings
+from freki.infra.settings.privacy import ErasureSettings, RetentionSettings
+from freki.infra.settings.profiles import Profile, ProfileName
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, check_ascending
@@ -43,12 +47,20 @@ class Settings(BaseSettings, Clearable):
     )
 
     tenant: str = Field(default="default", description="Tenant that the command line speaks for")
+    profile: ProfileName | None = Field(
+        default=None,
+        description="Set of values in place of defaults: `seeds`, those of the documents that Freki was specified by "
+        "(docs/profiles.md); what is set by itself wins",
+    )
     ready_file: Path | None = Field(default=None, description="File that a worker creates once its stages are ready")
     kafka: KafkaSettings = KafkaSettings()
     registry: RegistrySettings = RegistrySettings()
     milvus: MilvusSettings = MilvusSettings()
     auth: AuthSettings = AuthSettings()
     audit: AuditSettings = AuditSettings()
+    erasure: ErasureSettings = ErasureSettings()
+    retention: RetentionSettings = RetentionSettings()
+    limits: LimitSettings = LimitSettings()
     encryption: EncryptionSettings = EncryptionSettings()
     models: ModelSettings = ModelSettings()
     remote_reranker: RemoteRerankerSettings = RemoteRerankerSettings()
@@ -56,6 +68,7 @@ class Settings(BaseSettings, Clearable):
     claims: ClaimSettings = ClaimSettings()
     scan: ScanSettings = ScanSettings()
     parsing: ParsingSettings = ParsingSettings()
+    ocr: OcrSettings = OcrSettings()
     chunking: ChunkingSettings = ChunkingSettings()
     llm: LlmSettings = LlmSettings()
     contexts: ContextSettings = ContextSettings()
@@ -68,6 +81,10 @@ class Settings(BaseSettings, Clearable):
     crawl: CrawlSettings = CrawlSettings()
     mcp: McpSettings = McpSettings()
     serve: ServeSettings = ServeSettings()
+    folders: tuple[FolderSettings, ...] = Field(
+        default=(),
+        description="Folders that `freki watch` and `freki up` publish, `[[folders]]` in freki.toml: docs/sources.md",
+    )
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )
@@ -92,12 +109,41 @@ class Settings(BaseSettings, Clearable):
                 f"relay of {silent[0].topic}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
                 'documents, ["everyone"] for all of the tenant'
             )
+        self._check_erasure()
+        if self.auth.required and (
+            open_ones := [one for one in self.folders if "principals" not in one.model_fields_set]
+        ):
+            raise ValueError(
+                f"folder {open_ones[0].path}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
+                'documents, ["everyone"] for all of the tenant'
+            )
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(
                 f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "
                 "FREKI_FEEDBACK__READ=true, or FREKI_RETRIEVAL__FEEDBACK=0"
             )
         return self
+
+    def _check_erasure(self) -> None:
+        if self.erasure.enabled and self.erasure.key_file is None and self.audit.key_file is None:
+            raise ValueError(
+                "FREKI_ERASURE__ENABLED needs a key that signs reports: make one with `freki audit keys make FILE` and "
+                "set FREKI_ERASURE__KEY_FILE=FILE"
+            )
+        if self.erasure.enabled and self.auth.required and not self.erasure.requesters:
+            raise ValueError(
+                "FREKI_ERASURE__ENABLED with FREKI_AUTH__JWKS: nobody may request erasures; name users or groups of "
+                "tokens in FREKI_ERASURE__REQUESTERS"
+            )
+        if self.erasure.enabled and self.auth.replay_window_s:
+            raise ValueError(
+                "FREKI_ERASURE__ENABLED with FREKI_AUTH__REPLAY_WINDOW_S: requests for erasures are not in the window, "
+                "so that a token of a query could be used again; run `freki erase` instead, or leave the window out"
+            )
+        if self.retention.every_hours is not None and not self.erasure.enabled:
+            raise ValueError(
+                "FREKI_RETENTION__EVERY_HOURS needs the worker of FREKI_ERASURE__ENABLED=true, which applies the rules"
+            )
 
     @classmethod
     def settings_customise_sources(
@@ -108,5 +154,5 @@ class Settings(BaseSettings, Clearable):
         dotenv_settings: PydanticBaseSettingsSource,  # noqa: ARG003 - pydantic-settings names the arguments
         file_secret_settings: PydanticBaseSettingsSource,  # noqa: ARG003
     ) -> tuple[PydanticBaseSettingsSource, ...]:
-        """Arguments win over the environment, the environment over the file."""
-        return init_settings, Environment(settings_cls), File(settings_cls)
+        """Arguments win over the environment, the environment over the file, the file over the profile."""
+        return init_settings, Environment(settings_cls), File(settings_cls), Profile(settings_cls)

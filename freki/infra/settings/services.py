@@ -16,6 +16,10 @@ class TelemetrySettings(SettingsSection):
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
     trace_share: float = Field(default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1")
     content: bool = Field(default=False, description="May traces hold text of questions and documents?")
+    candidates: bool = Field(
+        default=False,
+        description="Log of each query which candidates were found and not shown, by step and reason; ids, no text",
+    )
     service_name: str = Field(default="freki", description="First part of the service name in traces")
     http_host: str = Field(default="127.0.0.1", description="Where a worker listens for `/metrics` and `/health`")
     http_port: int | None = Field(
@@ -71,6 +75,12 @@ class ServeSettings(SettingsSection):
         ' `["http://10.0.0.7:9464"]`',
     )
     max_body_mb: float = Field(default=64.0, gt=0, description="Largest request")
+    failures_per_minute: int = Field(
+        default=60,
+        ge=0,
+        description="Most calls without a valid token from one address, or IPv6 network of 64 bits; then none of its "
+        "tokens is looked at. Clients behind a proxy on another host count as one. 0: any",
+    )
     calls_per_minute: int = Field(default=0, ge=0, description="Most calls of one user, else of one address; 0: any")
 
     @model_validator(mode="after")

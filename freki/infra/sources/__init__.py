@@ -3,12 +3,13 @@
 from freki.infra.sources.files import Naming, SourceFile, is_missing, is_skipped, media_type_of, read_source, walk
 from freki.infra.sources.git import GitRepository
 from freki.infra.sources.recorded import StreamRecord, read_stream
-from freki.infra.sources.watch import SETTLE_S, FileChange, FileEvent, watch
+from freki.infra.sources.watch import SETTLE_S, FileChange, FileEvent, FolderGone, watch
 
 __all__ = [
     "SETTLE_S",
     "FileChange",
     "FileEvent",
+    "FolderGone",
     "GitRepository",
     "Naming",
     "SourceFile",

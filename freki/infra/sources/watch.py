@@ -24,6 +24,10 @@ _RESCAN_S = 15.0
 a shared disk."""
 
 
+class FolderGone(Unavailable):
+    """A watched folder disappeared, is another one, or cannot be watched."""
+
+
 class FileChange(StrEnum):
     """Kind of change of a file."""
 
@@ -63,7 +67,7 @@ async def watch(
     poll_s: scan the folder at this interval instead of using events of the operating system, which do not exist for
     disks that other machines write to. A change is then reported by the second scan after it at the earliest.
 
-    Raises Rejected where something cannot be read, Unavailable where the folder disappears: probably an unmounted disk,
+    Raises Rejected where something cannot be read, FolderGone where the folder disappears: probably an unmounted disk,
     not an intent to delete every document.
     """
     state = await asyncio.to_thread(FolderState, folder, known, settle_s, naming)
@@ -87,7 +91,7 @@ async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
                     places, rescan_at = {root}, time.monotonic() + _RESCAN_S
                 yield places
     except (OSError, RuntimeError) as error:
-        raise Unavailable(f"{root} cannot be watched (fs.inotify.max_user_watches may be too low): {error}") from error
+        raise FolderGone(f"{root} cannot be watched (fs.inotify.max_user_watches may be too low): {error}") from error
 
 
 async def _everywhere(root: Path, poll_s: float) -> AsyncGenerator[set[Path], None]:
@@ -130,9 +134,7 @@ class FolderState:
         found = self._found(places)
         # Checked last: otherwise a folder that has just disappeared would look empty.
         if _identity(self.root) != self._identity:
-            raise Unavailable(
-                f"{self.root} is gone, or another folder: nothing was removed; start again when it is back"
-            )
+            raise FolderGone(f"{self.root} is gone, or another folder: nothing was removed")
         events = [event for path, file in found.items() if (event := self._settled(path, file, now))]
         return sorted(events, key=lambda event: event.file.document_id)
 

@@ -18,6 +18,7 @@ class Calls:
         self._held = meter.create_gauge("freki.cache.held", "By", "Bytes that a cache holds")
         self._models = _seconds(meter, "gen_ai.client.operation.duration", "A call of a model")
         self._tokens = meter.create_counter("freki.model.tokens", description="Tokens that went through a model")
+        self._cost = meter.create_counter("freki.model.cost", description="Price of the tokens of a service, as set")
         self._store = _seconds(meter, "db.client.operation.duration", "A call of the store, with its attempts")
 
     def computed(self, operation: str, model: str, *, tokens: int, seconds: float) -> None:
@@ -25,6 +26,11 @@ class Calls:
         attributes = {"gen_ai.operation.name": operation, "gen_ai.request.model": model}
         self._models.record(seconds, attributes)
         self._tokens.add(tokens, attributes)
+
+    def charged(self, model: str, cost: float) -> None:
+        """Count what a service charges, in the currency of its price; 0: nothing."""
+        if cost:
+            self._cost.add(cost, {"gen_ai.request.model": model})
 
     def looked_up(self, cache: str, *, hits: int, misses: int) -> None:
         """Count lookups in a cache."""

@@ -14,6 +14,7 @@ from freki.operators.analyse_text.analyse import (
     TermPlace,
     analyse_text,
     plain_terms,
+    protected_words,
     query_terms,
     term_places,
 )
@@ -25,6 +26,7 @@ __all__ = [
     "TermPlace",
     "analyse_text",
     "plain_terms",
+    "protected_words",
     "query_terms",
     "term_places",
 ]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
 
-ANALYSER = "freki-terms@3"
+ANALYSER = "freki-terms@4"
 """Name and version of the analyser, stored with an index: chunks and queries must use the same."""
 
 PLAIN = "plain-terms@1"
@@ -25,6 +25,15 @@ _NUMBERED = re.compile(r"(?:§|art)\d+[a-z]?")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
 
 
+NOTHING: frozenset[str] = frozenset()
+
+
+def protected_words(text: str) -> frozenset[str]:
+    """Return the words of a text, one a line, as `analyse_text` takes them; lines that begin with `#` are comments."""
+    lines = (unicodedata.normalize("NFKC", line).strip().casefold() for line in text.splitlines())
+    return frozenset(line for line in lines if line and not line.startswith("#"))
+
+
 class TermPlace(NamedTuple):
     """A span of a text, and its terms."""
 
@@ -35,7 +44,7 @@ class TermPlace(NamedTuple):
     """Terms separated by spaces."""
 
 
-def analyse_text(text: str, *, language: str) -> str:
+def analyse_text(text: str, *, language: str, protected: frozenset[str] = NOTHING) -> str:
     """Return the terms of a text in its order, separated by single spaces, at most 65,535 bytes of UTF-8.
 
     Stop words of the language are dropped unless written as an acronym. Each other word gives its folded form, marked
@@ -52,10 +61,12 @@ def analyse_text(text: str, *, language: str) -> str:
     - `50.000,00 EUR`, `€ 50,000`, `50 000 Euro`: `50000` and `eur`;
     - `1.2.2024`, `2024-02-01`, `1. Februar 2024`: `2024-02-01`, `2024-02` and `2024`;
     - `3.11.7`: also `3.11`; `snake_case`, `camelCase`, `E-Mail`, `os.path`: the whole and its parts.
+
+    protected: words, as `protected_words` reads them, that are neither dropped, stemmed nor split.
     Source: stemmers and stop words of the Snowball project, snowballstem.org.
     """
     folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    terms = " ".join(filter(None, (_terms(found, language) for found in TERM.finditer(folded))))
+    terms = " ".join(filter(None, (_terms(found, language, protected) for found in TERM.finditer(folded))))
     return _within_limit(terms)
 
 
@@ -69,12 +80,12 @@ def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
             yield TermPlace(found.start(), found.end(), terms)
 
 
-def query_terms(text: str, *, language: str) -> str:
+def query_terms(text: str, *, language: str, protected: frozenset[str] = NOTHING) -> str:
     """Return the terms of a query: those of the text, and for `§ 535` or `Art. 5` also the heading term, twice.
 
     The section itself then ranks before others that refer to it.
     """
-    terms = analyse_text(text, language=language).split()
+    terms = analyse_text(text, language=language, protected=protected).split()
     headings = dict.fromkeys(headed(term) for term in terms if _NUMBERED.fullmatch(term))
     return _within_limit(" ".join([*(term for term in terms if term not in headings), *headings, *headings]))
 
@@ -92,8 +103,10 @@ def _within_limit(terms: str) -> str:
     return encoded.decode(errors="ignore")
 
 
-def _terms(found: re.Match[str], language: str) -> str:
+def _terms(found: re.Match[str], language: str, protected: frozenset[str] = NOTHING) -> str:
     if found.lastgroup == "word":
+        if protected and found[0].casefold() in protected:
+            return f"={found[0].casefold()}"
         return word_terms(found[0], language)
     if found.lastgroup in _ADDRESSES:
         return _address_terms(found[found.lastgroup].rstrip(".,;:!?)]/").casefold(), language)

@@ -29,9 +29,9 @@ TERM = re.compile(
     | (?<![\w.+-])(?P<mail>[\w.+-]{{1,64}}@[\w-]{{1,63}}(?:\.[\w-]{{1,63}}){{1,8}})
     | (?:§§|\bparagraphen|\b(?:para|se)(?:graph|ction)s)\s*
         (?P<sections>\d+[a-z]?\b(?:\s*(?:,|und|bis|oder|and|to|or|[-–])\s*\d+[a-z]?\b)*)
-    | (?P<section_heading>(?m:^)|(?<=>\ ))?(?:§|\bparagraph|\bsection)\s*
+    | (?P<section_heading>(?m:^)|(?<=[>\#]\ ))?(?:§|\bparagraph|\bsection)\s*
         (?P<section>\d+(?:[a-z]|(?-i:\ [a-h])(?=[\s,;:?!)]|$))?\b)
-    | (?P<article_heading>(?m:^)|(?<=>\ ))?\bart(?:\.|ikels?|icles?)?\s*(?P<article>\d+[a-z]?\b)
+    | (?P<article_heading>(?m:^)|(?<=[>\#]\ ))?\bart(?:\.|ikels?|icles?)?\s*(?P<article>\d+[a-z]?\b)
     | \babs(?:\.|atz(?:es)?)?\s*(?P<clause>\d+[a-z]?\b(?![.,]\d))
     | (?m:^)\s{{0,8}}\((?P<numbered>\d{{1,2}}[a-z]?)\)\s
     | \b(?:nr\.?|nummer|no\.|ziff(?:er|\.))\s*(?P<item>\d+[a-z]?\b(?![.,]\d))

@@ -21,13 +21,14 @@ _STEMMERS = {
     "it": "italian",
     "nl": "dutch",
     "no": "norwegian",
+    "pl": "polish",
     "pt": "portuguese",
     "ro": "romanian",
     "ru": "russian",
     "sv": "swedish",
     "tr": "turkish",
 }
-_STOPPED = ("de", "en", "es", "fr", "it")
+_STOPPED = ("da", "de", "en", "es", "fr", "it", "nl", "pl", "pt", "sv")
 # Queries for a text of uncertain language may be in either.
 _LIKELY = ("de", "en")
 _SAME = {"eur": "eur", "euro": "eur", "euros": "eur", "usd": "usd", "dollar": "usd", "dollars": "usd", "gbp": "gbp"} | {

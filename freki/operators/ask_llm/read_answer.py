@@ -98,7 +98,7 @@ class AnswerReader:
             return
         rest, self._raw = ("" if self._thinks else self._raw), ""
         yield from self._add(rest)
-        if not self._stopped and not truncated:
+        if not (truncated or self._stopped):
             yield from self._close(self._open)
             self._open = ""
 

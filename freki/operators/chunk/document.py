@@ -7,28 +7,18 @@ from typing import NamedTuple, Protocol
 
 from freki.operators.chunk.cut import CountTokens
 from freki.operators.chunk.extract import extract, is_wrapper
+from freki.operators.chunk.headers import TableHeaders
 from freki.operators.chunk.leaves import Rules, Semantics, Similarities, make_leaves
+from freki.operators.chunk.limits import ChunkLimits
+from freki.operators.chunk.overlap import Overlaps
 from freki.operators.chunk.sections import DocumentSection, outline
-from freki.operators.chunk.segments import Segment, Size
+from freki.operators.chunk.segments import Minimum, Segment, Size
+from freki.operators.chunk.siblings import join_small_sections
 from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
-from freki.schemas.names import record
 from freki.schemas.outline import BlockKind, ParsedDocument
 
 VERSION = 4
 """Version of the chunker; grows when the same document gives other chunks, or other contexts."""
-
-
-@record
-class ChunkLimits:
-    """Size limits of chunks."""
-
-    min_tokens: int
-    """Minimum tokens; smaller neighbours within a section are joined."""
-    max_tokens: int
-    max_chars: int
-    overlap_chars: int
-    least_similarity: float | None = None
-    """Minimum similarity of joined sentences in long prose, -1..1; None: split at paragraphs."""
 
 
 class Identify(Protocol):
@@ -42,7 +32,10 @@ def chunker_fingerprint(profile: str, parser_version: int, limits: ChunkLimits) 
     """Return the fingerprint of everything that affects chunks, such as `1:markdown.1:30-256:1200-150`."""
     sizes = f"{limits.min_tokens}-{limits.max_tokens}:{limits.max_chars}-{limits.overlap_chars}"
     semantic = "" if limits.least_similarity is None else f":{limits.least_similarity:g}"
-    return f"{VERSION}:{profile}.{parser_version}:{sizes}{semantic}"
+    percentile = "" if limits.breakpoint_percentile is None else f":p{limits.breakpoint_percentile:g}"
+    further = f":c{limits.min_chars}" if limits.min_chars else ""
+    further += "" if limits.overlap_tokens is None else f":o{limits.overlap_tokens}"
+    return f"{VERSION}:{profile}.{parser_version}:{sizes}{semantic}{percentile}{further}"
 
 
 def chunk_document(
@@ -57,35 +50,40 @@ def chunk_document(
 
     Leaves, all chunks except those of kind SUMMARY, are disjoint, and every visible character is in a leaf or in a
     heading of some heading path. A leaf is the whole body of a section if that fits the limits, else a paragraph or
-    several small ones. A longer paragraph is split at sentences, then at lines, words, anywhere; a list, table or
-    code stays whole up to 1.5 times the limits and is split at its seams first. An introducing paragraph stays with its
-    list, table or code. Among equivalent boundaries the surrounding text decides, so that an edit moves only boundaries
-    near it. A heading without content is a leaf itself.
+    several small ones. A longer paragraph is split at sentences, then at lines, words, anywhere; a list, table or code
+    stays whole up to 1.5 times the characters, and is split at its seams first. An introducing paragraph stays with its
+    list, table or code. Sections below the minimum are joined with their neighbours. Among equivalent boundaries the
+    surrounding text decides, so that an edit moves only boundaries near it. A heading without content is a leaf itself.
+    A leaf that continues a table has its header rows in `header`.
 
     A document or section of two or more leaves has a SUMMARY, an extract of its beginning and the headings below it,
     unless the section holds all, or all but one, of the leaves of its parent.
 
     Ids do not depend on pages: inserting a page at the beginning changes no id.
 
-    With `least_similarity`, an oversized section of prose is split between sentences instead: neighbours are joined
-    while they are similar, and where all are, the split is at the least similar ones.
+    With `least_similarity` or `breakpoint_percentile`, an oversized section of prose is split between sentences
+    instead: neighbours are joined while they are similar, and where all are, the split is at the least similar ones.
 
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
-    similarities: similarity of each text to the next one; required with `least_similarity`.
+    similarities: similarity of each text to the next one; required for either.
     Raises ValueError for limits below 1, a negative overlap, or a missing `similarities`.
     """
     if min(limits.min_tokens, limits.max_tokens, limits.max_chars) < 1 or limits.overlap_chars < 0:
         raise ValueError(f"limits must be at least 1, and the overlap at least 0, got {limits}")
     root = outline(document)
-    make_leaves(document.text, root, _rules(limits, count_tokens, similarities))
+    rules = _rules(limits, count_tokens, similarities)
+    make_leaves(document.text, root, rules)
+    join_small_sections(document.text, root, rules)
     rows = list(_rows(document.text, root))
     counts = iter(count_tokens([row.text for row in rows if row.kind is ChunkKind.SUMMARY]))
+    headers, overlaps = TableHeaders(document), Overlaps(document.text, limits, count_tokens)
     seen: Counter[tuple[int, tuple[str, ...], str]] = Counter()
     chunks: list[Chunk] = []
     for ordinal, row in enumerate(rows):
         same = (row.level, row.heading_path, row.text)
         chunk_id = identify(level=row.level, heading_path=row.heading_path, text=row.text, occurrence=seen[same])
         seen[same] += 1
+        header = "" if row.kind is ChunkKind.SUMMARY else headers.at(row.start)
         first_page, last_page = _pages(document.page_starts, row.start, row.end)
         chunks.append(
             Chunk(
@@ -98,10 +96,11 @@ def chunk_document(
                 kind=row.kind,
                 heading_path=row.heading_path,
                 text=row.text,
-                overlap=_overlap(document.text, row.start, limits.overlap_chars),
+                overlap=header or overlaps.before(row.start),
                 tokens=next(counts) if row.kind is ChunkKind.SUMMARY else row.tokens,
                 first_page=first_page,
                 last_page=last_page,
+                header=header,
             )
         )
     return chunks
@@ -109,11 +108,12 @@ def chunk_document(
 
 def _rules(limits: ChunkLimits, count_tokens: CountTokens, similarities: Similarities | None) -> Rules:
     semantics = None
-    if limits.least_similarity is not None:
+    if limits.least_similarity is not None or limits.breakpoint_percentile is not None:
         if similarities is None:
-            raise ValueError("least_similarity requires similarities")
-        semantics = Semantics(similarities, limits.least_similarity)
-    return Rules(limits.min_tokens, Size(limits.max_tokens, limits.max_chars), count_tokens, semantics)
+            raise ValueError("least_similarity and breakpoint_percentile require similarities")
+        semantics = Semantics(similarities, limits.least_similarity, limits.breakpoint_percentile)
+    least = Minimum(limits.min_tokens, limits.min_chars)
+    return Rules(least, Size(limits.max_tokens, limits.max_chars), count_tokens, semantics)
 
 
 class _Row(NamedTuple):
@@ -149,7 +149,9 @@ def _below(text: str, section: DocumentSection, path: str, totals: dict[Document
     level = ChunkLevel.SECTION if totals[section] == 1 else ChunkLevel.PARAGRAPH
     for number, leaf in enumerate(section.leaves):
         yield _leaf(text, leaf, level, f"{path}/{number}", section.heading_path)
-    for number, child in enumerate(section.children, start=len(section.leaves)):
+    # Some were joined with a neighbour.
+    children = (child for child in section.children if totals[child])
+    for number, child in enumerate(children, start=len(section.leaves)):
         below = f"{path}/{number}"
         if totals[child] == len(child.leaves) == 1:
             yield _leaf(text, child.leaves[0], ChunkLevel.SECTION, below, child.heading_path)
@@ -173,12 +175,3 @@ def _leaf(text: str, leaf: Segment, level: int, path: str, heading_path: tuple[s
 def _pages(starts: Sequence[int], start: int, end: int) -> tuple[int, int]:
     """Return the 1-based pages that a span begins and ends on; zeros where the document has no pages."""
     return bisect_right(starts, start), bisect_right(starts, max(start, end - 1))
-
-
-def _overlap(text: str, start: int, size: int) -> str:
-    """Return the whole words among the last `size` characters before `start`."""
-    first = max(0, start - size)
-    before = text[first:start]
-    if first and not text[first - 1].isspace() and not before[:1].isspace():
-        before = before[len(before.split(maxsplit=1)[0]) :] if before else ""
-    return before.strip()

@@ -1,15 +1,18 @@
 """The leaves of each section."""
 
+import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from freki.operators.chunk.cut import CountTokens, cut, recounted, sentences_of
 from freki.operators.chunk.sections import DocumentSection
-from freki.operators.chunk.segments import Segment, Size, checksums, join, merged
+from freki.operators.chunk.segments import Minimum, Segment, Size, checksums, join, merged
 from freki.schemas.outline import Block, BlockKind
 
-# 384 of 256 tokens: with its context the chunk still fits a model of 512.
 WHOLE = 1.5
+"""Characters of a list, table or code that stays whole, relative to the maximum; tokens never exceed theirs."""
 _WHOLE_KINDS = {BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE}
 _SENTENCE_ENDS = ".!?…。"
 
@@ -21,17 +24,30 @@ class Semantics(NamedTuple):
     """Parameters for splitting prose by similarity."""
 
     similarities: Similarities
-    least: float
+    least: float | None = None
     """Minimum similarity of joined neighbours."""
+    percentile: float | None = None
+    """Neighbours are parted whose distance is above this percentile of the distances in their section, 0..100."""
+
+    def sharp(self, alike: Sequence[float]) -> float:
+        """Return the similarity below which neighbours are parted."""
+        if self.percentile is None:
+            return -math.inf if self.least is None else self.least
+        return float(np.percentile(alike, 100 - self.percentile)) if alike else -math.inf
 
 
 class Rules(NamedTuple):
     """Parameters of leaves."""
 
-    min_tokens: int
+    least: Minimum
     limit: Size
     count_tokens: CountTokens
     semantics: Semantics | None
+
+    @property
+    def high(self) -> Size:
+        """Size up to which paragraphs are joined although each is large enough."""
+        return Size(2 * self.least.tokens, max(self.limit.chars, 2 * self.least.chars))
 
 
 def make_leaves(text: str, root: DocumentSection, rules: Rules) -> None:
@@ -51,11 +67,10 @@ def _leaves(text: str, blocks: Sequence[Block], segments: Sequence[Segment], rul
     limit = rules.limit
     parts: list[Segment] = []
     for block, segment in zip(blocks, segments, strict=True):
-        most = Size(limit.tokens * WHOLE, limit.chars * WHOLE) if segment.kind in _WHOLE_KINDS else limit
+        most = Size(limit.tokens, limit.chars * WHOLE) if segment.kind in _WHOLE_KINDS else limit
         parts += [segment] if most.holds(segment) else cut(text, segment, block.seams, limit, rules.count_tokens)
-    low, high = Size(rules.min_tokens, float("inf")), Size(2 * rules.min_tokens, limit.chars)
     introduced = _introduced(text, parts, limit)
-    joined = join(introduced, marks=checksums(text, introduced), low=low, high=high, limit=limit)
+    joined = join(introduced, marks=checksums(text, introduced), low=rules.least, high=rules.high, limit=limit)
     return recounted(text, joined, parts, rules.count_tokens)
 
 
@@ -68,9 +83,9 @@ def _by_similarity(text: str, segments: Sequence[Segment], rules: Rules, semanti
         for sentence in sentences_of(text, segment, count_tokens)
         for part in ([sentence] if limit.holds(sentence) else cut(text, sentence, (), limit, count_tokens))
     ]
-    alike = [*semantics.similarities([text[each.start : each.end] for each in sentences]), 1.0]
-    low = Size(rules.min_tokens, float("inf"))
-    joined = join(sentences, marks=alike, low=low, high=limit, limit=limit, sharp=semantics.least)
+    alike = list(semantics.similarities([text[each.start : each.end] for each in sentences]))
+    sharp = semantics.sharp(alike)
+    joined = join(sentences, marks=[*alike, 1.0], low=rules.least, high=limit, limit=limit, sharp=sharp)
     return recounted(text, joined, sentences, count_tokens)
 
 

@@ -24,6 +24,17 @@ class Size(NamedTuple):
         return segment.tokens >= self.tokens or segment.end - segment.start >= self.chars
 
 
+class Minimum(NamedTuple):
+    """Tokens and characters that a chunk should have, both of them."""
+
+    tokens: float
+    chars: float
+
+    def reached_by(self, segment: "Segment") -> bool:
+        """Return whether the segment reaches the tokens and the characters."""
+        return segment.tokens >= self.tokens and segment.end - segment.start >= self.chars
+
+
 class Segment(NamedTuple):
     """A part of the text that becomes a leaf, or part of one."""
 
@@ -53,7 +64,7 @@ def join(
     segments: Sequence[Segment],
     *,
     marks: Sequence[float],
-    low: Size,
+    low: Size | Minimum,
     high: Size,
     limit: Size,
     sharp: float = -math.inf,
@@ -81,7 +92,13 @@ def join(
 
 
 def _next_cut(
-    segments: Sequence[Segment], marks: Sequence[float], first: int, low: Size, high: Size, limit: Size, sharp: float
+    segments: Sequence[Segment],
+    marks: Sequence[float],
+    first: int,
+    low: Size | Minimum,
+    high: Size,
+    limit: Size,
+    sharp: float,
 ) -> int:
     """Return the end of the group that begins at `first`."""
     best = -1

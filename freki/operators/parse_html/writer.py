@@ -2,7 +2,7 @@
 
 from selectolax.lexbor import LexborNode
 
-from freki.schemas.outline import Block, BlockKind, one_line
+from freki.schemas.outline import Block, BlockKind, header_rows, one_line
 
 _INLINE = {
     *("abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "img", "input", "ins", "kbd", "label", "mark"),
@@ -43,6 +43,8 @@ class HtmlOutlineWriter:
         self._buffer: list[str] = []
         self._buffered = 0
         self._seams: list[int] = []
+        # Seam of the first row with data, not headers alone.
+        self._data_row: int | None = None
         # Separator before the next words, and marker if they begin an item or row.
         self._gap = ""
         self._marker: str | None = None
@@ -61,6 +63,8 @@ class HtmlOutlineWriter:
         elif tag in _ITEMS and self._containers:
             self._item(tag)
         elif tag in _CELLS and self._containers:
+            if tag == "td" and self._data_row is None:
+                self._data_row = len(self._seams) - (self._marker is None)
             self._break(" | ")
         elif tag not in _INLINE:
             self._part()
@@ -95,7 +99,18 @@ class HtmlOutlineWriter:
             return Block(kind=BlockKind.HEADING, start=start, end=end, heading_level=self._level, title=one_line(text))
         kind = _KINDS[self._containers[0]] if self._containers else BlockKind.PROSE
         seams = tuple(offset + seam for seam in self._seams if start < offset + seam < end)
-        return Block(kind=kind, start=start, end=end, seams=seams)
+        header_end = self._header_end(text, start, offset) if kind is BlockKind.TABLE else 0
+        return Block(kind=kind, start=start, end=end, seams=seams, header_end=header_end)
+
+    def _header_end(self, text: str, start: int, offset: int) -> int:
+        """Return the end of the header rows: those without `<td>`, else what `header_rows` makes of the rows."""
+        rows = [offset + seam for seam in self._seams]
+        headers = self._data_row or 0
+        if not headers:
+            ends = [*rows[1:], start + len(text)]
+            lines = [text[at - start : end - start] for at, end in zip(rows[:3], ends, strict=False)]
+            headers = header_rows([line.split(" | ") for line in lines])
+        return rows[headers] if 0 < headers < len(rows) else 0
 
     def _is_container(self, node: LexborNode) -> bool:
         return node.tag in _KINDS and node.mem_id not in self._layout

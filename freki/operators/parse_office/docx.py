@@ -1,6 +1,7 @@
 """The readable text and outline of a DOCX."""
 
 from collections.abc import Iterator, Mapping
+from itertools import takewhile
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -105,10 +106,17 @@ class _Reader:
                 for cell in row:
                     self.read(cell)
         else:
-            self.writer.table([[_text(cell) for cell in row] for row in cells])
+            headers = sum(1 for _ in takewhile(_is_header, rows))
+            self.writer.table([[_text(cell) for cell in row] for row in cells], headers=headers)
 
     def _is_layout(self, cell: Element) -> bool:
         return cell.find(".//{w}tbl") is not None or any(self._level(child) for child in cell.iter("{w}p"))
+
+
+def _is_header(row: Element) -> bool:
+    """Return whether a row is repeated at the top of each page."""
+    repeated = row.find("{w}trPr/{w}tblHeader")
+    return repeated is not None and repeated.get("{w}val") not in _OFF
 
 
 def _flat(element: Element) -> Iterator[Element]:

@@ -13,7 +13,8 @@ from freki.operators.parse_office.package import Package, opened
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 
 PARAGRAPHS = {"{text}p", "{text}h"}
-ROW_GROUPS = {"{table}table-header-rows", "{table}table-rows", "{table}table-row-group"}
+_HEADER_ROWS = "{table}table-header-rows"
+ROW_GROUPS = {_HEADER_ROWS, "{table}table-rows", "{table}table-row-group"}
 CELLS = {"{table}table-cell", "{table}covered-table-cell"}
 _UNREAD = {
     *("{text}tracked-changes", "{office}annotation", "{office}forms", "{text}ruby-text", "{svg}title", "{svg}desc"),
@@ -109,7 +110,8 @@ class OdfReader:
             elif child.tag == "{text}list" and not _holds(child, "{text}h"):
                 self._list(child)
             elif child.tag == "{table}table" and not _holds(child, "{text}h", "{table}table"):
-                self.writer.table([[joined(cell) for cell in row] for row in _rows(child)])
+                headers = sum(len(list(_rows(each))) for each in child.findall(_HEADER_ROWS))
+                self.writer.table([[joined(cell) for cell in row] for row in _rows(child)], headers=headers)
             elif child.tag not in _UNREAD:
                 self.read(child)
 

@@ -13,6 +13,7 @@ from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from freki.operators.errors import UnreadableContent
 from freki.schemas.outline import as_attributes
+from freki.schemas.stated_time import stated_time
 
 MAX_UNPACKED_BYTES = 64 * 1024 * 1024
 """Maximum size of all parts that are read; a thousand pages of text take about 20 MB."""
@@ -52,6 +53,10 @@ _PREFIXES = {
     f"{_ODF}:svg-compatible:1.0": "svg",
     f"{_ODF}:presentation:1.0": "presentation",
     f"{_ODF}:manifest:1.0": "manifest",
+    f"{_ODF}:container": "container",
+    "http://purl.org/dc/terms/": "dcterms",
+    "http://www.idpf.org/2007/opf": "opf",
+    "http://www.w3.org/2001/04/xmlenc#": "xenc",
 }
 _CORE_FIELDS = {
     "{dc}creator": "author",
@@ -60,6 +65,11 @@ _CORE_FIELDS = {
     "{cp}keywords": "keywords",
     "{meta}keyword": "keywords",
     "{dc}language": "lang",
+}
+_TIMES = {
+    "{dcterms}created": "created",
+    "{dcterms}modified": "modified",
+    "{meta}creation-date": "created",
 }
 
 
@@ -89,6 +99,10 @@ class Package:
         builder = _Builder(self._count)
         self._parse(name, builder)
         return builder.tree
+
+    def content(self, name: str) -> bytes | None:
+        """Return the bytes of a part, or None where there is no such part."""
+        return b"".join(self._unpacked(name)) if name in self._names else None
 
     def check_all(self) -> None:
         """Check the limits for every XML part, for a reader without limits of its own."""
@@ -165,8 +179,20 @@ def stated(properties: Element | None) -> tuple[str, Mapping[str, str]]:
     if properties is None:
         return "", {}
     fields = [(_CORE_FIELDS[field.tag], field.text or "") for field in properties.iter() if field.tag in _CORE_FIELDS]
+    undated = "published" if properties.tag == "{opf}metadata" else "modified"
+    times = [(name, stated_time(field.text or "")) for field in properties.iter() if (name := _time_of(field, undated))]
     title = next((field.text or "" for field in properties.iter("{dc}title")), "")
-    return title, as_attributes(fields)
+    return title, as_attributes([*fields, *times])
+
+
+def _time_of(field: Element, undated: str) -> str:
+    """Return which time a field of the properties states; empty for none. undated: that of a plain date."""
+    if field.tag == "{opf}meta" and field.get("property") == "dcterms:modified":
+        return "modified"
+    if field.tag == "{dc}date":
+        # OpenDocument has the last change there; EPUB 2 says what a date is of, and means publication if it does not.
+        return {"modification": "modified", "creation": "created"}.get(field.get("{opf}event", ""), undated)
+    return _TIMES.get(field.tag, "")
 
 
 class _Checker:

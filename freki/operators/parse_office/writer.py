@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from freki.schemas.outline import BlockKind, Part, one_line, stacked
+from freki.schemas.outline import BlockKind, Part, header_rows, one_line, stacked
 
 _MAX_INDENT = 8
 
@@ -25,11 +25,15 @@ class OfficeOutlineWriter:
         """Add a paragraph."""
         self._put(Part(kind=BlockKind.PROSE, text=text.strip(), page=self.page))
 
-    def table(self, rows: Sequence[Sequence[str]]) -> None:
-        """Add a table; rows without text are left out."""
-        lines = [" | ".join(map(one_line, row)) for row in rows if any(cell.strip() for cell in row)]
-        if lines:
-            self._put(self._stacked(BlockKind.TABLE, lines))
+    def table(self, rows: Sequence[Sequence[str]], *, headers: int = 0) -> None:
+        """Add a table; rows without text are left out.
+
+        headers: rows at the beginning that the file marks as header; 0: `header_rows` decides.
+        """
+        filled = [[one_line(cell) for cell in row] for row in rows if any(cell.strip() for cell in row)]
+        if filled:
+            lines = [" | ".join(row) for row in filled]
+            self._put(self._stacked(BlockKind.TABLE, lines, headers or header_rows(filled)))
 
     def item(self, text: str, *, depth: int = 0, marker: str = "- ") -> None:
         """Add an item to the current list, or begin one."""
@@ -48,8 +52,8 @@ class OfficeOutlineWriter:
         self._items, self._notes = [], []
         return self._parts
 
-    def _stacked(self, kind: BlockKind, lines: list[str]) -> Part:
-        return stacked(kind, [Part(kind=kind, text=line, page=self.page) for line in lines])
+    def _stacked(self, kind: BlockKind, lines: list[str], headers: int = 0) -> Part:
+        return stacked(kind, [Part(kind=kind, text=line, page=self.page) for line in lines], header_rows=headers)
 
     def _put(self, part: Part) -> None:
         if part.text:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from freki.operators.parse_pdf.lines import TextLine, extended, joined
 from freki.operators.parse_pdf.tables import Table
-from freki.schemas.outline import BlockKind, Part, stacked
+from freki.schemas.outline import BlockKind, Part, header_rows, stacked
 
 _MAX_HEADING_CHARS = 200
 """Maximum characters of a heading."""
@@ -86,4 +86,5 @@ def _table(items: Sequence[TextLine | Table]) -> Part:
         texts = list(item.rows) if isinstance(item, Table) else [" | ".join(item.cells)]
         repeated = int(bool(rows) and texts[0] == head)
         rows += [Part(kind=BlockKind.TABLE, text=text, page=item.page) for text in texts[repeated:]]
-    return stacked(BlockKind.TABLE, rows)
+    first = [row.text.split(" | ") for row in rows[:3]]
+    return stacked(BlockKind.TABLE, rows, header_rows=header_rows(first))

@@ -8,23 +8,25 @@ from typing import NamedTuple
 
 from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 
-from freki.operators.errors import UnreadableContent
+from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.parse_pdf.fields import fields, filled_in
 from freki.operators.parse_pdf.layout import Bookmark, layout
 from freki.operators.parse_pdf.lines import Glyph, TextLine, glyphs, is_readable, line_of, upright
 from freki.operators.parse_pdf.tables import Grid, Table, grids, table_of
 from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, PAGES_WITHOUT_TEXT, ParsedDocument, as_attributes, assemble
+from freki.schemas.stated_time import stated_time
 
 MAX_PAGES = 5000
 _MAX_BOOKMARKS = 10_000
 _MAX_SCANNED_SHARE = 0.9
 _TITLE_PREFIX = "Microsoft Word - "
 _FIELDS = ("Author", "Subject", "Keywords")
+_TIMES = {"created": "CreationDate", "modified": "ModDate"}
 _LEAST_SCAN_SHARE = 0.5
 """Minimum share of a page that a scanned picture covers."""
 _MAX_SCAN_CHARS = 100
 """Maximum characters of a scanned page without recognised text, such as a stamp or running head."""
-_SCAN = "a scan, or damaged: run OCR over it, such as ocrmypdf"
+_SCAN = "a scan, or damaged: run OCR over it, such as ocrmypdf, or set FREKI_OCR__COMMAND"
 
 
 def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
@@ -36,8 +38,8 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
     where they are displayed. Paragraphs are joined across lines and pages, and hyphenated words are joined. The
     attribute `pages_without_text` lists pages that are pictures with few words, or whose fonts do not map to
     characters, as "3, 7-9".
-    Raises UnreadableContent for files that are damaged or encrypted, have more than `max_pages` pages, or no text on
-    more than nine in ten of them.
+    Raises UnreadableContent for files that are damaged or encrypted, or have more than `max_pages` pages; NoText where
+    more than nine in ten of them have no text.
     """
     try:
         with closing(PdfDocument(content)) as pdf:
@@ -51,11 +53,12 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
             bookmarks = list(islice(_bookmarks(pdf), _MAX_BOOKMARKS))
             title, attributes = _stated(pdf, "Title"), [(name, _stated(pdf, name)) for name in _FIELDS]
             attributes.append(("lang", _language(pdf)))
+            attributes += [(name, stated_time(_stated(pdf, key))) for name, key in _TIMES.items()]
     except PdfiumError as error:
         raise UnreadableContent(_reason(error, content)) from error
     empty = sum(not page.items for page in read)
     if empty > _MAX_SCANNED_SHARE * pages:
-        raise UnreadableContent(f"no text on {empty} of {pages} pages, so this is {_SCAN}")
+        raise NoText(f"no text on {empty} of {pages} pages, so this is {_SCAN}")
     unread = [number for number, page in enumerate(read) if page.is_unread]
     attributes.append((PAGES_WITHOUT_TEXT, _ranges(unread)))
     items = [item for page in read for item in page.items]

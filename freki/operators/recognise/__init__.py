@@ -5,7 +5,7 @@ kinds    by name and media type
 decode   decoding of text
 """
 
-from freki.operators.recognise.content import Recognised, recognise
+from freki.operators.recognise.content import Recognised, recognise, scan_type
 from freki.operators.recognise.kinds import Profile
 
-__all__ = ["Profile", "Recognised", "recognise"]
+__all__ = ["Profile", "Recognised", "recognise", "scan_type"]

@@ -6,7 +6,7 @@ from io import BytesIO
 from typing import NamedTuple
 from zipfile import BadZipFile, ZipFile
 
-from freki.operators.errors import UnreadableContent
+from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.recognise.decode import AS_UTF8, decode
 from freki.operators.recognise.kinds import MEDIA_TYPES, Profile, bare, declared, is_script, language_of
 
@@ -24,7 +24,8 @@ class Recognised(NamedTuple):
 
 _PAGE = re.compile(r"\s*(?:<!--.{0,1000}?-->\s*)?<(?:!doctype\s+html|html[\s>])", re.IGNORECASE | re.DOTALL)
 _GENERIC = {"", "text/plain"}
-_BINARY = set(Profile) - {Profile.MARKDOWN, Profile.RST, Profile.HTML, Profile.TEXT, Profile.CODE, Profile.EMAIL}
+_TEXTS = {Profile.MARKDOWN, Profile.RST, Profile.HTML, Profile.TEXT, Profile.CODE, Profile.EMAIL, Profile.CSV}
+_BINARY = set(Profile) - _TEXTS
 _ZIP = b"PK\x03\x04"
 _OFFICE_FOLDERS = {"word/": Profile.DOCX, "ppt/": Profile.PPTX, "xl/": Profile.XLSX}
 _MAX_ENTRIES = 10_000
@@ -50,12 +51,14 @@ _OLE_FILES = {
 _OTHER_FILES = {
     b"{\\rtf": "RTF, which is not read; save it as DOCX",
     b"%!PS": "PostScript, which is not read; save it as PDF",
-    b"\x89PNG\r\n": "a picture, which is not read; run OCR over it and send the text",
-    b"\xff\xd8\xff": "a picture, which is not read; run OCR over it and send the text",
-    b"II*\x00": "a picture, which is not read; run OCR over it and send the text",
-    b"MM\x00*": "a picture, which is not read; run OCR over it and send the text",
     b"\x1f\x8b": "packed with gzip; unpack it",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive, which is not read; send its documents",
+}
+_PICTURES = {
+    b"\x89PNG\r\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"II*\x00": "image/tiff",
+    b"MM\x00*": "image/tiff",
 }
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f]")
 _MAX_CONTROL_SHARE = 0.01
@@ -68,7 +71,7 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
     media type, else from the extension of the name, else from the content: headers of a mail, a doctype or `<html`, or
     the line of an interpreter; all other text is plain text. Decoded text, or text/plain, may have the name of the file
     that it was extracted from. Empty content is valid. Raises UnreadableContent, naming the fix, for anything else:
-    other files, binary data, a damaged encoding.
+    other files, binary data, a damaged encoding; NoText for pictures.
     """
     says_text = isinstance(content, str) or bare(media_type) == "text/plain"
     says = declared(name, media_type)
@@ -85,8 +88,18 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
     return Recognised(stated if stated not in _GENERIC else MEDIA_TYPES[profile], profile, text, language)
 
 
+def scan_type(content: bytes) -> str:
+    """Return the media type of a PDF or picture; empty for all else."""
+    picture = next((media_type for magic, media_type in _PICTURES.items() if content.startswith(magic)), "")
+    return picture or (MEDIA_TYPES[Profile.PDF] if b"%PDF-" in content[:_PDF_LOOSE_BYTES] else "")
+
+
 def _file(name: str, content: bytes, declared: Profile | None, *, says_text: bool) -> Profile | None:
     """Return the profile of a binary file. Raises UnreadableContent for a format without parser."""
+    if any(content.startswith(magic) for magic in _PICTURES):
+        raise NoText(
+            f"{name}: a picture, which is not read; run OCR over it and send the text, or set FREKI_OCR__COMMAND"
+        )
     what = next((what for magic, what in _OTHER_FILES.items() if content.startswith(magic)), "")
     if what := what or (_ole(content) if content.startswith(_OLE) else ""):
         raise UnreadableContent(f"{name}: {what}")
@@ -107,7 +120,7 @@ def _ole(content: bytes) -> str:
 def _archived(name: str, content: bytes, declared: Profile | None) -> Profile:
     """Return the profile of a ZIP archive; the parser reports damage, if there is one."""
     names, mimetype = _entries(content)
-    for profile in (Profile.ODT, Profile.ODP, Profile.ODS):
+    for profile in (Profile.ODT, Profile.ODP, Profile.ODS, Profile.EPUB):
         if mimetype.startswith(MEDIA_TYPES[profile]):
             return profile
     folder = next((folder for folder in _OFFICE_FOLDERS if any(entry.startswith(folder) for entry in names)), None)

@@ -20,6 +20,8 @@ class Profile(StrEnum):
     PPTX = "pptx"
     XLSX = "xlsx"
     EMAIL = "email"
+    CSV = "csv"
+    EPUB = "epub"
 
 
 _OOXML = "application/vnd.openxmlformats-officedocument"
@@ -37,11 +39,15 @@ MEDIA_TYPES = {
     Profile.PPTX: f"{_OOXML}.presentationml.presentation",
     Profile.XLSX: f"{_OOXML}.spreadsheetml.sheet",
     Profile.EMAIL: "message/rfc822",
+    Profile.CSV: "text/csv",
+    Profile.EPUB: "application/epub+zip",
 }
 _PROFILES = {media_type: profile for profile, media_type in MEDIA_TYPES.items() if profile is not Profile.TEXT} | {
     "text/x-markdown": Profile.MARKDOWN,
     "text/prs.fallenstein.rst": Profile.RST,
     "application/xhtml+xml": Profile.HTML,
+    "text/tab-separated-values": Profile.CSV,
+    "application/csv": Profile.CSV,
     "text/css": Profile.CODE,
     "text/javascript": Profile.CODE,
     "text/xml": Profile.CODE,
@@ -92,7 +98,7 @@ _EXTENSIONS = (
     dict.fromkeys(("md", "markdown", "mdx"), Profile.MARKDOWN)
     | dict.fromkeys(("rst", "rest"), Profile.RST)
     | dict.fromkeys(("html", "htm", "xhtml"), Profile.HTML)
-    | dict.fromkeys(("txt", "text", "log", "csv", "tsv"), Profile.TEXT)
+    | dict.fromkeys(("txt", "text", "log"), Profile.TEXT)
     | dict.fromkeys(_CODE_EXTENSIONS, Profile.CODE)
     | dict.fromkeys(("docx", "docm", "dotx"), Profile.DOCX)
     | dict.fromkeys(("odt", "ott"), Profile.ODT)
@@ -100,7 +106,8 @@ _EXTENSIONS = (
     | dict.fromkeys(("ods", "ots"), Profile.ODS)
     | dict.fromkeys(("pptx", "pptm", "ppsx", "potx"), Profile.PPTX)
     | dict.fromkeys(("xlsx", "xlsm", "xltx"), Profile.XLSX)
-    | {"pdf": Profile.PDF, "eml": Profile.EMAIL}
+    | dict.fromkeys(("csv", "tsv", "tab"), Profile.CSV)
+    | {"pdf": Profile.PDF, "eml": Profile.EMAIL, "epub": Profile.EPUB}
 )
 _SHEBANG = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?([\w.+-]+)")
 _MARKED_UP = re.compile(r"\s*<(?:\?xml|!doctype|html)\b", re.IGNORECASE)

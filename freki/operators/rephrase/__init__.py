@@ -1,7 +1,8 @@
 """Query variants by rules and by relevance feedback.
 
 statement      the query as the beginning of its answer
-synonyms       synonyms
+synonyms       synonyms of OpenThesaurus and WordNet
+thesaurus      synonyms of a domain
 compounds      German compounds, joined and split
 abbreviations  abbreviations expanded, and long forms abbreviated
 spelling       spelling correction
@@ -15,8 +16,11 @@ from freki.operators.rephrase.feedback import feedback_terms, feedback_vector
 from freki.operators.rephrase.spelling import corrected
 from freki.operators.rephrase.statement import as_statement
 from freki.operators.rephrase.synonyms import is_word, load_synonyms, synonyms_of, with_synonyms
+from freki.operators.rephrase.thesaurus import Thesaurus, WrongThesaurus, parse_thesaurus
 
 __all__ = [
+    "Thesaurus",
+    "WrongThesaurus",
     "as_statement",
     "corrected",
     "feedback_terms",
@@ -24,6 +28,7 @@ __all__ = [
     "is_word",
     "load_synonyms",
     "made_short",
+    "parse_thesaurus",
     "spelt_out",
     "synonyms_of",
     "with_joined",

@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection
 
 from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query.conditions import parse_condition
 from freki.operators.validate_query.fields import (
     MAX_ID_CHARS,
     at_most,
@@ -65,6 +66,8 @@ def validate_query(
     _options(query)
     for condition in at_most("filters", query.filters, MAX_FILTERS):
         _filter(condition)
+    if query.where is not None:
+        parse_condition(query.where)
     for floor in at_most("at_least", query.at_least, MAX_FLOORS):
         check_line("at_least.document_id", floor.document_id, MAX_ID_CHARS)
         check_within("at_least.version", floor.version, 1, 2**63 - 1)

@@ -19,7 +19,9 @@ from freki.schemas.context_result import ContextResult
 from freki.schemas.document_change import DocumentChange
 from freki.schemas.document_query import DocumentQuery
 from freki.schemas.document_report import DocumentReport
+from freki.schemas.erasure import ErasureReport, ErasureRequest
 from freki.schemas.group_membership import GroupMembership
+from freki.schemas.hold import Hold, Objection
 from freki.schemas.index_outcome import IndexOutcome
 from freki.schemas.judgement import Judgement
 
@@ -35,6 +37,10 @@ TOPICS: Mapping[type, str] = {
     DocumentReport: "document-reports",
     GroupMembership: "groups",
     AuditEntry: "audit",
+    Hold: "holds",
+    Objection: "objections",
+    ErasureRequest: "erasure-requests",
+    ErasureReport: "erasure-reports",
 }
 """Each record that crosses a topic, and the middle part of that topic's name."""
 
@@ -59,7 +65,12 @@ COMPATIBILITY: Mapping[type, Compatibility] = {
     DocumentQuery: Compatibility.BACKWARD_TRANSITIVE,
     DocumentReport: Compatibility.FULL_TRANSITIVE,
     GroupMembership: Compatibility.BACKWARD_TRANSITIVE,
-    AuditEntry: Compatibility.FULL_TRANSITIVE,
+    # A reader that took a kind of entry for another one would call a whole chain altered.
+    AuditEntry: Compatibility.BACKWARD_TRANSITIVE,
+    Hold: Compatibility.BACKWARD_TRANSITIVE,
+    Objection: Compatibility.BACKWARD_TRANSITIVE,
+    ErasureRequest: Compatibility.BACKWARD_TRANSITIVE,
+    ErasureReport: Compatibility.FULL_TRANSITIVE,
 }
 """Guaranteed compatibility of each record.
 

@@ -13,12 +13,14 @@ from typing import Any, get_type_hints
 
 from freki.schemas.avro.hints import bare, branches_of, entry_of, is_enum, is_record, item_of
 from freki.schemas.context_result import NoticeKind, ResultStatus
+from freki.schemas.erasure import ErasureStatus
 from freki.schemas.names import ChunkKind
 from freki.schemas.query_analysis import ExactKind, QueryType, TypedBy
 
 # Enums of commands are missing on purpose: an unknown operation or filter must fail, not be replaced.
 UNKNOWN_SYMBOLS: Mapping[type[StrEnum], StrEnum] = {
     ChunkKind: ChunkKind.PROSE,
+    ErasureStatus: ErasureStatus.INCOMPLETE,
     ExactKind: ExactKind.IDENTIFIER,
     NoticeKind: NoticeKind.DEGRADED,
     QueryType: QueryType.FACTUAL,

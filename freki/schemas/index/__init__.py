@@ -8,7 +8,7 @@ from freki.schemas.index.generation import Apart, Generation, GenerationEntry, S
 from freki.schemas.index.keys import Attempt, CommitId, PageId, RowId, attempt_of_page, attempt_of_row, page_id, row_id
 from freki.schemas.index.manifests import ManifestEntry, ManifestPage, PageHead, Place
 from freki.schemas.index.roots import Rank, Root, Watermark, deleted, places_in, standing
-from freki.schemas.index.search import Candidate, RerankPair, Scope
+from freki.schemas.index.search import Candidate, LeftOut, RerankPair, Scope
 from freki.schemas.index.selection import Selection
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "Generation",
     "GenerationEntry",
     "IndexedChunk",
+    "LeftOut",
     "ManifestEntry",
     "ManifestPage",
     "PageHead",

@@ -1,5 +1,8 @@
 """Input and output of search and of reranking."""
 
+from collections.abc import Mapping
+
+from freki.schemas.conditions import Condition
 from freki.schemas.context_query import Filter
 from freki.schemas.index.keys import RowId
 from freki.schemas.names import ChunkId, RootId, TenantId, record
@@ -17,6 +20,24 @@ class RerankPair:
 
 
 @record
+class LeftOut:
+    """Documents of a tenant that searches leave out, because of objections."""
+
+    everything: bool = False
+    roots: tuple[RootId, ...] = ()
+    attributes: tuple[tuple[tuple[str, str], ...], ...] = ()
+    """Keys and values of which a document has all of one group."""
+
+    def has(self, root_id: RootId, attributes: Mapping[str, str]) -> bool:
+        """Return whether a document with these attributes is left out."""
+        return (
+            self.everything
+            or root_id in self.roots
+            or any(all(attributes.get(key) == value for key, value in group) for group in self.attributes)
+        )
+
+
+@record
 class Scope:
     """The rows that a search may see, by tenant, access rights and filters. Default deny."""
 
@@ -24,6 +45,9 @@ class Scope:
     principals: tuple[str, ...]
     levels: tuple[int, ...]
     filters: tuple[Filter, ...]
+    left_out: LeftOut = LeftOut()
+    where: Condition | None = None
+    """Holds besides the filters."""
 
 
 @record

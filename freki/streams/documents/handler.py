@@ -22,7 +22,7 @@ from freki.schemas import (
 )
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Refusal
-from freki.schemas.index import Root, Selection
+from freki.schemas.index import LeftOut, Root, Selection
 from freki.schemas.names import record
 from freki.streams.audit.events import refused, reported
 from freki.streams.audit.log import AuditLog, AuditUnwritable
@@ -78,8 +78,14 @@ class DocumentHandler:
         now: Callable[[], Timestamp],
         admit: Admit | None = None,
         audit: AuditLog | None = None,
+        left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
     ) -> None:
-        """Create a handler; admit: None: questions are believed; audit: None: nothing is recorded."""
+        """Create a handler.
+
+        admit: None: questions are believed; audit: None: nothing is recorded. left_out: returns what objections of a
+        tenant leave out: it is as if it did not exist.
+        """
+        self._left_out = left_out
         self._index = index
         self._records = records
         self._rules = rules
@@ -188,6 +194,7 @@ class DocumentHandler:
             principals=query.readers,
             attributes=query.attributes,
             deleted=query.deleted,
+            left_out=self._left_out(query.tenant),
             not_made_by=self._rules.current if query.made_otherwise else frozenset(),
         )
         page = await page_of(self._index, selection, after=query.cursor or "", limit=query.limit or LIMIT)
@@ -251,7 +258,9 @@ class DocumentHandler:
         assert query.document_id is not None  # noqa: S101 - `validate_document_query` saw it
         key = root_id(query.tenant, query.document_id)
         root = (await self._index.roots([key])).get(key)
-        return root if root is not None and may_read(query.principals, root.principals) else None
+        if root is None or self._left_out(query.tenant).has(key, root.attributes):
+            return None
+        return root if may_read(query.principals, root.principals) else None
 
     def _not_found(self, query: DocumentQuery) -> Build:
         return lambda _: self._without(query, ReportStatus.NOT_FOUND)

@@ -27,7 +27,9 @@ from freki.schemas import (
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import priority_in
 from freki.streams.deliver.outbox import Sink
+from freki.streams.ingest.limit_changes import check_batch, removal_of, upsert_of
 from freki.streams.ingest.outline import Outline, Outliner
+from freki.streams.limits.changes import ChangeLimits
 from freki.streams.messages import Received, edition_in, recorded_at, request_in, version_in
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
@@ -50,28 +52,38 @@ class Chunker:
         now: Callable[[], Timestamp],
         tracer: Tracer = UNTRACED,
         scanner: Scanner | None = None,
+        limits: ChangeLimits | None = None,
     ) -> None:
-        """Create a chunker; scanner: of all content before it is parsed, None: nothing is scanned."""
+        """Create a chunker.
+
+        scanner: of all content before it is parsed, None: nothing is scanned; limits: of tenants, None: there are none.
+        """
         self._tracer = tracer
         self._claims = claims
         self._scanner = scanner
+        self._limits = limits
         self._outliner = outliner
         self._part_chunks = part_chunks
         self._now = now
 
+    async def check(self, batch: Sequence[Received[DocumentChange | None]]) -> None:
+        """Raise OverLimit if a limit refuses a change of the batch whatever its text is. Raises Unavailable."""
+        if self._limits is not None:
+            await check_batch(self._limits, batch)
+
     async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
         """Return the parts of the revision, in order; a deletion has one part without chunks.
 
-        Raises InvalidChange, InfectedContent, and the errors of loading, scanning and parsing content.
+        Raises InvalidChange, InfectedContent, OverLimit, and the errors of loading, scanning and parsing content.
         """
         key = received.key.decode(errors="replace")
         change = received.value
         recorded = recorded_at(received.headers, received.timestamp)
         if change is None:
-            return [_one_part(self._tombstone(key, received, recorded))]
+            return await self._removed(self._tombstone(key, received, recorded), received)
         validate_change(change, key=key)
         if change.operation is Operation.DELETE:
-            return [_one_part(self._deletion(change, recorded))]
+            return await self._removed(self._deletion(change, recorded), received)
         received_at = self._now()
         content = change.content if change.claim is None else await self._claims.get(change.claim)
         if content is None:
@@ -80,6 +92,17 @@ class Chunker:
         with step(self._tracer, "outline", trace=received.trace) as span:
             outline = await self._outliner(change, content)
             describe(span, lambda: {attributes.FREKI_ITEMS: len(outline.chunks)})
+        if self._limits is not None:
+            await self._limits.admit(
+                upsert_of(
+                    change,
+                    received,
+                    published_bytes=len(content if isinstance(content, bytes) else content.encode()),
+                    characters=outline.characters,
+                    tokens=sum(chunk.tokens for chunk in outline.chunks),
+                    content_hash=content_hash(content),
+                )
+            )
         revision = Revision(
             tenant=change.tenant,
             document_id=change.document_id,
@@ -116,6 +139,12 @@ class Chunker:
                 )
             )
         return batches
+
+    async def _removed(self, revision: Revision, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
+        """Return the part of a deletion, which no limit refuses; its room is free with its receipt."""
+        if self._limits is not None:
+            await self._limits.admit(removal_of(revision, received))
+        return [_one_part(revision)]
 
     async def _scanned(self, content: str | bytes, trace: Context) -> str:
         """Return the scanner and its verdict; empty without a scanner. Raises InfectedContent."""
@@ -192,6 +221,7 @@ def chunk_handler(
 
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
         slots = asyncio.Semaphore(max_in_flight)
+        await chunker.check(batch)
 
         async def revised(received: Received[DocumentChange | None]) -> list[ChunkBatch]:
             await slots.acquire()

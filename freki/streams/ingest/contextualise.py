@@ -46,7 +46,7 @@ def contextualise_handler(
 
 
 def contextualise(batch: ChunkBatch, *, rules: str = PLAIN) -> ContextualChunkBatch:
-    """Add document name, headings and explained abbreviations to the chunks of a part.
+    """Add document name, headings, explained abbreviations and header rows to the chunks of a part.
 
     rules: fingerprint of the rules of contexts, which becomes part of the revision's.
     """
@@ -55,8 +55,9 @@ def contextualise(batch: ChunkBatch, *, rules: str = PLAIN) -> ContextualChunkBa
         explained = (
             explain(batch.definitions, "\n".join((*chunk.heading_path, chunk.text))) if batch.definitions else ""
         )
-        context = joined(breadcrumb(batch.revision.name, chunk), explained, "")
-        chunks.append(ContextualChunk(chunk=chunk, context=context, context_key=context_key(explained)))
+        beyond = "\n".join(lines for lines in (explained, chunk.header) if lines)
+        context = joined(breadcrumb(batch.revision.name, chunk), beyond, "")
+        chunks.append(ContextualChunk(chunk=chunk, context=context, context_key=context_key(beyond)))
     return ContextualChunkBatch(
         revision=situated(batch.revision, rules),
         part=batch.part,

@@ -15,6 +15,11 @@ from freki.schemas.names import record
 from freki.streams.ingest.parse import PARSER_VERSIONS, Parse, Parsed
 from freki.streams.ports import Embedder
 
+LEAST_LETTERS = 150
+"""Letters from which on the language of a chunk is detected by itself."""
+SURE = 0.95
+"""Minimum probability of a language of a chunk that differs from its document's."""
+_WITHOUT_LANGUAGE = {ChunkKind.CODE, ChunkKind.SUMMARY}
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Number of tokens of each text."""
 
@@ -93,15 +98,16 @@ class Outliner:
             )
         language = change.language or detect_language(document.text)
         stated = document.attributes.get("lang", "")[:2].lower()
+        language = stated if language == UNDETERMINED and stated.isalpha() else language
         return Outline(
             name=change.name or document.title or _last_part(change),
             media_type=parsed.media_type,
-            language=stated if language == UNDETERMINED and stated.isalpha() else language,
+            language=language,
             # Attributes of the producer override those of the document.
             attributes={**document.attributes, **change.attributes},
             characters=len(document.text),
             chunker=outline_fingerprint(parsed.profile, limits, define=self._rules.define),
-            chunks=tuple(self._identified(chunk, windows) for chunk in chunks),
+            chunks=tuple(self._identified(_in_own_language(chunk, language), windows) for chunk in chunks),
             definitions=find_definitions(document.text) if self._rules.define else (),
             lead=document.text[: self._rules.lead_characters].rstrip(),
             windows=tuple(windows),
@@ -119,6 +125,17 @@ class Outliner:
         if chunk.window >= 0:
             return replace(chunk, chunk_id=chunk_id_within(chunk.chunk_id, windows[chunk.window]))
         return chunk
+
+
+def _in_own_language(chunk: Chunk, language: str) -> Chunk:
+    """Return a chunk with its language, where that is surely another one than its document's.
+
+    It depends on the text and the language of the document alone: rows of unchanged chunks keep it.
+    """
+    if chunk.kind in _WITHOUT_LANGUAGE or sum(map(str.isalpha, chunk.text)) < LEAST_LETTERS:
+        return chunk
+    found = detect_language(chunk.text, certainty=SURE)
+    return chunk if found in {UNDETERMINED, language} else replace(chunk, language=found)
 
 
 def outline_fingerprint(profile: Profile, limits: ChunkLimits, *, define: bool) -> str:

@@ -6,10 +6,11 @@ from functools import partial
 from typing import Any
 
 from freki.operators.errors import UnreadableContent
+from freki.operators.parse_csv import parse_csv
 from freki.operators.parse_email import parse_email
 from freki.operators.parse_html import parse_html
 from freki.operators.parse_markdown import parse_markdown
-from freki.operators.parse_office import parse_docx, parse_odp, parse_ods, parse_odt, parse_pptx, parse_xlsx
+from freki.operators.parse_office import parse_docx, parse_epub, parse_odp, parse_ods, parse_odt, parse_pptx, parse_xlsx
 from freki.operators.parse_rst import parse_rst
 from freki.operators.parse_text import parse_text
 from freki.operators.recognise import Profile, Recognised, recognise
@@ -21,8 +22,8 @@ PARSER_VERSIONS: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
 
 LIGHT_LENGTH = 50_000
 """Maximum length of content parsed in this process, in characters or bytes: a child process would cost more time."""
-_LIGHT = {Profile.MARKDOWN, Profile.RST, Profile.TEXT}
-"""Profiles parsed by pure Python."""
+_LIGHT = {Profile.MARKDOWN, Profile.RST, Profile.TEXT, Profile.CSV}
+"""Profiles parsed by Python and its own library."""
 
 
 Parse = Callable[[str, str | None, str | bytes], Awaitable["Parsed"]]
@@ -81,7 +82,7 @@ def _parsed(name: str, found: Recognised, limits: ParseLimits) -> Parsed:
     try:
         document = _parsers(limits, found.language)[found.profile](found.content)
     except UnreadableContent as error:
-        raise UnreadableContent(f"{name}: {error}") from error
+        raise type(error)(f"{name}: {error}") from error
     except RecursionError as error:
         raise UnreadableContent(f"{name}: nested too deep; save it again with less nesting") from error
     _check_length(name, document.text, limits.max_characters)
@@ -105,6 +106,8 @@ def _parsers(limits: ParseLimits, language: str) -> Mapping[Profile, Callable[[A
         Profile.PPTX: partial(parse_pptx, max_unpacked_bytes=max_bytes),
         Profile.XLSX: partial(parse_xlsx, max_unpacked_bytes=max_bytes),
         Profile.EMAIL: partial(parse_email, html=parse_html, text=parse_text),
+        Profile.CSV: parse_csv,
+        Profile.EPUB: partial(parse_epub, html=parse_html, max_unpacked_bytes=max_bytes),
     }
 
 

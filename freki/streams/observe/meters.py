@@ -12,6 +12,7 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, 
 from freki.operators.age import is_known
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, OutcomeStatus
 from freki.schemas.identity import RefusalReason
+from freki.schemas.limits import LimitKind
 
 _FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
@@ -82,8 +83,14 @@ class Meters:
         )
         self._steps = self._seconds("freki.step.duration", "Duration of a retrieval step, for a batch of queries")
         self._queries = self._seconds("freki.query.duration", "Time from query to result")
+        self._answers = meter.create_counter(
+            "freki.answers", description="Answers, by whether some hit seems to answer the question"
+        )
         self._refused = meter.create_counter(
             "freki.queries.refused", description="Queries whose token did not allow them"
+        )
+        self._over_limit = meter.create_counter(
+            "freki.over_limit", description="Changes and queries that a limit of their tenant refused"
         )
         self._audited = meter.create_counter("freki.audit.entries", description="Entries in the file of the audit log")
         self._unaudited = meter.create_counter(
@@ -138,6 +145,7 @@ class Meters:
         """Count a result, and record its latency and that of its steps."""
         self._queries.record(max(0, result.answered_at - result.asked_at) / 1000, {"status": result.status})
         self._hits.record(len(result.hits))
+        self._answers.add(1, {"confidence": result.confidence})
         for stage in result.stages:
             self._steps.record(stage.milliseconds / 1000, {"stage": "retrieve", "step": stage.stage})
         for notice in result.notices:
@@ -146,6 +154,10 @@ class Meters:
     def count_refused_query(self, reason: RefusalReason) -> None:
         """Count a query whose token did not allow it."""
         self._refused.add(1, {"reason": reason})
+
+    def count_over_limit(self, kind: LimitKind) -> None:
+        """Count a change or a query that a limit of its tenant refused."""
+        self._over_limit.add(1, {"limit": kind})
 
     def count_audited(self, entries: int) -> None:
         """Count entries that the file of the audit log has."""

@@ -53,6 +53,17 @@ class Scanner(Protocol):
         """
 
 
+class Ocr(Protocol):
+    """Recogniser of text in scans."""
+
+    async def read(self, content: bytes, media_type: str) -> tuple[bytes, str]:
+        """Return a scan with its text, as PDF or text, and the media type of that; empty: by its content.
+
+        media_type: of the scan, a PDF or picture. Raises Unavailable where it may succeed later, and Rejected for a
+        scan that can never be read. Owns its timeout.
+        """
+
+
 class SchemaRegistry(SchemaLookup, Protocol):
     """Schema registry with a local cache."""
 

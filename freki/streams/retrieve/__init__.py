@@ -14,6 +14,7 @@ search_result    variants of a query and their rankings
 candidates       values that the steps hand on: candidates, selections, hits
 query_log        notices and step times, which all steps add to
 trace            a query as spans
+losses           the step that left a candidate out, and why
 explainer        the rank of each hit, and the step that lost an expected document
 chunk_reader     chunks that a query names, instead of a search
 follow_judgements  judgements of users, and their erasure

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from freki.operators.augment import first_leaf
 from freki.operators.identify import root_id
-from freki.schemas import ChunkId, NoticeKind, RootId, may_read
+from freki.schemas import ChunkId, NoticeKind, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import IndexedChunk, RowId
 from freki.schemas.names import extended
@@ -71,12 +71,7 @@ class ChunkReader:
         first_pages = {
             key: root.pages[0]
             for key, root in roots.items()
-            if root.pages
-            and any(
-                may_read(query.query.principals, root.principals)
-                for query in queries
-                if key in _documents(query).values()
-            )
+            if root.pages and any(query.may_show(root) for query in queries if key in _documents(query).values())
         }
         pages = await self._stores.roots.pages(list(first_pages.values())) if first_pages else {}
         return {
@@ -114,9 +109,7 @@ def _placed(query: ParsedQuery, seen: Mapping[ChunkId, RootId], live: Mapping[Ro
     return [
         LiveChunk(chunk_id=chunk_id, document=document, fused=SCORE)
         for chunk_id, document in documents
-        if document is not None
-        and chunk_id in document.places
-        and may_read(query.query.principals, document.root.principals)
+        if document is not None and chunk_id in document.places and query.may_show(document.root)
     ]
 
 

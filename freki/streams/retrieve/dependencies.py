@@ -4,8 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 
 from freki.operators.analyse_text import query_terms
-from freki.schemas import Timestamp
+from freki.operators.rephrase import Thesaurus
+from freki.schemas import TenantId, Timestamp
 from freki.schemas.embeddings import QueryEmbedding
+from freki.schemas.index import LeftOut
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
@@ -47,6 +49,10 @@ class QueryDefaults:
     profiles: Mapping[str, ReaderProfile] = field(default_factory=dict)
     """Limits of models that read the context, by name."""
     analyse_text: AnalyseText = query_terms
+    left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut()
+    """Returns what answers to a tenant leave out now, because of objections."""
+    thesaurus: Thesaurus = field(default_factory=Thesaurus)
+    """Synonyms of the domain."""
 
 
 @record

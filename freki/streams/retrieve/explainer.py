@@ -15,26 +15,18 @@ from freki.schemas import (
     Retrieved,
     RootId,
     StepRank,
-    may_read,
 )
 from freki.schemas.index import Candidate, Scope
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import LocatedHits, Retrieval
 from freki.streams.retrieve.dependencies import Stores
+from freki.streams.retrieve.losses import Orders, orders_of, reason_of
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 
 ALL_LEVELS = (0, 1, 2)
 STEP = "explain"
-FUSE = "fuse"
 SEARCH = "search"
 NOT_THERE = "nothing of it was found: it is not in the index, or the asker may not read it"
-_LOSSES = {
-    "load": "it stood too far down after fusion to be looked at closely",
-    "rerank": "too many candidates answer the question better",
-    "diversify": "it says what better hits say already, or too many candidates answer the question better",
-    "locate": "its document was replaced while it was being read",
-}
-"""Reasons of steps that record none."""
 
 
 class Explainer:
@@ -47,7 +39,7 @@ class Explainer:
     async def __call__(self, retrieval: Retrieval) -> Explanation:
         """Explain a result. Nothing is told of documents that the principals may not read, not even their existence."""
         query, hits = retrieval.query, retrieval.hits
-        orders = _orders(hits)
+        orders = orders_of(hits)
         return Explanation(
             hits=tuple(_story(hits, orders, each.chunk_id, each.root.document_id) for each in hits.found),
             expected=tuple([await self._expected(query, hits, each) for each in dict.fromkeys(query.query.expect)]),
@@ -55,7 +47,7 @@ class Explainer:
 
     async def _expected(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> ExpectedDocument:
         key = root_id(query.query.tenant, document_id)
-        orders = _orders(hits)
+        orders = orders_of(hits)
         rankings = (*hits.search.dense, *hits.search.lexical)
         chunks = dict.fromkeys(hit.chunk_id for ranking in rankings for hit in ranking if hit.root_id == key)
         if not chunks:
@@ -66,7 +58,7 @@ class Explainer:
             reason = f"it is hit {best.ranks[-1].rank}"
             return ExpectedDocument(document_id=document_id, lost_at=None, reason=reason, best=best)
         lost_at = orders[len(best.ranks)][0]
-        reason = _reason(hits, best.chunk_id, lost_at)
+        reason = reason_of(hits, best.chunk_id, lost_at)
         return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=best)
 
     async def _not_found(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> tuple[str, str]:
@@ -78,14 +70,14 @@ class Explainer:
         nearest = await self._nearest(query, hits, replace(scope, filters=(*scope.filters, of_it)))
         if nearest:
             return SEARCH, f"no chunk of it is among the first {query.options.depth} of a search; {'; '.join(nearest)}"
-        if await self._nearest(query, hits, replace(scope, filters=(of_it,), levels=ALL_LEVELS)):
+        if await self._nearest(query, hits, replace(scope, filters=(of_it,), where=None, levels=ALL_LEVELS)):
             return "filter", "the filters of the question, or the levels that it looks at, leave it out"
         return SEARCH, NOT_THERE
 
     async def _readable(self, query: EmbeddedQuery, key: RootId) -> bool:
-        """Return whether the principals may read a document by its root: while access changes, rows may differ."""
+        """Return whether the answer may have a document by its root: while access changes, rows may differ."""
         root = (await self._attempts([query], STEP, self._stores.roots.roots([key])) or {}).get(key)
-        return root is not None and may_read(query.query.principals, root.principals)
+        return root is not None and query.may_show(root)
 
     async def _nearest(self, query: EmbeddedQuery, hits: LocatedHits, scope: Scope) -> list[str]:
         """Compare, for each search, the best chunk in scope with the last chunk that was found."""
@@ -96,15 +88,6 @@ class Explainer:
             told += _compared("cosine", await self._attempts([query], STEP, call), hits.search.dense)
         call = search.lexical([query.analysis.lexical], [scope], limit=1, strong=strong)
         return told + _compared("BM25", await self._attempts([query], STEP, call), hits.search.lexical)
-
-
-Orders = Sequence[tuple[str, Sequence[ChunkId]]]
-"""Chunks that were left after each step, best first."""
-
-
-def _orders(hits: LocatedHits) -> Orders:
-    fused = (FUSE, [ranked.chunk_id for ranked in hits.search.ranked])
-    return [fused, *hits.history.orders.items(), ("hits", [each.chunk_id for each in hits.found])]
 
 
 def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
@@ -134,12 +117,6 @@ def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: Do
 def _farthest(story: ChunkStory) -> tuple[int, int]:
     """Order the chunks of a document by the number of steps they survived, then by their last rank."""
     return len(story.ranks), -story.ranks[-1].rank if story.ranks else 0
-
-
-def _reason(hits: LocatedHits, chunk_id: ChunkId, lost_at: str) -> str:
-    dropped = hits.history.dropped.items()
-    reasons = [f"{step}: {reason}" for (step, reason), chunk_ids in dropped if chunk_id in chunk_ids]
-    return "; ".join(reasons) or _LOSSES.get(lost_at, f"the step {lost_at} left it out")
 
 
 def _compared(

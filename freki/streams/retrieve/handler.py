@@ -14,15 +14,18 @@ from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, ResultStatus
 from freki.schemas.identity import Refusal
+from freki.schemas.limits import LIMIT
 from freki.streams.audit.events import asked, refused
 from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.replies import Replies
+from freki.streams.limits.queries import QueryLimits
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import attached
 from freki.streams.retrieve.authenticate import STEP, Authenticator
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.candidates import Retrieval
+from freki.streams.retrieve.losses import losses_of
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
@@ -52,8 +55,14 @@ class QueryHandler:
         meters: Meters,
         authenticator: Authenticator | None = None,
         audit: AuditLog | None = None,
+        limits: QueryLimits | None = None,
+        log_candidates: bool = False,
     ) -> None:
-        """Create a handler; authenticator: None: queries are believed; audit: None: nothing is recorded."""
+        """Create a handler.
+
+        authenticator: None: queries are believed; audit: None: nothing is recorded; limits: of tenants, None: there are
+        none; log_candidates: whether each candidate that is found and not shown is logged.
+        """
         self._retriever = retriever
         self._replies = replies
         self._reply_topics = frozenset(reply_topics)
@@ -62,6 +71,8 @@ class QueryHandler:
         self._meters = meters
         self._authenticator = authenticator
         self._audit = audit
+        self._limits = limits
+        self._log_candidates = log_candidates
         self._patient: set[asyncio.Task[None]] = set()
 
     @property
@@ -81,7 +92,7 @@ class QueryHandler:
         sent them asks again.
         """
         prompt: list[Received[ContextQuery]] = []
-        for received in await self._in_time(await self._valid(await self._admitted(batch))):
+        for received in await self._in_time(await self._allowed(await self._valid(await self._admitted(batch)))):
             if received.value.at_least and len(self._patient) < MAX_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
                 self._patient.add(task)
@@ -122,6 +133,22 @@ class QueryHandler:
             else:
                 valid.append(received)
         return valid
+
+    async def _allowed(self, batch: Sequence[Received[ContextQuery]]) -> Sequence[Received[ContextQuery]]:
+        """Refuse queries beyond the limit of their tenant; return the others, which count."""
+        limits = self._limits
+        if limits is None:
+            return batch
+        allowed = []
+        for received in batch:
+            reason = limits.refusal(received.value.tenant, received.timestamp)
+            if reason is None:
+                allowed.append(received)
+            else:
+                notice = Notice(stage=LIMIT, kind=NoticeKind.SKIPPED, message=reason)
+                await self._refuse(received, notice, to=received.value.reply_to)
+        limits.tell()
+        return allowed
 
     async def _in_time(self, batch: Sequence[Received[ContextQuery]]) -> list[Received[ContextQuery]]:
         """Refuse queries that there is no time for; return the others."""
@@ -183,6 +210,14 @@ class QueryHandler:
         with attached(trace):
             for (step, reason), chunk_ids in retrieval.hits.history.dropped.items():
                 _log.info("chunks dropped", query_id=result.query_id, step=step, reason=reason, chunks=list(chunk_ids))
+            if self._log_candidates:
+                losses = losses_of(retrieval).items()
+                _log.info(
+                    "candidates not shown",
+                    query_id=result.query_id,
+                    hits=[each.chunk_id for each in retrieval.hits.found],
+                    left_out=[{"step": step, "reason": reason, "chunks": list(ids)} for (step, reason), ids in losses],
+                )
 
 
 def noted(result: ContextResult, message: str) -> ContextResult:

@@ -3,10 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from freki.operators.analyse_query import phrases_of
-from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp
+from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
+from freki.schemas.conditions import Condition, fields_of
 from freki.schemas.embeddings import QueryEmbedding
-from freki.schemas.index import Scope
+from freki.schemas.index import LeftOut, Root, Scope
 from freki.schemas.names import extended, record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.query_log import QueryLog
@@ -30,11 +31,21 @@ class ParsedQuery:
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None
     """Token counter of the model that reads the context; null: the embedder's."""
     log: QueryLog
+    left_out: LeftOut = LeftOut()
+    """Documents that answers leave out, because of objections."""
+    where: Condition | None = None
+    """The parsed condition of the query."""
 
     @property
     def is_read(self) -> bool:
         """Does the query name the chunks that it wants?"""
         return self.query.kind is RequestKind.CHUNK_READ
+
+    @property
+    def filtered_fields(self) -> list[str]:
+        """Fields that the conditions of the query name, each once."""
+        named = [] if self.where is None else fields_of(self.where)
+        return list(dict.fromkeys([*(condition.field for condition in self.query.filters), *named]))
 
     @property
     def is_embedded(self) -> bool:
@@ -60,7 +71,17 @@ class ParsedQuery:
             principals=self.query.principals,
             levels=self.analysis.levels,
             filters=self.query.filters,
+            left_out=self.left_out,
+            where=self.where,
         )
+
+    def may_show(self, root: Root) -> bool:
+        """Return whether the answer may have a document: the principals may read it, and no objection leaves it out.
+
+        Rows say the same, and searches filter by them; while a document changes, rows and root differ, and the root
+        decides.
+        """
+        return may_read(self.query.principals, root.principals) and not self.left_out.has(root.root_id, root.attributes)
 
     def remaining_s(self, now: Timestamp) -> float:
         """Return the seconds until the answer must leave; a sender whose clock is ahead gains no time."""
@@ -90,6 +111,13 @@ class EmbeddedQuery(ParsedQuery):
     def similarity(self, vector: Floats) -> float | None:
         """Return the similarity of a chunk (0: any two texts, 1: query and answer), or None without a query vector."""
         return None if self.vector is None else self.options.similarity(float(self.vector @ vector))
+
+    def reaches(self, least: float | None, vector: Floats, probability: float | None) -> bool:
+        """Return whether a chunk is similar enough, or a reranker is sure enough of it; null: no threshold, none."""
+        if least is None or (probability is not None and probability >= least):
+            return True
+        similarity = self.similarity(vector)
+        return similarity is None or similarity >= least
 
     def lift(self, chunk_id: ChunkId, root_id: RootId) -> float:
         """Return the share of the best score that judgements add to a chunk, at most the option `feedback`."""

@@ -81,6 +81,7 @@ class Retriever:
             profiles=defaults.profiles,
             analyse_text=defaults.analyse_text,
             clock_ns=clocks.ns,
+            left_out=defaults.left_out,
         )
         self._embed = EmbedQueries(QueryEmbeddings(embedder, models.embeddings), attempts)
         self._searcher = Searcher(stores, attempts, late_interaction=models.late_interaction)
@@ -88,7 +89,7 @@ class Retriever:
         self._widen = Widener(
             searcher=self._searcher,
             embed=self._embed,
-            variants=VariantMaker(defaults.analyse_text),
+            variants=VariantMaker(defaults.analyse_text, defaults.thesaurus),
             rewriter=models.rewriter,
             attempts=attempts,
         )

@@ -206,7 +206,7 @@ def _search(retrieval: Retrieval, result: ContextResult) -> Attributes:
         names.GEN_AI_OPERATION_NAME: "retrieval",
         names.GEN_AI_DATA_SOURCE_ID: result.generation,
         names.GEN_AI_REQUEST_TOP_K: options.top_k,
-        names.FREKI_QUERY_FILTERS: len(retrieval.query.query.filters),
+        names.FREKI_QUERY_FILTERS: len(retrieval.query.filtered_fields),
         names.FREKI_ANALYSIS_LANGUAGE: analysis.language,
         names.FREKI_ANALYSIS_QUERY_TYPE: analysis.query_type,
         names.FREKI_ANALYSIS_KEYWORD: analysis.keyword,

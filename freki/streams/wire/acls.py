@@ -8,7 +8,7 @@ import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal
 
-from freki.infra.settings import Settings
+from freki.infra.settings import LimitSettings, Settings
 from freki.schemas.names import record
 from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.topics import Topic
@@ -59,12 +59,15 @@ def acl_lines(
 def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     cuts, contextual = topics.chunks.values(), topics.contextual_chunks.values()
+    limited = settings.limits != LimitSettings()
     return {
         # The lanes read the same topic, each as a separate group.
         "chunk": [
             *_may("Read", topics.documents),
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
             *_may("Write", *cuts, topics.outcomes, topics.dead_letters),
+            # What changes count towards limits of tenants, and what became of them.
+            *((*_may("Read", topics.outcomes), *_may(("Read", "Write"), topics.usage)) if limited else ()),
         ],
         "contextualise": [
             *_may("Read", *cuts),
@@ -84,11 +87,19 @@ def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[R
             *_groups(settings, "retrieve"),
             *_may("Write", topics.contexts, topics.document_reports, *replies, topics.dead_letters),
             # Histories of documents. Receipts also invalidate cached results, and cause judgements to be erased.
-            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters),
+            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters, topics.objections),
             *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
             *(_may(("Read", "Write"), topics.judgements) if settings.feedback.read else ()),
             *(_may("Read", topics.groups) if settings.auth.required else ()),
+            *(_may(("Read", "Write"), topics.usage) if limited else ()),
             *_audited(settings),
+        ],
+        "erase": [
+            *_may("Read", topics.erasure_requests, topics.holds),
+            *_groups(settings, "erase"),
+            *_may(("Read", "Write"), topics.erasure_reports),
+            *(Right(resource="topic", name=name, operations=("Write",)) for name in settings.retrieval.reply_topics),
+            *_erasing(settings, replies),
         ],
     }
 
@@ -113,6 +124,10 @@ def _of_clients(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[
         "document-queries": [*_may("Write", topics.document_queries), *_may("Read", topics.document_reports)],
         "judge": _may(("Read", "Write"), topics.judgements),
         "groups": [*_may(("Read", "Write"), topics.groups), *_audited(settings)],
+        # What services need to request erasures, to place holds, and to record objections.
+        "erasure-requests": [*_may("Write", topics.erasure_requests), *_may("Read", topics.erasure_reports)],
+        "hold": [*_may(("Read", "Write"), topics.holds), *_audited(settings)],
+        "object": [*_may(("Read", "Write"), topics.objections), *_audited(settings)],
     }
 
 
@@ -134,10 +149,22 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
             *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
-        "documents": _may("Read", topics.documents, topics.outcomes, topics.dead_letters),
+        # `freki erase` and `freki retention`; requests on the topic need only the rights of `erasure-requests`.
+        "erase-command": [
+            *_may("Read", topics.holds),
+            *_may(("Read", "Write"), topics.erasure_reports),
+            *_erasing(settings, replies),
+        ],
+        "documents": [
+            *_may("Read", topics.documents, topics.outcomes, topics.dead_letters, topics.holds, topics.objections),
+            *_audited(settings),
+        ],
+        "limits": _may("Read", topics.outcomes, topics.usage),
         # `freki audit verify` and `search`.
         "audit": _may("Read", topics.audit),
-        "verify": _may("Read", topics.documents, topics.outcomes),
+        "verify": [*_may("Read", topics.documents, topics.outcomes), *_audited(settings)],
+        # These use the store alone, and `freki serve` also has the rights of `publish`, `ask` and others.
+        **({name: _audited(settings) for name in ("export", "import", "serve")} if settings.audit.enabled else {}),
         # Also for `freki verify --repair`. Deleting needs the rights of a producer.
         "reindex": [*_may(("Read", "Write"), topics.documents), *_may("Read", topics.outcomes)],
         "dead-letters": [
@@ -149,6 +176,28 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_audited(settings),
         ],
     }
+
+
+def _erasing(settings: Settings, replies: Sequence[Topic]) -> list[Right]:
+    """Return what an erasure reads, and deletes records of, in the generation in use."""
+    topics = topics_of(settings)
+    work = [*topics.chunks.values(), *topics.contextual_chunks.values()]
+    answers = [topics.contexts, topics.document_reports, *replies]
+    emptied: tuple[Operation, ...] = ("Read", "Delete", "DescribeConfigs")
+    named = [
+        Right(resource="topic", name=name, operations=("Read", "Delete", "DescribeConfigs"))
+        for name in settings.retrieval.reply_topics
+    ]
+    return [
+        *_may(("Read", "Write", "DescribeConfigs"), topics.documents, topics.judgements),
+        *_may(emptied, *work, *answers),
+        *named,
+        # Letters of other documents are sent again.
+        *_may(("Read", "Write", "Delete", "DescribeConfigs"), topics.dead_letters),
+        *_may("Read", topics.outcomes),
+        *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS), "contextualise", "embed", operation="Describe"),
+        *_audited(settings),
+    ]
 
 
 def _audited(settings: Settings) -> list[Right]:

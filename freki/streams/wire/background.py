@@ -60,10 +60,13 @@ class Background:
 async def follow(
     kafka: KafkaSettings,
     topic: str,
-    start: Literal["earliest", "latest"],
+    start: Literal["earliest", "latest"] | int,
     take: Callable[[Reader], Awaitable[None]],
 ) -> None:
-    """Read a topic, with retries during an outage. Raises Unavailable after as many attempts as stages make."""
+    """Read a topic, with retries during an outage; start: as for `Reader`.
+
+    Raises Unavailable after as many attempts as stages make.
+    """
     backoff, attempt = Backoff(), 0
     while True:
         opened_s = math.inf

@@ -10,6 +10,7 @@ from opentelemetry.trace import Tracer
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.keys import cipher_of
+from freki.infra.ocr import open_ocr
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
@@ -33,6 +34,7 @@ from freki.streams.client import Asker, DocumentAsker, Publisher, ReceiptBoard, 
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
 from freki.streams.gateway import Gateway
+from freki.streams.ingest.ocr import OcrParser
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import by_weight, parse
 from freki.streams.ports import QueryClient
@@ -68,8 +70,12 @@ async def open_outliner(
             window_tokens=settings.models.late_window_tokens,
             apart=settings.models.apart,
         )
+        parse_any, ocr = by_weight(parse_apart, limits), open_ocr(settings.ocr)
         yield Outliner(
-            rules, parse=by_weight(parse_apart, limits), count_tokens=count_tokens, similarities=similarities
+            rules,
+            parse=parse_any if ocr is None else OcrParser(parse_any, ocr),
+            count_tokens=count_tokens,
+            similarities=similarities,
         )
 
 

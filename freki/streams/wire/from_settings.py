@@ -5,6 +5,9 @@ Store and models are imported where they are used: most commands need neither, a
 
 import time
 from collections.abc import Mapping, Sequence
+from functools import cache, partial
+from hashlib import blake2b
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from freki.infra.settings import (
@@ -18,11 +21,12 @@ from freki.infra.settings import (
     Settings,
 )
 from freki.infra.telemetry.calls import Calls
-from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, query_terms
+from freki.operators.analyse_text import ANALYSER, PLAIN, analyse_text, plain_terms, protected_words, query_terms
 from freki.operators.check_claims import ClaimRules
 from freki.operators.chunk import ChunkLimits
 from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
+from freki.operators.rephrase import Thesaurus, WrongThesaurus, parse_thesaurus
 from freki.schemas import Timestamp
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import Generation
@@ -38,8 +42,8 @@ from freki.streams.topics import DAY_MS, Topic, Topics
 if TYPE_CHECKING:
     from freki.infra.milvus.index import MilvusIndex
 
-RETRIEVE = "retrieve"
-"""Consumer group of the workers that answer."""
+RETRIEVE, ERASE = "retrieve", "erase"
+"""Consumer groups of the workers that answer, and of those that erase."""
 MIB = 1 << 20
 """Bytes of a mebibyte."""
 
@@ -82,8 +86,11 @@ def reply_topics_of(settings: Settings, tenants: Sequence[str]) -> list[Topic]:
 
 
 def group_of(settings: Settings, name: str) -> str:
-    """Return the full name of a consumer group: each generation is filled by its own; one answers, from any of them."""
-    own = "" if name == RETRIEVE else f"{settings.milvus.generation}-"
+    """Return the full name of a consumer group: each generation is filled by its own.
+
+    One answers from any of them, and one erases in all of them.
+    """
+    own = "" if name in (RETRIEVE, ERASE) else f"{settings.milvus.generation}-"
     return f"{settings.kafka.topic_prefix}-{own}{name}"
 
 
@@ -132,6 +139,22 @@ def profiles_of(settings: RetrievalSettings) -> Mapping[str, ReaderProfile]:
     }
 
 
+def thesaurus_of(settings: RetrievalSettings) -> Thesaurus:
+    """Read the synonyms of the domain; without a file there are none. Raises Misconfigured, with the line."""
+    file = settings.thesaurus
+    if file is None:
+        return Thesaurus()
+    try:
+        return Thesaurus(parse_thesaurus(file.read_text(encoding="utf-8")))
+    except OSError as error:
+        problem = f"it cannot be read: {error.strerror}; correct the path"
+    except UnicodeDecodeError as error:
+        problem = f"it is not UTF-8 at byte {error.start}; save it as UTF-8"
+    except WrongThesaurus as error:
+        problem = str(error)
+    raise Misconfigured(f"FREKI_RETRIEVAL__THESAURUS: {file.absolute()}: {problem}")
+
+
 def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
     """Return the chunk limits by document format."""
 
@@ -142,6 +165,9 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
             max_chars=profile.max_chars,
             overlap_chars=profile.overlap_chars,
             least_similarity=settings.least_similarity,
+            breakpoint_percentile=settings.breakpoint_percentile,
+            min_chars=settings.min_chars,
+            overlap_tokens=settings.overlap_tokens,
         )
 
     return {
@@ -158,6 +184,8 @@ def limits_of(settings: ChunkingSettings) -> Mapping[Profile, ChunkLimits]:
         Profile.PPTX: limits(settings.docx),
         Profile.XLSX: limits(settings.docx),
         Profile.EMAIL: limits(settings.text),
+        Profile.CSV: limits(settings.docx),
+        Profile.EPUB: limits(settings.html),
     }
 
 
@@ -184,7 +212,23 @@ def analyser_of(settings: LexicalSettings) -> Analyser:
     """Return the analyser that the settings name."""
     if settings.analyser == "plain":
         return Analyser(PLAIN, plain_terms, plain_terms)
-    return Analyser(ANALYSER, analyse_text, query_terms)
+    if settings.protected is None:
+        return Analyser(ANALYSER, analyse_text, query_terms)
+    words = _protected(settings.protected)
+    digest = blake2b("\n".join(sorted(words)).encode(), digest_size=4).hexdigest()
+    return Analyser(
+        f"{ANALYSER}+{digest}", partial(analyse_text, protected=words), partial(query_terms, protected=words)
+    )
+
+
+@cache
+def _protected(path: Path) -> frozenset[str]:
+    try:
+        return protected_words(path.expanduser().read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError) as error:
+        raise Misconfigured(
+            f"FREKI_LEXICAL__PROTECTED={path} cannot be read as UTF-8 text: correct the path"
+        ) from error
 
 
 def rows_version(settings: Settings) -> str:

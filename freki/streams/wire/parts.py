@@ -18,7 +18,7 @@ from freki.infra.keys import cipher_of
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models import VectorCache, embedder_identity, open_embedder, open_token_counter
+from freki.infra.models import VectorCache, check_window, embedder_identity, open_embedder, open_token_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.scan import open_scanner
 from freki.infra.settings import Settings
@@ -39,8 +39,11 @@ from freki.streams.ingest.context_writer import ContextWriter
 from freki.streams.ingest.index import BeforeCommit, Indexer, IndexRules
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.outline import similarities_by
+from freki.streams.limits.changes import ChangeLimits
+from freki.streams.limits.queries import QueryLimits
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
+from freki.streams.privacy.objections import Objections
 from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
 from freki.streams.retrieve.serving import Serving
@@ -59,6 +62,8 @@ from freki.streams.wire.from_settings import (
     topics_of,
     wall_clock,
 )
+from freki.streams.wire.limits import open_change_limits, open_query_limits
+from freki.streams.wire.objecting import open_objections
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -97,6 +102,10 @@ class Parts:
         self._serving: Serving | None = None
         self.authenticator: Authenticator | None = None
         self.audit: AuditLog | None = None
+        self.objections = Objections()
+        """Those that answers respect; empty before `open_serving`."""
+        self.query_limits: QueryLimits | None = None
+        self._change_limits: ChangeLimits | None = None
         self._others: list[Parts] = []
 
     async def __aenter__(self) -> Self:
@@ -119,6 +128,8 @@ class Parts:
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
         other.audit = self.audit
+        other.objections = self.objections
+        other.query_limits = self.query_limits
         if settings.models == self.settings.models:
             other._embedder = await self.open_embedder()
         self._others.append(other)
@@ -208,9 +219,10 @@ class Parts:
     async def open_chunker(self) -> Chunker:
         """Open a chunker with its own parser processes."""
         settings = self.settings
+        for remark in check_window(settings.models, max_tokens=settings.chunking.max_tokens):
+            _log.warning("an embedder cuts off long chunks", remark=remark)
         count_tokens = await open_token_counter(settings.models)
-        is_semantic = settings.chunking.least_similarity is not None
-        similarities = similarities_by(await self.open_embedder()) if is_semantic else None
+        similarities = similarities_by(await self.open_embedder()) if settings.chunking.is_semantic else None
         return Chunker(
             claims=ClaimStore(settings.claims, self.cipher),
             outliner=await self.opened.enter_async_context(
@@ -221,7 +233,14 @@ class Parts:
             now=wall_clock,
             tracer=self.tracer,
             scanner=open_scanner(settings.scan),
+            limits=await self._open_change_limits(),
         )
+
+    async def _open_change_limits(self) -> ChangeLimits | None:
+        """Open the limits of changes, which all lanes share; None if the settings have none."""
+        if self._change_limits is None:
+            self._change_limits = await open_change_limits(self)
+        return self._change_limits
 
     async def open_context_writer(self) -> ContextWriter | None:
         """Open the writer of contexts; None if the settings enable neither contexts nor summaries."""
@@ -250,7 +269,7 @@ class Parts:
         """Open the indexer, which all lanes share so that one writes at a time."""
         if self._indexer is None:
             await check_shares(self.settings)
-            await self._open_audit("embed")
+            await self.open_audit("embed")
             index, embedder = await self.open_index(), await self.open_embedder()
             analyser = analyser_of(self.settings.lexical)
             self._indexer = Indexer(
@@ -275,11 +294,12 @@ class Parts:
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
 
-    async def _open_audit(self, part: str) -> None:
-        """Open the audit log, which all stages of a process share; its settings may want none."""
+    async def open_audit(self, part: str) -> AuditLog | None:
+        """Open the audit log, which all stages of a process share; None if the settings want none."""
         if self.audit is None:
             opening = open_audit(self.settings, self.outbox, part=part, registry=self._registry, meters=self.meters)
             self.audit = await self.opened.enter_async_context(opening)
+        return self.audit
 
     def _before_commit(self) -> BeforeCommit | None:
         """Return what records a commit in the audit log; None without one."""
@@ -296,7 +316,9 @@ class Parts:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
-            await self._open_audit("retrieve")
+            self.objections = await open_objections(self)
+            await self.open_audit("retrieve")
+            self.query_limits = await open_query_limits(self)
             self._serving = await open_serving(self)
         return self._serving
 

@@ -28,7 +28,7 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
-from freki.streams.wire.from_settings import MIB, analyser_of, fingerprints_of, profiles_of, wall_clock
+from freki.streams.wire.from_settings import MIB, analyser_of, fingerprints_of, profiles_of, thesaurus_of, wall_clock
 from freki.streams.wire.topic_records import TopicRecords
 
 if TYPE_CHECKING:
@@ -65,6 +65,8 @@ class QueryParts:
             meters=parts.meters,
             authenticator=parts.authenticator,
             audit=parts.audit,
+            limits=parts.query_limits,
+            log_candidates=self._settings.telemetry.candidates,
         )
 
     async def open_document_handler(self) -> DocumentHandler:
@@ -85,6 +87,7 @@ class QueryParts:
             now=wall_clock,
             admit=None if parts.authenticator is None else parts.authenticator.admit_question,
             audit=parts.audit,
+            left_out=parts.objections.left_out,
         )
 
     async def open_retriever(self) -> Retriever | CachingRetriever:
@@ -111,6 +114,8 @@ class QueryParts:
                 options=settings.options,
                 profiles=profiles_of(settings),
                 analyse_text=analyser_of(self._settings.lexical).of_queries,
+                left_out=parts.objections.left_out,
+                thesaurus=thesaurus_of(settings),
             ),
             Clocks(now=wall_clock, ns=time.time_ns),
             judgements=await self._open_judgements(caches.epochs if caches else None),
@@ -118,6 +123,8 @@ class QueryParts:
         )
         if caches is None:
             return retriever
+        parts.objections.listeners.append(caches.epochs.changed)
+        parts.opened.callback(parts.objections.listeners.remove, caches.epochs.changed)
         self._follow(
             parts.topics.outcomes,
             "latest",

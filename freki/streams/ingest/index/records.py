@@ -57,12 +57,14 @@ def chunk_row(
         document_id=revision.document_id,
         level=chunk.level,
         kind=chunk.kind,
-        language=revision.language,
+        language=chunk.language or revision.language,
         heading_path=chunk.heading_path,
         text=chunk.text,
         context=contextual.context,
         context_key=contextual.context_key,
-        lexical=analyse_text(with_context(contextual.context, chunk.text), language=revision.language),
+        lexical=analyse_text(
+            with_context(contextual.context, chunk.text), language=chunk.language or revision.language
+        ),
         tokens=chunk.tokens,
         name=revision.name,
         media_type=revision.media_type,

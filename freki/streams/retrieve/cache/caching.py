@@ -18,7 +18,6 @@ from freki.schemas import (
     ResultStatus,
     RootId,
     Timestamp,
-    may_read,
 )
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import QueryEmbedding
@@ -232,7 +231,7 @@ class CachingRetriever:
             place: (answer, result)
             for place, (answer, result) in found.items()
             if all(
-                _stands(roots.get(root_id(result.tenant, document_id)), version, queries[place].query)
+                _stands(roots.get(root_id(result.tenant, document_id)), version, queries[place])
                 for document_id, version in _quoted(result).items()
             )
         }
@@ -274,10 +273,5 @@ def _quoted(result: ContextResult) -> dict[DocumentId, int]:
     return hits | duplicates | {each.document_id: each.version for each in result.expansions}
 
 
-def _stands(root: Root | None, version: int, query: ContextQuery) -> bool:
-    return (
-        root is not None
-        and not root.deleted
-        and root.version == version
-        and may_read(query.principals, root.principals)
-    )
+def _stands(root: Root | None, version: int, query: ParsedQuery) -> bool:
+    return root is not None and not root.deleted and root.version == version and query.may_show(root)

@@ -1,6 +1,5 @@
 """Put a result together: hits with their surroundings, the context text, notices and hints."""
 
-import math
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -8,17 +7,19 @@ from freki.operators.age import age_ms, is_known
 from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import neighbour_parts, section_part
 from freki.operators.chunk import sentence_ends
+from freki.operators.confidence import confidence_of
+from freki.operators.distance import in_metric
 from freki.operators.hints import hints
 from freki.schemas import (
     ChunkId,
     Citation,
+    Confidence,
     ContextExpansion,
     ContextHit,
     ContextQuery,
     ContextResult,
     Duplicate,
     Freshness,
-    Metric,
     Notice,
     NoticeKind,
     QueryType,
@@ -29,12 +30,9 @@ from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.streams.retrieve.candidates import Further, LocatedHit, Retrieval
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.steps.quote import quote
-from freki.streams.retrieve.steps.rerank import PROBABILITIES
+from freki.streams.retrieve.steps.rerank import probability
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
-SURE_SIMILARITY = 0.5
-"""Similarity of a sure hit: 99 of 100 queries that a corpus answers have such a hit, and 1 of 4 other queries."""
-SURE_PROBABILITY = 0.5
 NO_ROOM = "the context text has no room for it"
 STEP = "assemble"
 _DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
@@ -75,14 +73,16 @@ class Composer:
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
+        confidence = _confidence(retrieval)
         advice = hints(
             query.query,
             query.analysis,
             found=len(hits),
             # Other words do not help a query that names the chunks to read.
             wanted=0 if query.is_read else query.options.top_k,
-            uncertain=bool(hits) and (found.best_effort or not _is_sure(retrieval)),
+            confidence=confidence,
             excluded=retrieval.excluded,
+            filtered=query.filtered_fields,
         )
         result = ContextResult(
             query_id=query.query.query_id,
@@ -104,6 +104,7 @@ class Composer:
             widened=tuple(each.variant.kind for each in found.search.variants if each.variant.kind is not None),
             expansions=expansions,
             citations=tuple(map(_citation, assembly.cited)),
+            confidence=confidence,
         )
         return Composition(result, omitted)
 
@@ -160,16 +161,19 @@ def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:
     return [each.chunk_id for each in assembly.omissions if each.what is Omitted.HIT]
 
 
-def _is_sure(retrieval: Retrieval) -> bool:
-    """Return whether some hit fits the query, by the reranker or by its similarity."""
+def _confidence(retrieval: Retrieval) -> Confidence:
+    """Judge the hits by the reranker and by their similarity to the query."""
     query, hits = retrieval.query, retrieval.hits
-    if query.vector is None:
-        return True
-    return any(
-        (query.similarity(each.vector) or 0.0) >= SURE_SIMILARITY
-        or (hits.reranker in PROBABILITIES and (each.reranked or 0.0) >= SURE_PROBABILITY)
-        for each in hits.found
+    similarities = [similarity for each in hits.found if (similarity := query.similarity(each.vector)) is not None]
+    if query.is_read or not similarities:
+        return Confidence.UNKNOWN
+    judged = confidence_of(
+        max((sure for each in hits.found if (sure := probability(hits, each)) is not None), default=None),
+        max(similarities),
+        least_probability=query.options.unanswered_probability,
+        least_similarity=query.options.unanswered_similarity,
     )
+    return Confidence.LOW if hits.best_effort and judged is Confidence.HIGH else judged
 
 
 def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> ContextHit:
@@ -192,7 +196,7 @@ def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> Co
         text=row.text,
         overlap=entry.overlap,
         score=hit.score,
-        dense_score=None if hit.dense is None else _in_metric(hit.dense, query.options.metric),
+        dense_score=None if hit.dense is None else in_metric(hit.dense, query.options.metric),
         lexical_score=hit.lexical,
         fused_score=hit.fused,
         rerank_score=hit.reranked,
@@ -283,8 +287,3 @@ def _status(hits: Sequence[ContextHit], notices: Sequence[Notice]) -> ResultStat
     if not hits and NoticeKind.DEGRADED not in kinds:
         return ResultStatus.EMPTY
     return ResultStatus.DEGRADED if kinds & _DEGRADING else ResultStatus.COMPLETE
-
-
-def _in_metric(cosine: float, metric: Metric) -> float:
-    """Express the cosine of two vectors of length 1; their dot product is the same."""
-    return -math.sqrt(max(0.0, 2 - 2 * cosine)) if metric is Metric.EUCLIDEAN else cosine

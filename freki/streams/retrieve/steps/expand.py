@@ -3,6 +3,8 @@
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 
+import numpy as np
+
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, ManifestEntry, Root, places_in
@@ -11,23 +13,27 @@ from freki.streams.retrieve.candidates import Further, LocatedHits
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.steps.rerank import probability
 from freki.streams.retrieve.steps.surround import AUGMENT
 
 EXPAND = "expand"
-DEPTH_FACTOR = 4
-"""Search depth per chunk that may be shown: one document may have many similar chunks before those of the next."""
 
 
 class Expansion:
-    """Makes one search for all documents, within them and with the access rights of the query."""
+    """Searches within each document, with the access rights and filters of the query."""
 
     def __init__(self, stores: Stores, attempts: Attempts) -> None:
         self._stores = stores
         self._attempts = attempts
 
     async def __call__(self, query: EmbeddedQuery, hits: LocatedHits, extras: Collection[str]) -> Sequence[Further]:
-        """Choose chunks of the best documents by their similarity to the query, in reading order."""
-        roots = {root.root_id: root for root in hits.best_roots(query.options.expand_documents)}
+        """Choose chunks of the best documents that fit the query well enough, in reading order.
+
+        A document fits by its best hit. Of one that fits all chunks are taken, whatever they say by themselves: the
+        other stations of a life have little in common with the question for them. If there are more than may be shown,
+        the most similar are.
+        """
+        roots = {root.root_id: root for root in _fitting_roots(query, hits)}
         if not roots or not query.options.expand_chunks or query.vector is None:
             return ()
         if EXPAND not in extras or self._attempts.spare_s(query, before=(AUGMENT, *LEAVING)) <= 0:
@@ -43,26 +49,26 @@ class Expansion:
     async def _similar(
         self, query: EmbeddedQuery, vector: Floats, hits: LocatedHits, roots: Mapping[RootId, Root]
     ) -> Mapping[RootId, Sequence[Candidate]]:
-        """Search within the documents; return chunks that are similar enough and no hits, best first."""
-        within = (
-            Filter(
-                field="document_id",
-                operator=FilterOperator.IN,
-                values=tuple(root.document_id for root in roots.values()),
-            ),
-            Filter(field="kind", operator=FilterOperator.NE, values=(ChunkKind.SUMMARY,)),
+        """Return the chunks of each document that are no hits, best first, as many as may be shown.
+
+        There is a search for each document, so that a long one does not take the places of another.
+        """
+        options, every = query.options, query.scope
+        other_than_summaries = Filter(field="kind", operator=FilterOperator.NE, values=(ChunkKind.SUMMARY,))
+        scopes = [
+            replace(every, filters=(*every.filters, _within(root), other_than_summaries)) for root in roots.values()
+        ]
+        rankings = await self._stores.search.dense(
+            np.tile(vector, (len(scopes), 1)),
+            scopes,
+            limit=options.expand_chunks + len(hits.found),
+            strong=self._stores.strong,
         )
-        options = query.options
-        limit = DEPTH_FACTOR * len(roots) * options.expand_chunks + len(hits.found)
-        scopes = [replace(query.scope, filters=(*query.scope.filters, *within))]
-        search, strong = self._stores.search, self._stores.strong
-        (ranking,) = await search.dense(vector[None], scopes, limit=limit, strong=strong)
         hit_ids = {each.chunk_id for each in hits.found}
-        chosen: dict[RootId, list[Candidate]] = {key: [] for key in roots}
-        for each in ranking:
-            is_similar = options.similarity(each.score) >= options.expand_similarity
-            if is_similar and each.root_id in roots and each.chunk_id not in hit_ids:
-                chosen[each.root_id].append(each)
+        chosen = {
+            key: [each for each in ranking if each.root_id == key and each.chunk_id not in hit_ids]
+            for key, ranking in zip(roots, rankings, strict=True)
+        }
         return {key: candidates[: options.expand_chunks] for key, candidates in chosen.items() if candidates}
 
     async def _placed(
@@ -98,3 +104,14 @@ class Expansion:
         wanted = {place.page_id for key in within for place in places_in(roots[key], naming).values()}
         pages = await self._stores.roots.pages(sorted(wanted))
         return {entry.chunk_id: entry for page in pages.values() for entry in page.entries}
+
+
+def _fitting_roots(query: EmbeddedQuery, hits: LocatedHits) -> list[Root]:
+    """Return the best documents, best first, of which a hit reaches the threshold."""
+    least = query.options.expand_similarity
+    fitting = {each.root.root_id for each in hits.found if query.reaches(least, each.vector, probability(hits, each))}
+    return [root for root in hits.best_roots(query.options.expand_documents) if root.root_id in fitting]
+
+
+def _within(root: Root) -> Filter:
+    return Filter(field="document_id", operator=FilterOperator.EQ, values=(root.document_id,))

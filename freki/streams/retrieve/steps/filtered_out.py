@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import replace
 
-from freki.schemas import RootId, may_read
+from freki.schemas import RootId
 from freki.schemas.arrays import Floats
 from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
 from freki.streams.retrieve.candidates import LocatedHits
@@ -24,7 +24,7 @@ class FilteredOutCounter:
 
     async def __call__(self, query: EmbeddedQuery, hits: LocatedHits) -> int:
         """Return the number of documents that were filtered out; 0 if there are enough hits, or no time."""
-        if len(hits.found) >= query.options.top_k or not query.query.filters or query.vector is None:
+        if len(hits.found) >= query.options.top_k or not query.filtered_fields or query.vector is None:
             return 0
         if self._attempts.spare_s(query, before=(AUGMENT, *LEAVING, LOOK_BEYOND)) <= 0:
             return 0
@@ -34,14 +34,14 @@ class FilteredOutCounter:
         return count
 
     async def _excluded(self, query: EmbeddedQuery, vector: Floats, hits: LocatedHits) -> int:
-        scopes = [replace(query.scope, filters=())]
+        scopes = [replace(query.scope, filters=(), where=None)]
         (ranking,) = await self._stores.search.dense(
             vector[None], scopes, limit=query.options.depth, strong=self._stores.strong
         )
         found = {each.root_id for ranking in (*hits.search.dense, *hits.search.lexical) for each in ranking}
-        return await self._readable({each.root_id for each in ranking} - found, query.query.principals)
+        return await self._readable({each.root_id for each in ranking} - found, query)
 
-    async def _readable(self, root_ids: Collection[RootId], principals: Collection[str]) -> int:
+    async def _readable(self, root_ids: Collection[RootId], query: EmbeddedQuery) -> int:
         """Count live and readable documents by their roots: rows may still name readers that the root does not."""
         roots = await self._stores.roots.roots(sorted(root_ids))
-        return sum(not root.deleted and may_read(principals, root.principals) for root in roots.values())
+        return sum(not root.deleted and query.may_show(root) for root in roots.values())

@@ -2,11 +2,14 @@
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
+from freki.operators.distance import in_metric, least_in
 from freki.operators.fuse import (
     Hit,
     Scale,
     arctangent,
+    from_distance,
     from_floor,
     min_max,
     reciprocal_rank_fusion,
@@ -15,15 +18,19 @@ from freki.operators.fuse import (
     unit,
     weighted_fusion,
 )
-from freki.schemas import ChunkId, Fusion
+from freki.schemas import ChunkId, Fusion, Metric
 from freki.schemas.index import Candidate
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant
 
-_SCALES: dict[Fusion, tuple[Scale, Scale]] = {
-    Fusion.WEIGHTED: (min_max, min_max),
-    Fusion.TMM: (from_floor(-1.0), from_floor(0.0)),
-    Fusion.ARCTAN: (unit, arctangent),
+_SCALES: dict[tuple[Fusion, Metric], tuple[Scale, Scale]] = {
+    (fusion, metric): scales
+    for metric in Metric
+    for fusion, scales in {
+        Fusion.WEIGHTED: (min_max, min_max),
+        Fusion.TMM: (from_floor(least_in(metric)), from_floor(0.0)),
+        Fusion.ARCTAN: (unit if metric is not Metric.EUCLIDEAN else from_distance, arctangent),
+    }.items()
 }
 """Scales of dense and of BM25 scores."""
 
@@ -51,7 +58,7 @@ def fuse(query: EmbeddedQuery, variants: Sequence[SearchedVariant]) -> tuple[lis
             found[hit.chunk_id].version,
             found[hit.chunk_id].edition,
         )
-        for hit in _hits(query, variants, dense, lexical, alpha)
+        for hit in _hits(query, variants, _in_metric(dense, query.options.metric), lexical, alpha)
     ]
     return (_lifted(query, ranked) if query.boosts else ranked), alpha
 
@@ -78,8 +85,15 @@ def _hits(
     weights = _weights(variants, alpha, 1 - alpha)
     if query.options.fusion is Fusion.ZSCORE:
         return standardised_fusion(rankings, weights=weights)
-    of_dense, of_lexical = _SCALES[query.options.fusion]
+    of_dense, of_lexical = _SCALES[query.options.fusion, query.options.metric]
     return weighted_fusion(rankings, weights=weights, scales=[*[of_dense] * len(dense), *[of_lexical] * len(lexical)])
+
+
+def _in_metric(rankings: Rankings, metric: Metric) -> Rankings:
+    """Return rankings with their cosines as scores of a metric: that moves what is fused by score, not by rank."""
+    if metric is not Metric.EUCLIDEAN:
+        return rankings
+    return [[replace(hit, score=in_metric(hit.score, metric)) for hit in ranking] for ranking in rankings]
 
 
 def _alpha(query: EmbeddedQuery, variants: Sequence[SearchedVariant], dense: Rankings, lexical: Rankings) -> float:

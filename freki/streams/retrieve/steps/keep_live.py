@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 
-from freki.schemas import ChunkId, NoticeKind, RootId, may_read
+from freki.schemas import ChunkId, NoticeKind, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, IndexedChunk, Rank, Root, RowId
 from freki.schemas.names import record
@@ -157,22 +157,20 @@ class _LiveSelection:
         return self._best_first[self._at : self._at + self._length]
 
     def hide_unreadable(self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> bool:
-        """Remove documents that the principals may not read, and fuse again: they must not move or be counted.
+        """Remove documents that the answer may not have, and fuse again: they must not move or be counted.
 
         Rows name readers too, and searches filter by those; while access changes, or if the rewriting of rows was
         cut short, rows and root differ, and the root decides.
         """
         hidden = {
-            each.root_id
-            for each in ranked
-            if each.root_id in live and not may_read(self.query.query.principals, live[each.root_id].root.principals)
+            each.root_id for each in ranked if each.root_id in live and not self.query.may_show(live[each.root_id].root)
         }
         if not hidden:
             return False
         chunk_ids = [each.chunk_id for each in self.ranked if each.root_id in hidden]
         self._variants = [_without(hidden, each) for each in self._variants]
         self._start()
-        self._drop("the asker may not read it any more", chunk_ids)
+        self._drop("the asker may not have it any more", chunk_ids)
         return True
 
     def take_live(

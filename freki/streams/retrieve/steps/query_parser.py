@@ -13,6 +13,7 @@ from freki.operators.analyse_query import (
     type_by_prototypes,
 )
 from freki.operators.detect_language import detect_language
+from freki.operators.validate_query import parse_condition
 from freki.schemas import (
     ChunkLevel,
     ContextQuery,
@@ -20,10 +21,12 @@ from freki.schemas import (
     QueryAnalysis,
     QueryType,
     RequestKind,
+    TenantId,
     Timestamp,
     TypedBy,
 )
 from freki.schemas.arrays import Floats
+from freki.schemas.index import LeftOut
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Embedder
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -44,7 +47,9 @@ class QueryParser:
         profiles: Mapping[str, ReaderProfile],
         analyse_text: AnalyseText,
         clock_ns: Callable[[], int],
+        left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
     ) -> None:
+        self._left_out = left_out
         self._defaults = defaults
         self._profiles = profiles
         self._analyse_text = analyse_text
@@ -72,6 +77,8 @@ class QueryParser:
             received_at=received_at,
             count_tokens=profile.count_tokens if profile else None,
             log=log,
+            left_out=self._left_out(query.tenant),
+            where=None if query.where is None else parse_condition(query.where),
         )
         if len(text) < len(" ".join(query.text.split())):
             message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"

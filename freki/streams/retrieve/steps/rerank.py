@@ -119,6 +119,11 @@ class Reranking:
         return (ends_at_s - self._attempts.now_s) * (1.0 if is_last else SHARE)
 
 
+def probability(candidates: RankedCandidates, chunk: LoadedChunk) -> float | None:
+    """Return how sure the reranker is of a chunk; None if its scores say nothing of that."""
+    return chunk.reranked if candidates.reranker in PROBABILITIES else None
+
+
 def _scored(
     candidates: LoadedCandidates, head: Sequence[LoadedChunk], scores: Sequence[float | None], reranker: str
 ) -> RankedCandidates:

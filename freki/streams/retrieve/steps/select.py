@@ -15,7 +15,7 @@ from freki.streams.retrieve.candidates import LoadedChunk, RankedCandidates, Sco
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.fuse import fused_in_unit
-from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX
+from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX, probability
 
 Relevance = NDArray[np.float64]
 
@@ -139,13 +139,9 @@ def _cut(query: EmbeddedQuery, selection: Selection) -> Selection:
 
 def _passes(query: EmbeddedQuery, selection: Selection, chunk: ScoredChunk) -> bool:
     """Compare with both thresholds; a candidate that the reranker is sure of need not be similar."""
-    threshold = query.options.min_similarity
     if chunk.score < query.options.min_score:
         return False
-    if threshold is None or (selection.reranker in PROBABILITIES and (chunk.reranked or 0.0) >= threshold):
-        return True
-    similarity = query.similarity(chunk.vector)
-    return similarity is None or similarity >= threshold
+    return query.reaches(query.options.min_similarity, chunk.vector, probability(selection, chunk))
 
 
 def _fall_back(query: EmbeddedQuery, selection: Selection) -> Selection:

@@ -10,6 +10,7 @@ from freki.operators.analyse_text.compounds import compound_parts
 from freki.operators.breadcrumb import with_context
 from freki.operators.define import find_definitions
 from freki.operators.rephrase import (
+    Thesaurus,
     as_statement,
     corrected,
     feedback_terms,
@@ -42,11 +43,12 @@ Rule = Callable[[EmbeddedQuery, LoadedCandidates], Iterable[str]]
 class VariantMaker:
     """Makes variants with the analyser of the index."""
 
-    def __init__(self, analyse_text: AnalyseText) -> None:
+    def __init__(self, analyse_text: AnalyseText, thesaurus: Thesaurus) -> None:
         self._analyse_text = analyse_text
+        self._thesaurus = thesaurus
         self._rules: Mapping[Widening, Rule] = {
             Widening.STATEMENT: _statements,
-            Widening.SYNONYMS: _synonyms,
+            Widening.SYNONYMS: self._synonyms,
             Widening.COMPOUNDS: _compounds,
             Widening.ABBREVIATIONS: _abbreviations,
             Widening.SPELLING: self._spelling,
@@ -70,6 +72,11 @@ class VariantMaker:
                 terms = self._analyse_text(bounded, language=query.analysis.language)
                 yield QueryVariant(text=bounded, terms=terms, kind=kind)
 
+    def _synonyms(self, query: EmbeddedQuery, _: LoadedCandidates) -> Iterable[str]:
+        """Prefer the terms of the domain: what general dictionaries say of the other words would dilute them."""
+        language = query.analysis.language
+        return self._thesaurus.variants(query.text, language=language) or with_synonyms(query.text, language=language)
+
     def _spelling(self, query: EmbeddedQuery, candidates: LoadedCandidates) -> Iterable[str]:
         language = query.analysis.language
         stems = {term for each in candidates.found for term in each.row.lexical.split()}
@@ -91,10 +98,6 @@ def share_weight(variants: Sequence[QueryVariant]) -> list[QueryVariant]:
 
 def _statements(query: EmbeddedQuery, _: LoadedCandidates) -> Iterable[str]:
     return [as_statement(query.text, language=query.analysis.language)]
-
-
-def _synonyms(query: EmbeddedQuery, _: LoadedCandidates) -> Iterable[str]:
-    return with_synonyms(query.text, language=query.analysis.language)
 
 
 def _compounds(query: EmbeddedQuery, candidates: LoadedCandidates) -> Iterable[str]:

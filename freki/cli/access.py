@@ -1,0 +1,61 @@
+"""`freki access`: all that is held about documents, or about a person whom an attribute names, as JSON."""
+
+import json
+from contextlib import AsyncExitStack
+from typing import Annotated
+
+import typer
+
+from freki.cli.cases import Attributes, Everything, Tenant, by_user, coverage_of, whose
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.outcomes import PATIENCE_S
+from freki.infra.settings import Settings
+from freki.operators.audit_chain import Event
+from freki.schemas import AuditedDocument, AuditKind, Coverage, TenantId
+from freki.streams.wire.audit import open_audit
+from freki.streams.wire.connect import open_index, open_outbox, open_registry
+from freki.streams.wire.erasing import open_places
+from freki.streams.wire.erasing.access import Access
+
+
+@command
+async def access(
+    documents: Annotated[list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them")] = None,
+    *,
+    attribute: Attributes = None,
+    everything: Everything = False,
+    word: Annotated[
+        list[str] | None,
+        typer.Option(help="Also queries whose text has this word, such as a name, as long as their topic keeps them"),
+    ] = None,
+    tenant: Tenant = None,
+) -> None:
+    """Print all that is held, one JSON object per line; the last one says what was searched and what could not be.
+
+    Documents with their versions and texts, chunks, receipts, judgements, dead letters, answers, holds, objections and
+    entries of the audit log.
+    """
+    settings = load_settings()
+    covers = coverage_of(documents, attribute, everything=everything)
+    if covers.ways != 1:
+        fail("name documents, or give --attribute, or --all", code=2)
+    of = whose(settings, tenant)
+    async with AsyncExitStack() as opened:
+        registry = await opened.enter_async_context(open_registry(settings))
+        index = await opened.enter_async_context(open_index(settings))
+        places = await opened.enter_async_context(open_places(settings, patience_s=PATIENCE_S))
+        await _record(settings, of, covers)
+        reading = Access(settings, index=index, registry=registry, places=places)
+        async for item in reading.read(of, covers, words=[*(covers.attributes.values()), *(word or [])]):
+            console.out(json.dumps(item, ensure_ascii=False), highlight=False)
+
+
+async def _record(settings: Settings, tenant: TenantId, covers: Coverage) -> None:
+    """Write to the audit log, before anything is read out, who reads what."""
+    async with open_outbox(settings) as (outbox, _), open_audit(settings, outbox) as audit:
+        if audit is not None:
+            named = tuple(AuditedDocument(document_id=each, version=0) for each in covers.documents)
+            keys = "the whole tenant" if covers.whole_tenant else ", ".join(sorted(covers.attributes))
+            await audit.record(
+                Event(kind=AuditKind.ACCESSED, tenant=tenant, asker=by_user(), documents=named, reason=keys)
+            )

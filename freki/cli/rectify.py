@@ -1,0 +1,43 @@
+"""`freki rectify`: after a corrected version was published, remove what older versions said."""
+
+from typing import Annotated
+
+import typer
+
+from freki.cli.cases import Tenant, by_user, whose
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.erase import Key, Report, show_held, signing_key, write_report
+from freki.cli.outcomes import PATIENCE_S
+from freki.schemas import DocumentId
+from freki.streams.wire.erasing import open_rectification
+
+
+@command
+async def rectify(
+    documents: Annotated[list[str], typer.Argument(help="Ids of documents whose corrected version is indexed")],
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without asking")] = False,
+    report: Report,
+    key: Key = None,
+    tenant: Tenant = None,
+    patience: Annotated[float, typer.Option(help="Longest wait for workers to have read work topics")] = PATIENCE_S,
+) -> None:
+    """Remove the content of versions before the indexed one from topics, claims and dead letters, with a report.
+
+    Publish the corrected version first, by `freki publish --wait` or however the document came.
+    """
+    settings = load_settings()
+    signer = signing_key(settings, key, report)
+    if not yes:
+        if not console.is_terminal:
+            fail(f"this would remove older versions of {len(documents)} documents: give --yes to do it", code=2)
+        if not typer.confirm(f"Remove older versions of {len(documents)} documents?"):
+            raise typer.Exit(1)
+    names = [DocumentId(each) for each in dict.fromkeys(documents)]
+    async with open_rectification(settings, signer, by=by_user(), patience_s=patience) as rectification:
+        done = await rectification.run(whose(settings, tenant), names, about={"requested_by": by_user()})
+    show_held(done)
+    if done.report is not None:
+        write_report(report, done)
+    if done.status != "ERASED":
+        raise typer.Exit(1)

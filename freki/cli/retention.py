@@ -1,0 +1,75 @@
+"""`freki retention`: what is to go by the rules of the settings, and when."""
+
+import json
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.cases import by_user
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.show_document import time_of
+from freki.infra.settings import Settings
+from freki.schemas import Timestamp
+from freki.streams.privacy.retention import DueDocument
+from freki.streams.topics import DAY_MS
+from freki.streams.wire.erasing.retention import open_retention
+from freki.streams.wire.from_settings import wall_clock
+
+retention_app = typer.Typer(help="Documents that go by rules: FREKI_RETENTION__RULES.", no_args_is_help=True)
+
+
+@retention_app.command("check")
+@command
+async def check(
+    *,
+    days: Annotated[float, typer.Option(help="Also what is due within so many days", min=0)] = 0.0,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead, one object per line")] = False,
+) -> None:
+    """Show what would go, when, by which rule, and what is held; nothing is changed."""
+    settings = _settings()
+    table = Table("tenant", "document", "version", "due", "rule", "", box=None)
+    async with open_retention(settings, by=by_user()) as retention:
+        async for each in retention.check(by=Timestamp(wall_clock() + round(days * DAY_MS))):
+            if as_json:
+                console.out(json.dumps(_described(each), ensure_ascii=False), highlight=False)
+                continue
+            due, root = each.due, each.due.root
+            held = f"held: {', '.join(each.held)}" if each.held else due.rule.action.lower()
+            names = (Text(root.tenant), Text(root.document_id))
+            table.add_row(*names, str(root.version), time_of(due.at), Text(due.rule.name), Text(held))
+    if not as_json:
+        console.print(table if table.row_count else "nothing is due")
+
+
+@retention_app.command("run")
+@command
+async def run() -> None:
+    """Delete or erase what is due, unless it is held; the reports of erasures are on the topic `erasure-reports`."""
+    settings = _settings()
+    async with open_retention(settings, by=by_user()) as retention:
+        done = await retention.run()
+    console.print(f"{done.deleted} deleted, {done.erased} erased, {done.held} held, {done.later} have a later version")
+    if done.unanswered:
+        fail(f"{done.unanswered} deletions have no receipt: do workers run? `freki retention run` looks again")
+
+
+def _settings() -> Settings:
+    settings = load_settings()
+    if not settings.retention.rules:
+        fail("there are no rules: set FREKI_RETENTION__RULES, or [[retention.rules]] in freki.toml", code=2)
+    return settings
+
+
+def _described(each: DueDocument) -> dict[str, object]:
+    root = each.due.root
+    return {
+        "tenant": root.tenant,
+        "document_id": root.document_id,
+        "version": root.version,
+        "due_ms": each.due.at,
+        "rule": each.due.rule.name,
+        "action": each.due.rule.action,
+        "held": list(each.held),
+    }

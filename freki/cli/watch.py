@@ -1,0 +1,277 @@
+"""`freki watch`: publish what changes in folders, as a service."""
+
+import asyncio
+import random
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Annotated, Protocol
+
+import typer
+
+from freki.cli.arguments import expanded
+from freki.cli.bars import bars
+from freki.cli.changes import (
+    FileArguments,
+    Make,
+    deletions,
+    described,
+    fields_of_folder,
+    gone,
+    identify,
+    show_conflicts,
+    upserts,
+)
+from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.outcomes import PATIENCE_S, line, send
+from freki.cli.publish import show_files
+from freki.cli.show import show_error
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import Settings
+from freki.infra.sources import SETTLE_S, FileChange, FileEvent, FolderGone, Naming, SourceFile, is_missing, walk, watch
+from freki.schemas import DocumentId, TenantId
+from freki.schemas.backoff import backoff
+from freki.schemas.errors import Rejected, Unavailable
+from freki.streams.client import Publisher, Receipts
+from freki.streams.feed.files import FileFields, FileSource, Publication
+from freki.streams.feed.ledger import SourceLedger
+from freki.streams.wire.connect import open_index, open_ledger, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
+
+FIRST_WAIT_S, LONGEST_WAIT_S = 1.0, 30.0
+"""Waits before broker and store are asked again, and a folder that is gone is looked for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class WatchedFolder:
+    """A folder to watch, and what its documents have in common."""
+
+    path: Path
+    fields: FileFields
+    root: Path | None = None
+    name: str | None = None
+    settle_s: float = SETTLE_S
+    poll_s: float | None = None
+
+
+class Connect(Protocol):
+    """Opens a session; force: publish unchanged files too."""
+
+    def __call__(self, *, force: bool) -> AbstractAsyncContextManager["WatchSession"]:
+        """Return the session, to be entered."""
+
+
+@command
+@expanded
+async def watch_folders(
+    folders: Annotated[
+        list[Path] | None,
+        typer.Argument(help="Folders to watch; default: those of freki.toml", show_default=False),
+    ] = None,
+    *,
+    settle: Annotated[
+        float, typer.Option(help="Seconds without modification before a file is published", min=0.0)
+    ] = SETTLE_S,
+    poll: Annotated[
+        float | None,
+        typer.Option(
+            help="Compare the folders at this interval in seconds, for disks shared with other machines", min=0.1
+        ),
+    ] = None,
+    priority: Annotated[int, typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first")] = 0,
+    of_files: FileArguments,
+) -> None:
+    """Publish what has changed in folders, then each file created, modified or removed in them, until Ctrl-C."""
+    settings = load_settings()
+    watched = [
+        WatchedFolder(
+            path=each.path,
+            fields=fields_of_folder(settings, each),
+            root=each.root,
+            name=each.name,
+            settle_s=each.settle_s,
+            poll_s=each.poll_s,
+        )
+        for each in settings.folders
+    ]
+    if folders:
+        if missing := [folder for folder in folders if not folder.is_dir()]:
+            fail(f"{missing[0]} is no folder", code=2)
+        fields = of_files.fields(settings, priority=priority)
+        watched = [
+            WatchedFolder(
+                path=folder, fields=fields, root=of_files.root, name=of_files.name, settle_s=settle, poll_s=poll
+            )
+            for folder in folders
+        ]
+    if not watched:
+        fail("no folder to watch: name one, or describe one as [[folders]] in freki.toml; docs/sources.md", code=2)
+    await follow_folders(watched, partial(open_session, settings, watched), force=of_files.force)
+
+
+async def follow_folders(folders: Sequence[WatchedFolder], connect: Connect, *, force: bool) -> None:
+    """Watch folders for ever; where broker or store do not answer, begin anew once they do.
+
+    connect: opens a session; called anew after each outage. force: publish unchanged files too, the first time.
+    """
+    failures = 0
+    while True:
+        try:
+            async with connect(force=force) as session:
+                failures, force = 0, False
+                await session.follow(folders)
+        except Unavailable as error:
+            failures += 1
+            wait_s = backoff(failures, first=FIRST_WAIT_S, longest=LONGEST_WAIT_S, jitter=random.random())  # noqa: S311
+            show_error(errors, f"{error}; trying again in {wait_s:.0f} s, and what changes meanwhile is found then")
+            await asyncio.sleep(wait_s)
+
+
+class WatchSession:
+    """Connections shared by all folders, from their opening to the first outage."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        receipts: Receipts,
+        publisher: Publisher,
+        index: MilvusIndex,
+        ledgers: dict[TenantId, SourceLedger[Publication]],
+        force: bool,
+    ) -> None:
+        self._settings = settings
+        self._receipts = receipts
+        self._publisher = publisher
+        self._index = index
+        self._ledgers = ledgers
+        self._force = force
+        self._turn = asyncio.Lock()
+        self._waiting = 0
+        """Changes whose outcome is not known yet."""
+
+    async def follow(self, folders: Sequence[WatchedFolder]) -> None:
+        """Watch folders until something fails, and raise that."""
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._show_outcomes())
+                for folder in folders:
+                    tasks.create_task(self._follow_one(folder))
+        except ExceptionGroup as group:
+            raise group.exceptions[0] from group
+
+    async def _follow_one(self, folder: WatchedFolder) -> None:
+        """Watch a folder; look again for one that is gone or cannot be read, and delete nothing because of that."""
+        failures = 0
+        while True:
+            try:
+                source = self._source(folder)
+                files = await self._begin(folder, source)
+                console.print(f"Watching {folder.path}. Ctrl-C stops.")
+                failures = 0
+                await self._follow_events(folder, source, files)
+            except (FolderGone, Rejected) as error:
+                failures += 1
+                wait_s = backoff(failures, first=FIRST_WAIT_S, longest=LONGEST_WAIT_S)
+                show_error(errors, f"{error}; looking again in {wait_s:.0f} s")
+                await asyncio.sleep(wait_s)
+
+    def _source(self, folder: WatchedFolder) -> FileSource:
+        return FileSource(
+            folder.fields,
+            self._ledgers[folder.fields.tenant],
+            now=wall_clock,
+            is_missing=is_missing,
+            chosen=folder.name is not None or folder.root is not None,
+            force=self._force,
+        )
+
+    async def _begin(self, folder: WatchedFolder, source: FileSource) -> list[SourceFile]:
+        """Publish what changed since the last time; return the files."""
+        files = await asyncio.to_thread(lambda: list(walk([folder.path], root=folder.root, name=folder.name)))
+        allowed, outdated = await self._identified(source, files)
+        without_file = await gone(source, [folder.path], files, self._index)
+        if without_file and not files:
+            raise FolderGone(
+                f"{folder.path} is empty, but {len(without_file)} documents came from it: perhaps its disk is not "
+                f"mounted, so nothing is deleted. If it is meant to be: freki publish {folder.path} --prune"
+            )
+        await self._publish(source, [*deletions(source, outdated | without_file), *self._upserts(source, allowed)])
+        show_files(source)
+        return files
+
+    async def _follow_events(self, folder: WatchedFolder, source: FileSource, files: Sequence[SourceFile]) -> None:
+        naming = Naming.of(folder.path, root=folder.root, name=folder.name)
+        async for events in watch(
+            folder.path, naming=naming, known=files, settle_s=folder.settle_s, poll_s=folder.poll_s
+        ):
+            await self._publish(source, await self._event_changes(source, events))
+
+    async def _event_changes(self, source: FileSource, events: Sequence[FileEvent]) -> list[Make]:
+        present = [event.file for event in events if event.change is not FileChange.REMOVED]
+        allowed, _ = await self._identified(source, present)
+        removed = (event.file for event in events if event.change is FileChange.REMOVED)
+        known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]
+        return [*deletions(source, known), *self._upserts(source, allowed)]
+
+    async def _identified(
+        self, source: FileSource, files: Sequence[SourceFile]
+    ) -> tuple[list[SourceFile], set[DocumentId]]:
+        """Return the files that may be published, and other documents of theirs; print whose id belongs to others."""
+        assignment = await identify(source, files, self._index)
+        show_conflicts(assignment.conflicts)
+        refused = {conflict.source_uri for conflict in assignment.conflicts}
+        return [file for file in files if file.uri not in refused], set(assignment.superseded)
+
+    def _upserts(self, source: FileSource, files: Sequence[SourceFile]) -> list[Make]:
+        return list(upserts(source, files, self._settings))
+
+    async def _publish(self, source: FileSource, changes: Sequence[Make]) -> None:
+        async with self._turn:
+            with bars() as progress:
+                sent = await send(
+                    self._publisher,
+                    self._receipts,
+                    changes,
+                    total=len(changes),
+                    progress=progress,
+                    record=source.record,
+                )
+            self._waiting += sent.changes
+
+    async def _show_outcomes(self) -> None:
+        """Print each outcome, and once where some are missing for long."""
+        while True:
+            try:
+                outcome = await self._receipts.next(patience_s=PATIENCE_S)
+            except TimeoutError:
+                if self._waiting:
+                    show_error(errors, f"{self._waiting} changes have no outcome yet: do workers run?")
+                self._waiting = 0
+                continue
+            self._waiting = max(0, self._waiting - 1)
+            console.print(line(outcome))
+
+
+@asynccontextmanager
+async def open_session(
+    settings: Settings, folders: Sequence[WatchedFolder], *, force: bool
+) -> AsyncIterator[WatchSession]:
+    """Open the connections; then tell whoever started this process that it runs."""
+    async with AsyncExitStack() as opened:
+        session = WatchSession(
+            settings,
+            receipts=await opened.enter_async_context(open_receipts(settings)),
+            publisher=await opened.enter_async_context(open_publisher(settings)),
+            index=await opened.enter_async_context(open_index(settings)),
+            ledgers={
+                tenant: await opened.enter_async_context(open_ledger(settings, f"files {tenant}", Publication))
+                for tenant in {folder.fields.tenant for folder in folders}
+            },
+            force=force,
+        )
+        if settings.ready_file is not None:
+            await asyncio.to_thread(settings.ready_file.write_text, "", encoding="utf-8")
+        yield session

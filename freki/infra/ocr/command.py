@@ -1,0 +1,54 @@
+"""Text of scans by a command, such as `ocrmypdf --skip-text -l deu+eng {path} {output}`."""
+
+import asyncio
+import shlex
+import tempfile
+from pathlib import Path
+
+from freki.infra.processes.command import run_command
+from freki.schemas.errors import Rejected
+
+PATH, OUTPUT = "{path}", "{output}"
+"""Word parts that stand for the paths of the scan and of what the command writes; without them it gets the scan on
+standard input and writes to standard output."""
+_SETTING = "FREKI_OCR__COMMAND"
+
+
+class CommandOcr:
+    """A recogniser that runs a command for each scan. Satisfies Ocr of `streams.ports`."""
+
+    def __init__(self, command: str, *, timeout_s: float, at_once: int) -> None:
+        """Create a recogniser; command: as a shell would split it, at_once: so many run side by side."""
+        self._words = shlex.split(command)
+        self._timeout_s = timeout_s
+        self._turns = asyncio.Semaphore(at_once)
+
+    async def read(self, content: bytes, media_type: str) -> tuple[bytes, str]:  # noqa: ARG002 - commands look themselves
+        """Return the scan with its text, and its media type; empty: by its content.
+
+        Raises Rejected if the command fails or takes too long, Misconfigured if it cannot be run, and Unavailable if
+        the machine does not let it.
+        """
+        async with self._turns:
+            return await self._read(content), ""
+
+    async def _read(self, content: bytes) -> bytes:
+        with tempfile.TemporaryDirectory(prefix="freki-ocr-") as folder:
+            source, target = Path(folder) / "scan", Path(folder) / "text"
+            from_file, to_file = (any(part in word for word in self._words) for part in (PATH, OUTPUT))
+            if from_file:
+                await asyncio.to_thread(source.write_bytes, content)
+            words = [word.replace(PATH, str(source)).replace(OUTPUT, str(target)) for word in self._words]
+            try:
+                ended = await run_command(
+                    words, None if from_file else content, setting=_SETTING, timeout_s=self._timeout_s
+                )
+            except TimeoutError as error:
+                raise Rejected(f"OCR took more than FREKI_OCR__TIMEOUT_S={self._timeout_s:g}") from error
+            if ended.code:
+                raise Rejected(f"OCR ended with {ended.code}: {ended.said.replace(folder, '')}")
+            if not to_file:
+                return ended.out
+            if not await asyncio.to_thread(target.is_file):
+                raise Rejected("OCR wrote no file")
+            return await asyncio.to_thread(target.read_bytes)

@@ -1,0 +1,55 @@
+"""Text of scans by an HTTP service that takes a file and answers with its text.
+
+`POST {url}` with the scan as body and its media type, such as application/pdf; the answer is a document that Freki
+reads: a PDF with text, or text/plain, text/markdown or text/html. Apache Tika is such a service, with
+`url=http://tika:9998/tika` and `method=PUT`.
+"""
+
+import asyncio
+
+import httpx
+
+from freki.infra.http.credentials import apart, quoted
+from freki.infra.http.errors import gist_of, refusal
+from freki.infra.settings import OcrSettings
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+
+_PREFERRED = "application/pdf, text/markdown, text/html;q=0.9, text/plain;q=0.8"
+
+
+class ServiceOcr:
+    """A recogniser with one request for each scan. Satisfies Ocr of `streams.ports`."""
+
+    def __init__(self, settings: OcrSettings) -> None:
+        if settings.url is None:
+            raise Misconfigured("FREKI_OCR__URL names no service")
+        self._url, self._auth = apart(settings.url)
+        self._token = settings.token.get_secret_value() if settings.token else ""
+        self._method = settings.method
+        self._timeout_s = settings.timeout_s
+        self._turns = asyncio.Semaphore(settings.at_once)
+
+    async def read(self, content: bytes, media_type: str) -> tuple[bytes, str]:
+        """Return what the service makes of a scan, and the media type of that.
+
+        Raises Unavailable if it does not answer, Misconfigured for a wrong address or key, and Rejected if it refuses
+        the scan or takes too long.
+        """
+        headers = {"Content-Type": media_type or "application/octet-stream", "Accept": _PREFERRED}
+        if self._token:
+            headers["Authorization"] = f"Bearer {self._token}"
+        async with self._turns, httpx.AsyncClient(auth=self._auth, timeout=self._timeout_s) as client:
+            try:
+                response = await client.request(self._method, self._url, content=content, headers=headers)
+            except httpx.ReadTimeout as error:
+                raise Rejected(f"OCR took more than FREKI_OCR__TIMEOUT_S={self._timeout_s:g}") from error
+            except (httpx.InvalidURL, httpx.UnsupportedProtocol):
+                raise Misconfigured("FREKI_OCR__URL is not a URL: correct it") from None
+            except httpx.HTTPError as error:
+                raise Unavailable(f"FREKI_OCR__URL={self._url} does not answer", gist=gist_of(error)) from error
+        if not response.is_success:
+            message = (
+                f"FREKI_OCR__URL={self._url} answered {response.status_code}: {quoted(response, response.text)[:200]}"
+            )
+            raise refusal(response, message, hint="see the settings FREKI_OCR__…")
+        return response.content, response.headers.get("Content-Type", "")

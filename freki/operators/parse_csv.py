@@ -1,0 +1,78 @@
+"""The outline of comma- and tab-separated values."""
+
+import csv
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from io import StringIO
+from itertools import islice
+
+from freki.operators.errors import UnreadableContent
+from freki.schemas.outline import BlockKind, ParsedDocument, Part, assemble, header_rows, one_line, stacked, tidy
+
+_DELIMITERS = ";\t,|"
+"""Possible delimiters; where several fit equally well, the first: a decimal comma parts as regularly as a delimiter."""
+_SAMPLE_ROWS = 100
+_SAMPLE_CHARS = 100_000
+_REGULAR = 0.8
+"""Minimum share of rows with the most frequent number of cells."""
+_STATED = re.compile(r"sep=(.)\n", re.IGNORECASE)
+MAX_CELLS = 5_000_000
+
+
+def parse_csv(source: str) -> ParsedDocument:
+    """Parse separated values into one table: a line for each row, cells separated by ` | `.
+
+    The delimiter is the one that a first line `sep=;` states, else the semicolon, tab, comma or bar that gives most
+    rows the same number of cells, two or more; without one each line is a row. Quotes as in RFC 4180. The first row is
+    the header unless it has numbers or equal names. Empty rows are left out; line ends within cells become spaces.
+    Raises UnreadableContent for a quote without an end, and for more than 5 million cells.
+    """
+    text = tidy(source)
+    stated = _STATED.match(text)
+    body = text[stated.end() :] if stated else text
+    rows = list(_filled(body, stated.group(1) if stated else _delimiter(body)))
+    if not rows:
+        return assemble([], attributes={})
+    lines = [Part(kind=BlockKind.TABLE, text=" | ".join(row)) for row in rows]
+    return assemble([stacked(BlockKind.TABLE, lines, header_rows=header_rows(rows))], attributes={})
+
+
+def _filled(text: str, delimiter: str) -> Iterator[list[str]]:
+    cells = 0
+    for row in _rows(text, delimiter):
+        cells += len(row)
+        if cells > MAX_CELLS:
+            raise UnreadableContent(f"more than {MAX_CELLS} cells: split it")
+        shown = [one_line(cell) for cell in row]
+        if any(shown):
+            yield shown
+
+
+def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    # A delimiter that no text contains leaves lines whole.
+    reader = csv.reader(StringIO(text), delimiter=delimiter or "\x1f", strict=False)
+    try:
+        yield from reader
+    except csv.Error as error:
+        raise UnreadableContent(f"line {reader.line_num}: {error}; close its quotation marks, or split it") from error
+
+
+def _delimiter(text: str) -> str:
+    """Return the delimiter; empty where none gives regular rows."""
+    sample = text[:_SAMPLE_CHARS]
+    regularity = {delimiter: _regularity(sample, delimiter) for delimiter in _DELIMITERS if delimiter in sample}
+    best = max(regularity, key=lambda delimiter: regularity[delimiter], default="")
+    return best if best and regularity[best] >= _REGULAR else ""
+
+
+def _regularity(sample: str, delimiter: str) -> float:
+    """Return the share of rows that have the most frequent number of cells, 0 where that is one."""
+    rows: Sequence[list[str]] = []
+    try:
+        rows = list(islice(csv.reader(StringIO(sample), delimiter=delimiter), _SAMPLE_ROWS))
+    except csv.Error:
+        return 0.0
+    widths = Counter(len(row) for row in rows if any(cell.strip() for cell in row))
+    width, count = max(widths.items(), key=lambda each: (each[1], each[0]), default=(0, 0))
+    return count / widths.total() if width > 1 else 0.0

@@ -1,0 +1,69 @@
+"""Where content of documents was found, what was removed, and what remains until when."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from freki.schemas.names import DocumentId, Timestamp, record
+
+FoundRecords = Mapping[tuple[str, int], Sequence[tuple[int, frozenset[DocumentId]]]]
+"""Of each topic and partition: offset of each record with content, and the documents whose content it is."""
+
+
+@record
+class KnownDocument:
+    """What is known of a document, in the index or on the topic of documents."""
+
+    document_id: DocumentId
+    version: int
+    """The highest."""
+    attributes: Sequence[Mapping[str, str]]
+    """Of the version that is indexed, and of every version that is still on the topic."""
+
+
+@record
+class Findings:
+    """All places with content of some documents."""
+
+    records: FoundRecords = field(default_factory=dict)
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Number of rows by collection of the store."""
+    claims: Collection[str] = ()
+    """Addresses of content that is there."""
+    claimed: Mapping[str, frozenset[DocumentId]] = field(default_factory=dict)
+    """Addresses that records of the documents name, or that were known before, with the documents that name them."""
+    shared: frozenset[str] = frozenset()
+    """Those that other documents name too."""
+    judgements: Mapping[bytes, DocumentId] = field(default_factory=dict)
+    """Keys of judgements, with the document that each is on."""
+
+    def described(self) -> dict[str, Any]:
+        """Return what a report says of it."""
+        places = [
+            {"topic": topic, "partition": partition, "records": len(found), "last": max(offset for offset, _ in found)}
+            for (topic, partition), found in sorted(self.records.items())
+        ]
+        return {"records": places, "rows": dict(self.rows), "claims": sorted(self.claims)}
+
+    def __bool__(self) -> bool:
+        return bool(self.records or self.rows or self.claims)
+
+
+@record
+class Removal:
+    """What was removed, and what remains."""
+
+    removed: Sequence[Mapping[str, Any]] = ()
+    """Topic, partition and records, or a claim, with the time."""
+    remains: Sequence[Mapping[str, Any]] = ()
+    """The same, with what ends it (`until`) and, where it is known, by when (`until_ms`)."""
+
+
+@record
+class Older:
+    """A restriction to content of older versions of a document, after a corrected one was published."""
+
+    version: int
+    """The corrected one, which stays with all later ones."""
+    before_ms: Timestamp
+    """When it was searchable: answers and reports of before may quote an older one."""

@@ -1,0 +1,137 @@
+"""What all processes let through, from the topic `usage`, and what became of it, from receipts."""
+
+import json
+from collections import defaultdict
+from collections.abc import AsyncIterable, Callable, Collection, Mapping
+from dataclasses import asdict
+
+import structlog
+from pydantic import TypeAdapter, ValidationError
+
+from freki.schemas import IndexOutcome, TenantId, Timestamp
+from freki.schemas.limits import Admission, QueryCount, TenantLimits
+from freki.streams.deliver.intake import Prepare
+from freki.streams.limits.tenant import TenantLedger
+from freki.streams.messages import Stored
+
+MINUTE_MS = 60_000
+_ADMISSION, _QUERIES = TypeAdapter(Admission), TypeAdapter(QueryCount)
+
+_log = structlog.get_logger(__name__)
+
+LimitsOf = Callable[[TenantId], TenantLimits]
+
+
+class UsageLedger:
+    """Use of all tenants that have limits."""
+
+    def __init__(self, limits_of: LimitsOf, *, writer: str, now: Callable[[], Timestamp]) -> None:
+        """Create a ledger; writer: name of this process, which tells the ledger itself what it lets through."""
+        self.limits_of = limits_of
+        self.writer = writer
+        self.now = now
+        self._tenants: dict[TenantId, TenantLedger] = {}
+        self._queries: defaultdict[tuple[TenantId, int], int] = defaultdict(int)
+        self._minute = 0
+        self._read: dict[tuple[str, int], int] = {}
+
+    @property
+    def tenants(self) -> Collection[TenantId]:
+        """Tenants with limits of which something is known."""
+        return sorted({*self._tenants, *(tenant for tenant, _ in self._queries)})
+
+    def of(self, tenant: TenantId) -> TenantLedger:
+        """Return the ledger of a tenant."""
+        found = self._tenants.get(tenant)
+        if found is None:
+            found = self._tenants[tenant] = TenantLedger(tenant)
+        return found
+
+    def opened(self, topic: str, ends: Mapping[int, int]) -> None:
+        """Read a topic from its beginning if it is another one than before; ends: end offset of each partition."""
+        read = {key: offset for key, offset in self._read.items() if key[0] == topic}
+        if any(ends.get(partition, 0) <= offset for (_, partition), offset in read.items()):
+            for key in read:
+                del self._read[key]
+
+    def is_new(self, stored: Stored) -> bool:
+        """Return whether a record was not read before, and remember it."""
+        key = (stored.topic, stored.partition)
+        if stored.offset <= self._read.get(key, -1):
+            return False
+        self._read[key] = stored.offset
+        return True
+
+    def take(self, stored: Stored) -> None:
+        """Take a record of the topic that another process wrote."""
+        try:
+            given = json.loads(stored.value or b"")
+            if "queries" in given:
+                count = _QUERIES.validate_python(given)
+                if count.writer != self.writer:
+                    self.add_queries(count.tenant, count.minute, count.queries)
+                return
+            admission = _ADMISSION.validate_python(given)
+        except (ValueError, TypeError, ValidationError) as error:
+            _log.warning(
+                "a record of usage is left out",
+                topic=stored.topic,
+                partition=stored.partition,
+                offset=stored.offset,
+                error=type(error).__name__,
+            )
+            return
+        if admission.writer != self.writer and self.limits_of(admission.tenant).of_changes:
+            self.of(admission.tenant).admit(admission, told_at=Timestamp(stored.timestamp_ms))
+
+    def settle(self, outcome: IndexOutcome, *, at: Timestamp) -> None:
+        """Take a receipt; at: when the broker stored it."""
+        if self.limits_of(outcome.tenant).of_changes:
+            ledger = self.of(outcome.tenant)
+            ledger.settle(outcome, at=at)
+            ledger.forget(self.now())
+
+    def queries_in(self, tenant: TenantId, minute: int) -> int:
+        """Return how many queries of a tenant were let through in a minute."""
+        return self._queries.get((tenant, minute), 0)
+
+    def add_queries(self, tenant: TenantId, minute: int, queries: int) -> None:
+        """Count queries; those of minutes that are over are forgotten, but for the last one."""
+        if minute > self._minute:
+            self._minute = minute
+            for key in [key for key in self._queries if key[1] < minute - 1]:
+                del self._queries[key]
+        if minute >= self._minute - 1:
+            self._queries[tenant, minute] += queries
+
+
+def written(entry: Admission | QueryCount) -> bytes:
+    """Return the value of a record of the topic."""
+    return json.dumps(asdict(entry), ensure_ascii=False).encode()
+
+
+async def follow_usage(records: AsyncIterable[Stored], ledger: UsageLedger) -> None:
+    """Take every record of the topic `usage`."""
+    async for stored in records:
+        if ledger.is_new(stored):
+            ledger.take(stored)
+
+
+async def follow_receipts(
+    records: AsyncIterable[Stored],
+    ledger: UsageLedger,
+    *,
+    decode: Callable[[bytes], IndexOutcome],
+    prepare: Prepare | None = None,
+) -> None:
+    """Take every receipt; what is none has been told by the stages that wrote it."""
+    async for stored in records:
+        if stored.value is None or not ledger.is_new(stored):
+            continue
+        if prepare is not None:
+            await prepare([stored.value])
+        try:
+            outcome = decode(stored.value)
+        except ValueError:
+            continue
+        ledger.settle(outcome, at=Timestamp(stored.timestamp_ms))

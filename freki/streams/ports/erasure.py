@@ -1,0 +1,64 @@
+"""Protocols of what an erasure reaches: places with content, deletions, and the holds that it must wait for."""
+
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Protocol
+
+from freki.schemas import Coverage, DocumentId, Hold, TenantId
+from freki.schemas.findings import Findings, KnownDocument, Older, Removal
+
+StillFree = Callable[[], Awaitable[Collection[DocumentId]]]
+"""Returns the documents that no hold covers now."""
+
+
+class DocumentPlaces(Protocol):
+    """All places that content of documents may be in: topics, store and claims. All methods can be repeated."""
+
+    async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
+        """Return the documents that are covered, in the order of their ids: indexed, or still on the topic.
+
+        A document is covered if any of its known versions is. Deleted ones are among them as long as something of
+        them may be left.
+        """
+
+    async def find(
+        self,
+        tenant: TenantId,
+        documents: Collection[DocumentId],
+        *,
+        claims: Mapping[str, frozenset[DocumentId]] | None = None,
+        older: Mapping[DocumentId, Older] | None = None,
+    ) -> Findings:
+        """Search everywhere.
+
+        claims: addresses known besides those that records name, with their documents; older: only older versions.
+        """
+
+    async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
+        """Remove what was found of the documents that are still free at the time.
+
+        superseded: a newer version of the documents stays, in place of a deletion.
+        """
+
+    async def destroy_keys(self, tenant: TenantId, documents: Collection[DocumentId]) -> int:
+        """Destroy the data keys of deleted documents; return their number."""
+
+    async def strip(self, tenant: TenantId, documents: Collection[DocumentId]) -> int:
+        """Take names, readers, attributes and hashes from deleted documents; return their number. The fence stays."""
+
+
+class Deletions(Protocol):
+    """Publishes deletions."""
+
+    async def delete(self, tenant: TenantId, versions: Mapping[DocumentId, int]) -> Mapping[DocumentId, bool]:
+        """Publish deletions and wait for their receipts.
+
+        Returns which documents are deleted now; False: a later version came. Those without a receipt in time are
+        absent.
+        """
+
+
+class HoldBook(Protocol):
+    """The holds that count now."""
+
+    async def of(self, tenant: TenantId) -> Sequence[Hold]:
+        """Return the holds of a tenant, no older than a second."""

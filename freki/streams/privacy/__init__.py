@@ -1,0 +1,1 @@
+"""Rights of people: erasure, holds, retention by rules, objections, and what is held about somebody."""

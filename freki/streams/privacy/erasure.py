@@ -1,0 +1,203 @@
+"""Erasure of documents in its steps: hold back, record, delete, remove, search again, sign."""
+
+import json
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from typing import Any
+
+from freki.operators.held_by import held_by
+from freki.schemas import (
+    Coverage,
+    DocumentId,
+    ErasureStatus,
+    PlannedErasure,
+    SignedReport,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.errors import Unavailable
+from freki.schemas.findings import KnownDocument
+from freki.schemas.names import record
+from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
+
+DELETED_TOGETHER = 50
+"""Documents that are deleted at once; before each such batch the holds are read again."""
+FORMAT = 2
+
+Sign = Callable[[bytes], str]
+Record = Callable[[TenantId, Sequence[PlannedErasure]], Awaitable[None]]
+"""Writes to the audit log what is about to be erased."""
+
+
+@record
+class ErasurePlan:
+    """What an erasure is to remove."""
+
+    tenant: TenantId
+    documents: Sequence[PlannedErasure]
+
+    def claims_of(self, documents: Collection[DocumentId]) -> dict[str, frozenset[DocumentId]]:
+        """Return the addresses that records of some documents named, with those documents."""
+        claims: dict[str, frozenset[DocumentId]] = {}
+        for each in self.documents:
+            for uri in each.claims if each.document_id in documents else ():
+                claims[uri] = claims.get(uri, frozenset()) | {each.document_id}
+        return claims
+
+
+@record
+class Erased:
+    """How an erasure ended."""
+
+    status: ErasureStatus
+    report: SignedReport | None
+    """None: nothing was erased."""
+    held: Mapping[DocumentId, Sequence[str]]
+    """Documents that wait, with the holds that keep them."""
+    body: Mapping[str, Any]
+    """The report, decoded."""
+
+
+class Erasure:
+    """Removes all content of documents, as commands and workers ask for it.
+
+    Every step can be repeated: an erasure that broke off is done again from its plan.
+    """
+
+    def __init__(
+        self,
+        places: DocumentPlaces,
+        deletions: Deletions,
+        holds: HoldBook,
+        *,
+        sign: Sign,
+        record: Record,
+        now: Callable[[], Timestamp],
+    ) -> None:
+        self._places = places
+        self._deletions = deletions
+        self._holds = holds
+        self._sign = sign
+        self._record = record
+        self._now = now
+
+    async def plan(self, tenant: TenantId, covers: Coverage) -> ErasurePlan:
+        """Return what is covered now; it survives the deletion, after which nothing has attributes any more."""
+        known = await self._places.covered(tenant, covers)
+        found = await self._places.find(tenant, [each.document_id for each in known])
+        documents = [
+            PlannedErasure(
+                document_id=each.document_id,
+                version=each.version,
+                claims=tuple(sorted(uri for uri, names in found.claimed.items() if each.document_id in names)),
+            )
+            for each in known
+        ]
+        return ErasurePlan(tenant=tenant, documents=documents)
+
+    async def run(self, plan: ErasurePlan, *, about: Mapping[str, Any]) -> Erased:
+        """Erase what is planned and not held; about: what else the report says, such as who asked.
+
+        A document that got a later version than planned is left out and named. Raises Unavailable where workers do
+        not confirm the deletions.
+        """
+        begun = self._now()
+        watch = await self._watch(plan)
+        free = {each.document_id: each.version for each in plan.documents if each.document_id in await watch.free()}
+        if not free:
+            status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
+            return Erased(status=status, report=None, held=watch.held, body={})
+        await self._record(plan.tenant, [each for each in plan.documents if each.document_id in free])
+        before = await self._places.find(plan.tenant, list(free), claims=plan.claims_of(free))
+        gone, later = await self._delete(plan.tenant, free, watch)
+        # Changes may have come between the first search and the deletion.
+        claims = {uri: names & frozenset(gone) for uri, names in before.claimed.items() if names & frozenset(gone)}
+        there = await self._places.find(plan.tenant, gone, claims=claims)
+
+        async def still_free() -> Sequence[DocumentId]:
+            allowed = await watch.free()
+            return [each for each in gone if each in allowed]
+
+        removal = await self._places.remove(there, still_free=still_free)
+        # Copies of rows in files that the store has not removed yet cannot be read from now on.
+        destroyed = await self._places.destroy_keys(plan.tenant, done := await still_free())
+        stripped = await self._places.strip(plan.tenant, done)
+        claims = {uri: names for uri, names in there.claimed.items() if names <= frozenset(done)}
+        left = await self._places.find(plan.tenant, done, claims=claims)
+        body = {
+            "format": FORMAT,
+            **about,
+            "tenant": plan.tenant,
+            "documents": [{"id": name, "version": free[name]} for name in sorted(done)],
+            "held": {name: list(names) for name, names in sorted(watch.held.items())},
+            "deleted_before_hold": sorted(set(gone) - set(done)),
+            "later_versions": sorted(later),
+            "begun_ms": begun,
+            "finished_ms": self._now(),
+            "claims": sorted(claims),
+            "found": before.described(),
+            "fences": stripped,
+            "data_keys": destroyed,
+            "removed": list(removal.removed),
+            "remains": list(removal.remains),
+            "left": left.described(),
+        }
+        status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
+        if left.rows or left.claims or later:
+            status = ErasureStatus.INCOMPLETE
+        return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body)
+
+    async def _watch(self, plan: ErasurePlan) -> "HoldWatch":
+        covers = Coverage(documents=tuple(each.document_id for each in plan.documents))
+        known = {each.document_id: each for each in await self._places.covered(plan.tenant, covers)}
+        return HoldWatch(self._holds, plan.tenant, [each.document_id for each in plan.documents], known)
+
+    async def _delete(
+        self, tenant: TenantId, versions: Mapping[DocumentId, int], watch: "HoldWatch"
+    ) -> tuple[list[DocumentId], list[DocumentId]]:
+        """Delete what is still free, batch by batch; return what is deleted, and what got a later version."""
+        names, deleted = sorted(versions), dict[DocumentId, bool]()
+        for at in range(0, len(names), DELETED_TOGETHER):
+            allowed = await watch.free()
+            batch = {name: versions[name] for name in names[at : at + DELETED_TOGETHER] if name in allowed}
+            answered = await self._deletions.delete(tenant, batch) if batch else {}
+            if missing := sorted(batch.keys() - answered.keys()):
+                raise Unavailable(
+                    f"no receipt of the deletion of {missing[0]}, {len(missing)} in all: do workers run? erase again"
+                )
+            deleted |= answered
+        return [name for name, gone in deleted.items() if gone], [name for name, gone in deleted.items() if not gone]
+
+
+class HoldWatch:
+    """Which of some documents are held, each time that it is asked; who was held once stays so."""
+
+    def __init__(
+        self,
+        holds: HoldBook,
+        tenant: TenantId,
+        documents: Sequence[DocumentId],
+        known: Mapping[DocumentId, KnownDocument],
+    ) -> None:
+        """Watch documents; known: with the attributes that they had before they were deleted."""
+        self._holds = holds
+        self._tenant = tenant
+        self._attributes = {name: known[name].attributes if name in known else () for name in documents}
+        self.held: dict[DocumentId, Sequence[str]] = {}
+
+    async def free(self) -> frozenset[DocumentId]:
+        """Return the documents that no hold covers and none has covered since the first call."""
+        holds = await self._holds.of(self._tenant)
+        for name, attributes in self._attributes.items():
+            if name not in self.held and (names := held_by(holds, self._tenant, name, attributes)):
+                self.held[name] = names
+        return frozenset(self._attributes.keys() - self.held.keys())
+
+
+def signed(body: Mapping[str, Any], sign: Sign) -> SignedReport:
+    """Return a report with its signature."""
+    return SignedReport(report=json.dumps(body, ensure_ascii=False), signature=sign(canonical(body)))
+
+
+def canonical(body: Any) -> bytes:  # noqa: ANN401 - JSON
+    """Return what the signature of a report covers."""
+    return json.dumps(body, sort_keys=True, separators=(",", ":")).encode("ascii")

@@ -1,0 +1,115 @@
+"""Objections from their topic: what searches leave out, by tenant."""
+
+from collections.abc import AsyncIterable, Callable, Mapping
+
+import structlog
+
+from freki.operators.identify import root_id
+from freki.schemas import Objection, TenantId
+from freki.schemas.index import LeftOut
+from freki.streams.deliver.intake import Prepare
+from freki.streams.messages import Stored
+from freki.streams.privacy.standing import case_of, objected_whole
+
+NOTHING = LeftOut()
+
+_log = structlog.get_logger(__name__)
+
+
+class Objections:
+    """The objections of all tenants. A record that is read again has no effect, so that no lifted one comes back."""
+
+    def __init__(self) -> None:
+        self._standing: dict[TenantId, dict[str, Objection]] = {}
+        self._read: dict[int, int] = {}
+        self._left_out: dict[TenantId, LeftOut] = {}
+        self.listeners: list[Callable[[TenantId], None]] = []
+        """Called with the tenant of each change: what was remembered of its answers does not hold any more."""
+
+    def left_out(self, tenant: TenantId) -> LeftOut:
+        """Return what searches of a tenant leave out."""
+        if tenant not in self._standing:
+            return NOTHING
+        if tenant not in self._left_out:
+            self._left_out[tenant] = _left_out(self._standing[tenant])
+        return self._left_out[tenant]
+
+    def opened(self, ends: Mapping[int, int]) -> None:
+        """Forget all if the topic is another one than before; ends: end offset of each of its partitions."""
+        if any(ends.get(partition, 0) <= offset for partition, offset in self._read.items()):
+            forgotten = list(self._standing)
+            self._standing.clear()
+            self._left_out.clear()
+            self._read.clear()
+            for tenant in forgotten:
+                self._tell(tenant)
+
+    def take(self, stored: Stored, decode: Callable[[bytes], Objection]) -> None:
+        """Take a record. One that cannot be decoded leaves out all of its tenant: nobody knows what it is about."""
+        if stored.offset <= self._read.get(stored.partition, -1):
+            return
+        self._read[stored.partition] = stored.offset
+        try:
+            whose, name = case_of(stored.key or b"")
+        except ValueError as error:
+            _warn(stored, error)
+            return
+        tenant = TenantId(whose)
+        self._left_out.pop(tenant, None)
+        standing = self._standing.setdefault(tenant, {})
+        standing.pop(name, None)
+        if stored.value is not None:
+            standing[name] = self._decoded(stored, tenant, name, decode)
+        elif not standing:
+            del self._standing[tenant]
+        self._tell(tenant)
+
+    def _tell(self, tenant: TenantId) -> None:
+        for listener in self.listeners:
+            listener(tenant)
+
+    def _decoded(self, stored: Stored, tenant: TenantId, name: str, decode: Callable[[bytes], Objection]) -> Objection:
+        try:
+            objection = decode(stored.value or b"")
+        except ValueError as error:
+            _warn(stored, error)
+            return objected_whole(tenant, name)
+        if (objection.tenant, objection.name) != (tenant, name):
+            _warn(stored, ValueError("the key does not name tenant and name of the value"))
+            return objected_whole(tenant, name)
+        return objection
+
+
+async def follow_objections(
+    records: AsyncIterable[Stored],
+    objections: Objections,
+    *,
+    decode: Callable[[bytes], Objection],
+    prepare: Prepare | None = None,
+) -> None:
+    """Take every record of the topic, from its beginning."""
+    async for stored in records:
+        if prepare is not None:
+            await prepare([stored.value])
+        objections.take(stored, decode)
+
+
+def _left_out(standing: Mapping[str, Objection]) -> LeftOut:
+    covers = [each.covers for each in standing.values()]
+    roots = {root_id(each.tenant, name) for each in standing.values() for name in each.covers.documents}
+    attributes = {tuple(sorted(each.attributes.items())) for each in covers if each.attributes}
+    return LeftOut(
+        everything=any(each.whole_tenant for each in covers),
+        roots=tuple(sorted(roots)),
+        attributes=tuple(sorted(attributes)),
+    )
+
+
+def _warn(stored: Stored, error: ValueError) -> None:
+    _log.warning(
+        "a record of objections cannot be read",
+        topic=stored.topic,
+        partition=stored.partition,
+        offset=stored.offset,
+        error=str(error),
+    )

@@ -1,0 +1,114 @@
+"""Rectification: once a corrected version is searchable, the content of older ones is removed wherever copies are."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Protocol
+
+from freki.operators.errors import InvalidRequest
+from freki.operators.held_by import held_by
+from freki.operators.identify import root_id
+from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, RootId, TenantId, Timestamp
+from freki.schemas.findings import Older
+from freki.schemas.index import Root
+from freki.streams.ports.erasure import DocumentPlaces, HoldBook
+from freki.streams.privacy.erasure import FORMAT, Erased, Record, Sign, signed
+
+KIND = "rectification"
+
+
+class IndexedRoots(Protocol):
+    """Look-up of documents in the index."""
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Return the standing root of each document, including deleted ones."""
+
+
+class Rectification:
+    """Removes what older versions of documents say from topics, claims and dead letters."""
+
+    def __init__(
+        self,
+        places: DocumentPlaces,
+        index: IndexedRoots,
+        holds: HoldBook,
+        *,
+        sign: Sign,
+        record: Record,
+        now: Callable[[], Timestamp],
+    ) -> None:
+        self._places = places
+        self._index = index
+        self._holds = holds
+        self._sign = sign
+        self._record = record
+        self._now = now
+
+    async def run(self, tenant: TenantId, documents: Sequence[DocumentId], *, about: Mapping[str, Any]) -> Erased:
+        """Remove all versions before the one that is indexed, except of what is held; about: more for the report.
+
+        Raises InvalidRequest for a document that is not indexed, or that has a later version on the topic: nobody can
+        tell yet which one is right.
+        """
+        begun, covers = self._now(), Coverage(documents=tuple(documents))
+        known = {each.document_id: each for each in await self._places.covered(tenant, covers)}
+        roots = await self._index.roots([root_id(tenant, name) for name in documents])
+        older: dict[DocumentId, Older] = {}
+        for name in documents:
+            root = roots.get(root_id(tenant, name))
+            if root is None or root.deleted:
+                raise InvalidRequest(f"document {name!r} is not indexed: publish its corrected version first")
+            if known[name].version > root.version:
+                raise InvalidRequest(
+                    f"document {name!r}: version {known[name].version} waits to be indexed: try again once its "
+                    "receipt is there"
+                )
+            older[name] = Older(version=root.version, before_ms=begun)
+        attributes = {name: known[name].attributes for name in documents}
+        held: dict[DocumentId, Sequence[str]] = {}
+
+        async def still_free() -> Sequence[DocumentId]:
+            holds = await self._holds.of(tenant)
+            for name in documents:
+                if name not in held and (names := held_by(holds, tenant, name, attributes[name])):
+                    held[name] = names
+            return [name for name in documents if name not in held]
+
+        free = await still_free()
+        if not free:
+            return Erased(status=ErasureStatus.HELD, report=None, held=held, body={})
+        await self._record(
+            tenant, [PlannedErasure(document_id=name, version=older[name].version) for name in sorted(free)]
+        )
+        meant = {name: older[name] for name in free}
+        found = await self._places.find(tenant, free, older=meant)
+        removal = await self._places.remove(found, still_free=still_free, superseded=True)
+        done = await still_free()
+        # Names of claims are hashes of their content: one of an older version is not there any more, or is shared.
+        claims = {uri: names for uri, names in found.claimed.items() if uri not in found.shared}
+        left = await self._places.find(tenant, done, claims=claims, older={name: meant[name] for name in done})
+        body = {
+            "format": FORMAT,
+            "kind": KIND,
+            **about,
+            "tenant": tenant,
+            "documents": [{"id": name, "version": older[name].version} for name in sorted(done)],
+            "held": {name: list(names) for name, names in sorted(held.items())},
+            "begun_ms": begun,
+            "finished_ms": self._now(),
+            "claims": sorted(claims),
+            "found": found.described(),
+            "removed": list(removal.removed),
+            "remains": list(removal.remains),
+            "left": left.described(),
+        }
+        status = ErasureStatus.HELD if held else ErasureStatus.ERASED
+        if left.rows or left.claims:
+            status = ErasureStatus.INCOMPLETE
+        return Erased(status=status, report=signed(body, self._sign), held=held, body=body)
+
+
+def older_in(body: Mapping[str, Any]) -> Mapping[DocumentId, Older] | None:
+    """Return what a report on a rectification is about; None for one on an erasure."""
+    if body.get("kind") != KIND:
+        return None
+    at = Timestamp(body["begun_ms"])
+    return {DocumentId(each["id"]): Older(version=each["version"], before_ms=at) for each in body["documents"]}

@@ -1,0 +1,235 @@
+"""Handle requests to erase documents: publish one signed report for each, which the topic keeps.
+
+A worker first publishes what it is about to erase (BEGUN): after its death the next one goes on from there, since
+nothing else remembers the attributes of documents that are deleted. A request that is done is not done again.
+"""
+
+import json
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Protocol
+
+import structlog
+
+from freki.operators.audit_chain import Event
+from freki.operators.errors import InvalidRequest
+from freki.operators.validate_case import validate_erasure_request
+from freki.schemas import (
+    AuditKind,
+    Coverage,
+    ErasureReport,
+    ErasureRequest,
+    ErasureStatus,
+    Hold,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.identity import Identity, RefusalReason
+from freki.schemas.names import record
+from freki.streams.audit.log import AuditLog, AuditUnwritable
+from freki.streams.deliver.dead_letter_queue import OnDeadLetter
+from freki.streams.deliver.dead_letters import DeadLetter
+from freki.streams.deliver.outbox import Sink
+from freki.streams.deliver.replies import Replies
+from freki.streams.messages import TOKEN_HEADER, Received, header
+from freki.streams.ports.erasure import HoldBook
+from freki.streams.privacy.erasure import Erasure, ErasurePlan
+
+ErasureFor = Callable[[str, str], Erasure]
+"""Returns an erasure, given who asked, and the id of the request."""
+Identify = Callable[[bytes], Awaitable[Identity | RefusalReason]]
+"""Returns who asks by a token, or why it is refused."""
+_DONE = frozenset({ErasureStatus.ERASED, ErasureStatus.INCOMPLETE, ErasureStatus.REJECTED})
+_REFUSED = "the request is refused: its token is not accepted, or may not request erasures of this tenant"
+
+_log = structlog.get_logger(__name__)
+
+
+@record
+class RequestRules:
+    """Who may request what."""
+
+    requesters: frozenset[str]
+    """Users and groups of tokens who may request erasures."""
+    reply_topics: Sequence[str] = ()
+
+
+class ReportBook(Protocol):
+    """The last report of each request."""
+
+    async def of(self, tenant: TenantId, request_id: str) -> ErasureReport | None:
+        """Return the last report on a request; None where there is none."""
+
+    async def waiting(self) -> Sequence[ErasureReport]:
+        """Return the reports on requests of which documents are held."""
+
+
+class ErasureRequests:
+    """Erases what is requested, by those who may."""
+
+    def __init__(  # noqa: PLR0913 - all that it works with
+        self,
+        erasure_for: ErasureFor,
+        *,
+        rules: RequestRules,
+        reports: ReportBook,
+        holds: HoldBook,
+        sink: Sink[ErasureReport],
+        now: Callable[[], Timestamp],
+        identify: Identify | None = None,
+        audit: AuditLog | None = None,
+    ) -> None:
+        """Create a handler; identify: None: requests are believed, and rights of the topic say who may write them."""
+        self._erasure_for = erasure_for
+        self._rules = rules
+        self._reports = reports
+        self._holds = holds
+        self._sink = sink
+        self._replies = Replies(sink, noted=_noted)
+        self._now = now
+        self._identify = identify
+        self._audit = audit
+        self._held_by: dict[tuple[TenantId, str], Sequence[Hold]] = {}
+
+    async def handle(self, batch: Sequence[Received[ErasureRequest]]) -> None:
+        """Do requests, one after the other. Raises InvalidRequest, and Unavailable while deletions get no receipt."""
+        for received in batch:
+            request = received.value
+            by = await self._requester(received)
+            if by is None:
+                # Under the key of the record: it must not take the place of the report on a request of the same id.
+                refusal = _report(request, ErasureStatus.REJECTED, at=self._now(), message=_REFUSED)
+                await self._replies.send(received, refusal, to=None)
+                continue
+            validate_erasure_request(request, key=received.key, reply_topics=self._rules.reply_topics)
+            report = await self._done(request, by)
+            await self._keep(report)
+            if request.reply_to is not None:
+                await self._replies.send(received, report, to=request.reply_to)
+
+    async def resume(self) -> None:
+        """Erase the documents of earlier requests whose holds have ended."""
+        for report in await self._reports.waiting():
+            case, holds = (report.tenant, report.request_id), await self._holds.of(report.tenant)
+            # To look whether a document is held reads a whole topic: only where holds have changed.
+            if self._held_by.get(case) == holds:
+                continue
+            after = await self._go_on(report)
+            if after.held != report.held:
+                await self._keep(after)
+            self._held_by[case] = holds
+
+    async def _keep(self, report: ErasureReport) -> None:
+        """Put a report on its topic, in the place of the one before."""
+        await self._sink.send(self._sink.record(report, key=report_key(report.tenant, report.request_id)))
+
+    async def _done(self, request: ErasureRequest, by: str) -> ErasureReport:
+        before = await self._reports.of(request.tenant, request.request_id)
+        if before is None:
+            plan = await self._erasure_for(by, request.request_id).plan(request.tenant, request.covers)
+            begun = _report(request, ErasureStatus.BEGUN, at=self._now(), by=by)
+            before = replace(begun, documents=tuple(plan.documents))
+            await self._keep(before)
+        elif before.covers != _without_values(request.covers):
+            raise InvalidRequest(f"request_id: {request.request_id!r} is of an earlier request; give each one its own")
+        return before if before.status in _DONE else await self._go_on(before)
+
+    async def _go_on(self, report: ErasureReport) -> ErasureReport:
+        """Erase what a request that was begun has not erased yet."""
+        wanted = set(report.held) if report.status is ErasureStatus.HELD else None
+        planned = [each for each in report.documents if wanted is None or each.document_id in wanted]
+        erasure = self._erasure_for(report.requested_by, report.request_id)
+        about = {"request_id": report.request_id, "requested_by": report.requested_by, "reason": report.reason}
+        erased = await erasure.run(ErasurePlan(tenant=report.tenant, documents=planned), about=about)
+        return replace(
+            report,
+            status=erased.status,
+            message="" if planned else "no document is covered",
+            held=tuple(sorted(erased.held)),
+            reports=(*report.reports, *(() if erased.report is None else (erased.report,))),
+            at=self._now(),
+        )
+
+    async def _requester(self, received: Received[ErasureRequest]) -> str | None:
+        """Return who requests; None if they may not, which is recorded."""
+        if self._identify is None:
+            return ""
+        token = header(received.headers, TOKEN_HEADER)
+        identity = await self._identify(token) if token else RefusalReason.NO_TOKEN
+        if isinstance(identity, RefusalReason):
+            await self._refused(received.value, identity, None)
+            return None
+        reason = None
+        if identity.tenant != received.value.tenant:
+            reason = RefusalReason.TENANT
+        elif self._rules.requesters.isdisjoint(identity.principals):
+            reason = RefusalReason.PRINCIPALS
+        if reason is None:
+            return identity.subject
+        await self._refused(received.value, reason, identity)
+        return None
+
+    async def _refused(self, request: ErasureRequest, reason: RefusalReason, identity: Identity | None) -> None:
+        _log.warning("a request for an erasure is refused", request_id=request.request_id, reason=reason)
+        if self._audit is not None:
+            tenant, asker = (TenantId(""), "") if identity is None else (identity.tenant, identity.subject)
+            # Refused all the same where it cannot be written, which the log of the worker and a metric say.
+            with suppress(AuditUnwritable):
+                await self._audit.record(
+                    Event(
+                        kind=AuditKind.REFUSED,
+                        tenant=tenant,
+                        asker=asker,
+                        subject=request.request_id,
+                        reason=f"erasure: {reason}",
+                    )
+                )
+
+
+def report_key(tenant: TenantId, request_id: str) -> bytes:
+    """Return the key of the reports on a request."""
+    return json.dumps([tenant, request_id], ensure_ascii=False).encode()
+
+
+def reject_with_erasure_report(sink: Sink[ErasureReport]) -> OnDeadLetter[ErasureRequest]:
+    """Return a callback that reports, under the key of the record, that a request became a dead letter."""
+
+    async def reject(letter: DeadLetter, received: Received[ErasureRequest] | None) -> None:
+        report = ErasureReport(
+            request_id=(letter.key or b"").decode(errors="replace"),
+            tenant=TenantId("") if received is None else received.value.tenant,
+            status=ErasureStatus.REJECTED,
+            message=f"{letter.stage}: {letter.message}",
+            covers=Coverage() if received is None else _without_values(received.value.covers),
+            requested_by="",
+            reason="",
+            at=letter.died_at,
+        )
+        trace = None if received is None else received.trace
+        await sink.send(sink.record(report, key=letter.key, trace=trace))
+
+    return reject
+
+
+def _report(
+    request: ErasureRequest, status: ErasureStatus, *, at: Timestamp, by: str = "", message: str = ""
+) -> ErasureReport:
+    return ErasureReport(
+        request_id=request.request_id,
+        tenant=request.tenant,
+        status=status,
+        message=message,
+        covers=_without_values(request.covers),
+        requested_by=by,
+        reason=request.reason,
+        at=at,
+    )
+
+
+def _without_values(covers: Coverage) -> Coverage:
+    return replace(covers, attributes=dict.fromkeys(covers.attributes, ""))
+
+
+def _noted(report: ErasureReport, message: str) -> ErasureReport:
+    return replace(report, message=" ".join(filter(None, (report.message, message))))

@@ -1,0 +1,72 @@
+"""Holds and objections as they stand on their topics: by tenant and name, the last record of each counts."""
+
+import json
+from collections.abc import AsyncIterable, AsyncIterator
+
+import structlog
+
+from freki.schemas import Coverage, Hold, Objection, TenantId, Timestamp
+
+_log = structlog.get_logger(__name__)
+
+
+def case_key(tenant: str, name: str) -> bytes:
+    """Return the key of the record of a hold or an objection."""
+    return json.dumps([tenant, name], ensure_ascii=False).encode()
+
+
+def case_of(key: bytes) -> tuple[str, str]:
+    """Return tenant and name of a key. Raises ValueError for a key of another form."""
+    parts = json.loads(key)
+    if not (isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)):  # noqa: PLR2004
+        raise ValueError("the key of a hold or an objection is a JSON array of tenant and name")
+    return parts[0], parts[1]
+
+
+def held_whole(tenant: str, name: str) -> Hold:
+    """Return what counts in place of a hold that cannot be read: all of its tenant is held."""
+    return Hold(
+        tenant=TenantId(tenant),
+        name=name,
+        covers=Coverage(whole_tenant=True),
+        reason="its record cannot be read: place it anew, or release it",
+        placed_by="",
+        placed_at=Timestamp(0),
+    )
+
+
+def objected_whole(tenant: str, name: str) -> Objection:
+    """Return what counts in place of an objection that cannot be read: all of its tenant is left out."""
+    return Objection(
+        tenant=TenantId(tenant),
+        name=name,
+        covers=Coverage(whole_tenant=True),
+        reason="its record cannot be read: record it anew, or lift it",
+        recorded_by="",
+        recorded_at=Timestamp(0),
+    )
+
+
+async def standing_holds(values: AsyncIterable[tuple[bytes, Hold | None]]) -> AsyncIterator[Hold]:
+    """Yield the holds that stand; values: the last value by key, None: it cannot be decoded."""
+    async for key, hold in values:
+        case = _readable(key)
+        if case is not None:
+            yield hold if hold is not None and (hold.tenant, hold.name) == case else held_whole(*case)
+
+
+async def standing_objections(values: AsyncIterable[tuple[bytes, Objection | None]]) -> AsyncIterator[Objection]:
+    """Yield the objections that stand; values: the last value by key, None: it cannot be decoded."""
+    async for key, objection in values:
+        case = _readable(key)
+        if case is not None:
+            is_its = objection is not None and (objection.tenant, objection.name) == case
+            yield objection if objection is not None and is_its else objected_whole(*case)
+
+
+def _readable(key: bytes) -> tuple[str, str] | None:
+    try:
+        return case_of(key)
+    except ValueError as error:
+        _log.warning("a hold or an objection is left out: nothing says whose it is", error=str(error))
+        return None

@@ -1,0 +1,40 @@
+"""Holds and objections of a tenant, read from their topics."""
+
+from dataclasses import dataclass
+
+from freki.infra.settings import Settings
+from freki.operators.held_by import held_by
+from freki.schemas import Hold, Objection, TenantId
+from freki.schemas.index import Root
+from freki.streams.privacy.standing import standing_holds, standing_objections
+from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.topic_records import current_values
+
+
+@dataclass(frozen=True, slots=True)
+class Cases:
+    """What stands for a tenant, by name."""
+
+    holds: dict[str, Hold]
+    objections: dict[str, Objection]
+
+    def holding(self, root: Root) -> list[str]:
+        """Return the names of the holds that cover a document as it is indexed."""
+        return list(held_by(self.holds.values(), root.tenant, root.document_id, [root.attributes]))
+
+    def objecting(self, root: Root) -> list[str]:
+        """Return the names of the objections that cover a document as it is indexed."""
+        return sorted(
+            name for name, each in self.objections.items() if each.covers.has(root.document_id, root.attributes)
+        )
+
+
+async def read_cases(settings: Settings, tenant: TenantId) -> Cases:
+    """Read the holds and objections of a tenant."""
+    topics = topics_of(settings)
+    holds = standing_holds(current_values(settings, topics.holds.name, Hold))
+    objections = standing_objections(current_values(settings, topics.objections.name, Objection))
+    return Cases(
+        holds={each.name: each async for each in holds if each.tenant == tenant},
+        objections={each.name: each async for each in objections if each.tenant == tenant},
+    )

@@ -1,0 +1,237 @@
+"""All that is held about documents, read from every place: topics, store, claims and the audit log."""
+
+import json
+from base64 import b64encode
+from collections.abc import AsyncIterator, Collection, Mapping
+from dataclasses import asdict
+from typing import Any
+
+from freki.infra.audit import read_chains
+from freki.infra.claims import ClaimStore
+from freki.infra.kafka import Reader
+from freki.infra.kafka.records import Record
+from freki.infra.keys import cipher_of
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.registry import RegistryClient
+from freki.infra.settings import Settings
+from freki.operators.identify import root_id
+from freki.schemas import (
+    AuditEntry,
+    ContextQuery,
+    ContextResult,
+    Coverage,
+    DocumentChange,
+    DocumentId,
+    DocumentReport,
+    IndexOutcome,
+    Judgement,
+    TenantId,
+)
+from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.errors import InfraError
+from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened
+from freki.streams.documents.view import view_of
+from freki.streams.topics import Topic
+from freki.streams.wire.audit import audit_directory
+from freki.streams.wire.cases import read_cases
+from freki.streams.wire.erasing.places import Places
+from freki.streams.wire.erasing.topics import Content, judged_document, present, searched_topics
+from freki.streams.wire.from_settings import topics_of
+
+Item = Mapping[str, Any]
+"""One thing that is held, as JSON: `what` it is, the document, and its content."""
+_NEVER_SEARCHED = (
+    "archives of `freki export`",
+    "backups and files that broker and store have not removed yet",
+    "log files, and traces with content",
+    "caches in the memory of workers",
+    "answers that services keep",
+)
+
+
+class Access:
+    """Reads out what is held of documents."""
+
+    def __init__(
+        self, settings: Settings, *, index: MilvusIndex, registry: RegistryClient | None, places: Places
+    ) -> None:
+        self._settings = settings
+        self._index = index
+        self._registry = registry
+        self._places = places
+        self._topics = topics_of(settings)
+        self._claims = ClaimStore(settings.claims, cipher_of(settings.encryption))
+        self._left_out: list[str] = []
+
+    async def read(self, tenant: TenantId, covers: Coverage, *, words: Collection[str] = ()) -> AsyncIterator[Item]:
+        """Yield all that is held of the covered documents, place by place; the last item says what was searched.
+
+        words: queries with one of these in their text are part of it, as far as the topic has them.
+        """
+        names = [each.document_id for each in await self._places.covered(tenant, covers)]
+        searched: list[str] = []
+        async for item in self._of_index(tenant, names):
+            yield item
+        searched.append("index")
+        async for item in self._of_cases(tenant, names):
+            yield item
+        content = Content(self._settings, tenant, names, None)
+        async with MilvusGenerations(self._settings.milvus) as log:
+            topics = searched_topics(self._settings, await log.stored(), tenant)
+        for topic in await present(self._settings, [*topics, self._topics.outcomes, self._topics.queries]):
+            async for item in self._of_topic(topic, tenant, content, words):
+                yield item
+            searched.append(topic.name)
+        async for item in self._of_audit(tenant, set(names)):
+            yield item
+        yield {
+            "what": "end",
+            "tenant": tenant,
+            "documents": len(names),
+            "searched": searched,
+            "not_searched": [*self._left_out, *_NEVER_SEARCHED],
+        }
+
+    async def _of_index(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
+        """Yield roots and chunks."""
+        for name in names:
+            key = root_id(tenant, name)
+            root = (await self._index.roots([key])).get(key)
+            if root is None:
+                continue
+            yield {"what": "document", **_plain(root)}
+            if not root.deleted:
+                view = await view_of(self._index, root)
+                for chunk in view.chunks:
+                    yield {"what": "chunk", "document_id": name, "version": root.version, **_plain(chunk)}
+
+    async def _of_cases(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
+        """Yield the holds and objections that name the documents or cover them as they are indexed."""
+        cases = await read_cases(self._settings, tenant)
+        roots = await self._index.roots([root_id(tenant, name) for name in names])
+        attributes = {root.document_id: root.attributes for root in roots.values()}
+        for what, some in (("hold", cases.holds), ("objection", cases.objections)):
+            for case in some.values():
+                if any(case.covers.has(name, attributes.get(name, {})) for name in names):
+                    yield {"what": what, **_plain(case)}
+
+    async def _of_topic(
+        self, topic: Topic, tenant: TenantId, content: Content, words: Collection[str]
+    ) -> AsyncIterator[Item]:
+        async with Reader(self._settings.kafka, topic.name, start="earliest") as reader:
+            async for stored in reader.until_end():
+                if self._registry is not None:
+                    await self._registry.prepare([stored.value])
+                where = {"topic": topic.name, "partition": stored.partition, "offset": stored.offset}
+                async for item in self._of_record(topic, stored, tenant, content, words):
+                    yield {**item, **where, "recorded_ms": stored.timestamp_ms}
+
+    async def _of_record(
+        self, topic: Topic, stored: Record, tenant: TenantId, content: Content, words: Collection[str]
+    ) -> AsyncIterator[Item]:
+        """Yield what a record says of the documents."""
+        if stored.value is None:
+            return
+        if topic.name == self._topics.queries.name:
+            query = self._decoded(ContextQuery, stored.value)
+            if query is not None and query.tenant == tenant and any(word in query.text for word in words):
+                yield {"what": "query", **_plain(query)}
+        elif topic.name == self._topics.judgements.name:
+            if judged_document(stored.key, tenant) in content.keys.values():
+                judgement = self._decoded(Judgement, stored.value)
+                yield {"what": "judgement", **({} if judgement is None else _plain(judgement))}
+        elif topic.holds in (ContextResult, DocumentReport):
+            if holders := content.of(topic, stored, None):
+                yield {"what": "answer", "documents": sorted(holders), **self._answer(topic, stored.value, holders)}
+        elif (name := content.keys.get(stored.key or b"")) is not None:
+            async for item in self._of_document(topic, stored, name):
+                yield item
+
+    async def _of_document(self, topic: Topic, stored: Record, name: DocumentId) -> AsyncIterator[Item]:
+        """Yield what a record with the key of a document holds."""
+        if topic.name == self._topics.dead_letters.name:
+            yield {"what": "dead_letter", "document_id": name, **await self._letter(stored)}
+            return
+        kind = topic.holds
+        value = None if kind is None or stored.value is None else self._decoded(kind, stored.value)
+        what = {DocumentChange: "version", IndexOutcome: "receipt"}.get(kind or object, "work_record")
+        if value is None:
+            self._left_out.append(f"{topic.name} {stored.partition}/{stored.offset}: it cannot be decoded")
+            return
+        claimed = await self._claimed(value) if isinstance(value, DocumentChange) else {}
+        yield {"what": what, "document_id": name, **_plain(value), **claimed}
+
+    def _answer(self, topic: Topic, value: bytes, holders: Collection[DocumentId]) -> Item:
+        """Return what an answer says of the documents; what it says of others is theirs."""
+        told = None if topic.holds is None else self._decoded(topic.holds, value)
+        if isinstance(told, ContextResult):
+            hits = [_plain(hit) for hit in told.hits if hit.document_id in holders]
+            return {"query_id": told.query_id, "answered_at": told.answered_at, "hits": hits}
+        if isinstance(told, DocumentReport):
+            listed = [_plain(each) for each in told.documents if each.document_id in holders]
+            chunks = [_plain(chunk) for chunk in told.chunks]
+            return {"query_id": told.query_id, "answered_at": told.answered_at, "listed": listed, "chunks": chunks}
+        return {}
+
+    async def _claimed(self, change: DocumentChange) -> Item:
+        """Return the content of a claim; where it cannot be read, why."""
+        if change.claim is None:
+            return {}
+        try:
+            return {"content": _text(await self._claims.get(change.claim))}
+        except InfraError as error:
+            self._left_out.append(f"claim {change.claim.uri}: {error.gist}")
+            return {"content_missing": error.gist}
+
+    async def _letter(self, stored: Record) -> Item:
+        try:
+            letter = await opened(from_record(stored), cipher_of(self._settings.encryption))
+        except NotADeadLetter:
+            return {}
+        except InfraError as error:
+            self._left_out.append(f"dead letter {stored.partition}/{stored.offset}: {error.gist}")
+            return {"content_missing": error.gist}
+        change = None if letter.value is None else self._decoded(DocumentChange, letter.value)
+        value = _text(letter.value or b"") if change is None else _plain(change)
+        return {"stage": letter.stage, "error": letter.message, "omitted": letter.omitted, "value": value}
+
+    async def _of_audit(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
+        """Yield the entries of the audit log of this machine that name the documents."""
+        if not self._settings.audit.enabled:
+            self._left_out.append("audit log: FREKI_AUDIT__ENABLED is false here")
+            return
+        directory = audit_directory(self._settings)
+        for _, entry in read_chains([directory]):
+            if not isinstance(entry, AuditEntry) or entry.tenant != tenant:
+                continue
+            if any(each.document_id in names for each in entry.documents):
+                yield {"what": "audit_entry", **_plain(entry)}
+        self._left_out.append(f"audit log outside {directory}: search its topic by `freki audit search --document`")
+
+    def _decoded(self, kind: type[Any], value: bytes) -> Any:  # noqa: ANN401 - of that type
+        try:
+            return Codec(kind, registry=self._registry).decode(value)
+        except UndecodableError:
+            return None
+
+
+def _plain(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a record of any type
+    """Return a record as JSON takes it."""
+    plain = json.loads(json.dumps(asdict(value), default=_other))
+    assert isinstance(plain, dict)  # noqa: S101 - a record is one
+    return plain
+
+
+def _other(value: object) -> object:
+    if isinstance(value, bytes):
+        return _text(value)
+    return sorted(value) if isinstance(value, set | frozenset) else str(value)
+
+
+def _text(content: bytes) -> str:
+    """Return content as text; what is no text, such as a PDF, in base64 with the word before it."""
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        return f"base64:{b64encode(content).decode('ascii')}"

@@ -1,0 +1,123 @@
+"""Open erasures."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import Settings
+from freki.infra.signing import SigningKey
+from freki.operators.audit_chain import Event
+from freki.schemas import AuditedDocument, AuditKind, PlannedErasure, TenantId
+from freki.streams.audit.log import AuditLog
+from freki.streams.privacy.erasure import Erasure
+from freki.streams.privacy.rectification import Rectification
+from freki.streams.privacy.requests import ErasureFor
+from freki.streams.wire.audit import open_audit
+from freki.streams.wire.connect import open_index, open_outbox, open_registry
+from freki.streams.wire.erasing.deletions import PublishedDeletions
+from freki.streams.wire.erasing.holds import TopicHolds
+from freki.streams.wire.erasing.places import Places
+from freki.streams.wire.from_settings import wall_clock
+
+RECORDED_TOGETHER = 1_000
+"""Documents of one entry of the audit log, which is a record of limited size."""
+
+
+def open_holds(settings: Settings) -> TopicHolds:
+    """Return the holds on their topic."""
+    return TopicHolds(settings)
+
+
+@asynccontextmanager
+async def open_places(settings: Settings, *, patience_s: float) -> AsyncIterator[Places]:
+    """Open all places of content; patience_s: longest wait for workers to have read work topics."""
+    async with AsyncExitStack() as opened:
+        registry = await opened.enter_async_context(open_registry(settings))
+        index = await opened.enter_async_context(open_index(settings))
+        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+        yield Places(settings, index=index, registry=registry, outbox=outbox, patience_s=patience_s)
+
+
+@asynccontextmanager
+async def open_erasure(
+    settings: Settings, signer: SigningKey, *, by: str, subject: str = "", patience_s: float
+) -> AsyncIterator[Erasure]:
+    """Open an erasure; by, subject: who asks, and the id of the request, for the audit log.
+
+    patience_s: longest wait for the next receipt.
+    """
+    async with AsyncExitStack() as opened:
+        index = await opened.enter_async_context(open_index(settings))
+        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+        audit = await opened.enter_async_context(open_audit(settings, outbox))
+        places = await opened.enter_async_context(open_places(settings, patience_s=patience_s))
+        yield erasure_of(settings, places, index, signer, audit=audit, patience_s=patience_s)(by, subject)
+
+
+@asynccontextmanager
+async def open_rectification(
+    settings: Settings, signer: SigningKey, *, by: str, patience_s: float
+) -> AsyncIterator[Rectification]:
+    """Open a rectification; by: who asks; patience_s: longest wait for workers to have read work topics."""
+    async with AsyncExitStack() as opened:
+        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+        audit = await opened.enter_async_context(open_audit(settings, outbox))
+        yield Rectification(
+            await opened.enter_async_context(open_places(settings, patience_s=patience_s)),
+            await opened.enter_async_context(open_index(settings)),
+            open_holds(settings),
+            sign=signer.sign,
+            record=partial(record_erasure, audit, by=by, subject="", kind=AuditKind.RECTIFIED),
+            now=wall_clock,
+        )
+
+
+def erasure_of(
+    settings: Settings,
+    places: Places,
+    index: MilvusIndex,
+    signer: SigningKey,
+    *,
+    audit: AuditLog | None,
+    patience_s: float,
+) -> ErasureFor:
+    """Return what makes an erasure for who asks and the id of the request."""
+    deletions, holds = PublishedDeletions(settings, index, patience_s=patience_s), open_holds(settings)
+
+    def erasure(by: str, subject: str) -> Erasure:
+        return Erasure(
+            places,
+            deletions,
+            holds,
+            sign=signer.sign,
+            record=partial(record_erasure, audit, by=by, subject=subject),
+            now=wall_clock,
+        )
+
+    return erasure
+
+
+async def record_erasure(
+    audit: AuditLog | None,
+    tenant: TenantId,
+    documents: Sequence[PlannedErasure],
+    *,
+    by: str,
+    subject: str,
+    kind: AuditKind = AuditKind.ERASED,
+) -> None:
+    """Write to the audit log, before anything is removed, who erases what."""
+    if audit is None:
+        return
+    for at in range(0, len(documents), RECORDED_TOGETHER):
+        named = documents[at : at + RECORDED_TOGETHER]
+        await audit.record(
+            Event(
+                kind=kind,
+                tenant=tenant,
+                asker=by,
+                subject=subject,
+                documents=tuple(AuditedDocument(document_id=each.document_id, version=each.version) for each in named),
+            )
+        )

@@ -1,0 +1,174 @@
+"""Topics, store and claims as places of content: satisfies DocumentPlaces of `streams.ports`."""
+
+from collections import defaultdict
+from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from dataclasses import replace
+
+from freki.infra.claims import ClaimStore
+from freki.infra.kafka import Reader
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.registry import RegistryClient
+from freki.infra.settings import Settings
+from freki.operators.identify import root_id
+from freki.schemas import Coverage, DocumentId, TenantId
+from freki.schemas.findings import Findings, KnownDocument, Older, Removal
+from freki.schemas.index import Root
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.ports.erasure import StillFree
+from freki.streams.wire.erasing.remove import Remover
+from freki.streams.wire.erasing.topics import ChangeReader, Content, present, searched_topics
+from freki.streams.wire.from_settings import topics_of
+
+ROOTS_TOGETHER = 400
+"""Documents whose roots are read in one call."""
+
+
+class Places:
+    """All places of content that the settings name."""
+
+    def __init__(
+        self,
+        settings: Settings,
+        *,
+        index: MilvusIndex,
+        registry: RegistryClient | None,
+        outbox: Outbox,
+        patience_s: float,
+    ) -> None:
+        """Set what is searched; patience_s: how long workers may take to commit that they have read work topics."""
+        self._settings = settings
+        self._index = index
+        self._changes = ChangeReader(settings, registry)
+        self._claims = ClaimStore(settings.claims)
+        self._remover = Remover(settings, outbox, patience_s=patience_s)
+
+    async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
+        """Return the documents that are covered, by the index and by the topic."""
+        attributes: defaultdict[DocumentId, list[Mapping[str, str]]] = defaultdict(list)
+        versions: dict[DocumentId, int] = {}
+        async for change in self._changes.changes():
+            if change.tenant == tenant:
+                attributes[change.document_id].append(change.attributes)
+                versions[change.document_id] = max(versions.get(change.document_id, 0), change.version)
+        async for root in self._roots(tenant, covers):
+            attributes[root.document_id].append(root.attributes)
+            versions[root.document_id] = max(versions.get(root.document_id, 0), root.version)
+        return [
+            KnownDocument(document_id=name, version=versions[name], attributes=tuple(attributes[name]))
+            for name in sorted(versions)
+            if any(covers.has(name, each) for each in attributes[name])
+        ]
+
+    async def find(
+        self,
+        tenant: TenantId,
+        documents: Collection[DocumentId],
+        *,
+        claims: Mapping[str, frozenset[DocumentId]] | None = None,
+        older: Mapping[DocumentId, Older] | None = None,
+    ) -> Findings:
+        """Search topics, store and claims. Raises Unavailable where one of them does not answer."""
+        if not documents:
+            return Findings()
+        content = Content(self._settings, tenant, documents, older)
+        generations, rows = await self._rows(tenant, documents, older)
+        topics = topics_of(self._settings)
+        with_changes = {topics.documents.name, topics.dead_letters.name}
+        records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
+        claimed = {uri: set(names) for uri, names in (claims or {}).items()}
+        shared: set[str] = set()
+        judgements: dict[bytes, DocumentId] = {}
+        for topic in await present(self._settings, searched_topics(self._settings, generations, tenant)):
+            async with Reader(self._settings.kafka, topic.name, start="earliest") as reader:
+                async for stored in reader.until_end():
+                    change = await self._changes.change_of(stored) if topic.name in with_changes else None
+                    holders = content.of(topic, stored, change)
+                    claim = None if change is None else change.claim
+                    if claim is not None and holders:
+                        claimed.setdefault(claim.uri, set()).update(holders)
+                    elif claim is not None:
+                        shared.add(claim.uri)
+                    if not holders:
+                        continue
+                    records[topic.name, stored.partition].append((stored.offset, holders))
+                    if topic.name == topics.judgements.name:
+                        judgements[stored.key or b""] = next(iter(holders))
+        ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
+        return Findings(
+            records=records,
+            rows=rows,
+            claims=[uri for uri in ours if await self._claims.has(uri)],
+            claimed={uri: frozenset(names) for uri, names in claimed.items()},
+            shared=frozenset(shared & claimed.keys()),
+            judgements=judgements,
+        )
+
+    async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
+        """Remove what was found of the documents that are still free."""
+        return await self._remover.remove(found, still_free=still_free, superseded=superseded)
+
+    async def destroy_keys(self, tenant: TenantId, documents: Collection[DocumentId]) -> int:
+        """Destroy the data keys of deleted documents in all generations; return their number."""
+        keys = [root_id(tenant, each) for each in documents]
+        async with MilvusGenerations(self._settings.milvus) as log:
+            return sum([await log.destroy_keys(name, keys) for name in await log.stored()])
+
+    async def strip(self, tenant: TenantId, documents: Collection[DocumentId]) -> int:
+        """Take names, readers, attributes and hashes from deleted roots; return their number. The fence stays."""
+        if not documents:
+            return 0
+        every = await self._index.commits([root_id(tenant, each) for each in documents])
+        bare = [_bare(root) for some in every.values() for root in some if root.deleted]
+        await self._index.commit(bare, [])
+        return len(bare)
+
+    async def _roots(self, tenant: TenantId, covers: Coverage) -> AsyncIterator[Root]:
+        """Yield the roots that may be covered, also deleted ones."""
+        if covers.documents:
+            for at in range(0, len(covers.documents), ROOTS_TOGETHER):
+                keys = [root_id(tenant, each) for each in covers.documents[at : at + ROOTS_TOGETHER]]
+                for root in (await self._index.roots(keys)).values():
+                    yield root
+        else:
+            async for root in self._index.all_roots(tenant=tenant):
+                yield root
+
+    async def _rows(
+        self, tenant: TenantId, documents: Collection[DocumentId], older: Mapping[DocumentId, Older] | None
+    ) -> tuple[list[str], dict[str, int]]:
+        """Return the stored generations, and the number of rows by collection; of older versions, of the one in use."""
+        async with MilvusGenerations(self._settings.milvus) as log:
+            generations, rows = list(await log.stored()), dict[str, int]()
+            if older is not None:
+                return generations, await self._superseded(tenant, documents)
+            for name in generations:
+                for each in documents:
+                    for collection, count in (await log.rows_of(name, root_id(tenant, each))).items():
+                        if count:
+                            rows[collection] = rows.get(collection, 0) + count
+        return generations, rows
+
+    async def _superseded(self, tenant: TenantId, documents: Collection[DocumentId]) -> dict[str, int]:
+        """Count chunk rows that no live manifest names: of older versions, until they are swept."""
+        keys = [root_id(tenant, each) for each in documents]
+        roots, rows = await self._index.roots(keys), await self._index.rows_of(keys)
+        pages = await self._index.pages([page for root in roots.values() for page in root.pages])
+        live = {entry.row_id for page in pages.values() for entry in page.entries}
+        count = sum(head.row_id not in live for heads in rows.values() for head in heads)
+        return {"chunks": count} if count else {}
+
+
+def _bare(root: Root) -> Root:
+    return replace(
+        root,
+        content_hash="",
+        metadata_hash="",
+        name="",
+        media_type="",
+        language="",
+        source_uri=None,
+        principals=(),
+        attributes={},
+        characters=0,
+    )

@@ -1,0 +1,158 @@
+"""Removal of content that was found on topics and in claims."""
+
+import asyncio
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from freki.infra.claims import ClaimStore
+from freki.infra.kafka import Admin, Reader
+from freki.infra.local.scrub import request_scrub, store_file
+from freki.infra.local.state import read_stack
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.settings import Settings
+from freki.schemas.findings import Findings, Removal
+from freki.streams.deliver.dead_letters import replayed_by
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import Outgoing
+from freki.streams.ports.erasure import StillFree
+from freki.streams.topics import DAY_MS
+from freki.streams.wire.from_settings import group_of, ingest_sources, settings_named, topics_of, wall_clock
+
+_CLEANER_MS = 60 * 60 * 1000
+"""Margin for what the broker does in the background: it looks for old segments every five minutes."""
+_COMMIT_PAUSE_S = 0.5
+_IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
+Where = Mapping[str, Any]
+
+
+class Remover:
+    """Removes what was found; each step looks first which documents are still free."""
+
+    def __init__(self, settings: Settings, outbox: Outbox, *, patience_s: float) -> None:
+        self._settings = settings
+        self._outbox = outbox
+        self._patience_s = patience_s
+        self._topics = topics_of(settings)
+
+    async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
+        """Remove claims, then records; superseded: a newer version stays on the topic of documents."""
+        claims = await self._claims(found, still_free)
+        free = frozenset(await still_free())
+        erased = [key for key, document in sorted(found.judgements.items()) if document in free]
+        await self._outbox.send(*(Outgoing(topic=self._topics.judgements.name, key=key, value=None) for key in erased))
+        records = await self._records(found, still_free, superseded=superseded)
+        return Removal(
+            removed=[*claims.removed, *records.removed],
+            remains=[*claims.remains, *records.remains, _files_of_store(self._settings)],
+        )
+
+    async def _claims(self, found: Findings, still_free: StillFree) -> Removal:
+        store, removed, remains = ClaimStore(self._settings.claims), list[Where](), list[Where]()
+        for uri, documents in sorted(found.claimed.items()):
+            if uri in found.shared:
+                until = "the other documents, or versions, with the same content are erased"
+                remains.append({"claim": uri, "until": until})
+            elif not store.owns(uri):
+                remains.append(
+                    {"claim": uri, "until": "its producer removes it: it is outside FREKI_CLAIMS__DIRECTORY"}
+                )
+            elif not documents <= frozenset(await still_free()):
+                remains.append({"claim": uri, "until": "the hold on its documents ends"})
+            elif await store.remove(uri):
+                removed.append({"claim": uri, "at": wall_clock()})
+        return Removal(removed=removed, remains=remains)
+
+    async def _records(self, found: Findings, still_free: StillFree, *, superseded: bool) -> Removal:
+        removed, remains = list[Where](), list[Where]()
+        compacted = {self._topics.documents.name, self._topics.judgements.name}
+        # The local broker keeps records in memory, drops the connection of who deletes some, and does not compact.
+        can_delete = self._settings.kafka.profile != "local"
+        async with Admin(self._settings.kafka) as admin:
+            configs = {
+                each.name: each.config for each in await admin.describe(sorted({topic for topic, _ in found.records}))
+            }
+            for (topic, partition), every in sorted(found.records.items()):
+                free = frozenset(await still_free())
+                records = [(offset, documents) for offset, documents in every if documents & free]
+                if not records:
+                    continue
+                place = {"topic": topic, "partition": partition, "records": len(records)}
+                last = max(offset for offset, _ in records)
+                if not can_delete:
+                    remains.append({**place, "until": _IN_MEMORY, "until_ms": None})
+                elif topic in compacted:
+                    by = "the newer version" if superseded else "the null value"
+                    remains.append({**place, **_until(configs[topic], f"compaction after {by}")})
+                elif not await self._is_read(admin, topic, partition, last):
+                    remains.append({**place, **_until(configs[topic], "its consumers have not read it")})
+                else:
+                    if topic == self._topics.dead_letters.name:
+                        erased = {offset for offset, documents in records if documents <= free}
+                        await self._rewrite_letters(partition, last, erased)
+                    await admin.delete_records(topic, {partition: last + 1})
+                    removed.append({**place, "at": wall_clock()})
+                    how = "deleted for readers; segments on the broker's disk"
+                    remains.append({**place, **_until(configs[topic], how)})
+        return Removal(removed=removed, remains=remains)
+
+    async def _is_read(self, admin: Admin, topic: str, partition: int, last: int) -> bool:
+        """Wait until the groups that read a work topic have committed past a record; true for other topics."""
+        async with MilvusGenerations(self._settings.milvus) as log:
+            generations = set(await log.stored()) | {self._settings.milvus.generation}
+        groups = [
+            group_of(named, source.group)
+            for named in (settings_named(self._settings, name) for name in sorted(generations))
+            for source in ingest_sources(named)
+            if source.topic == topic
+        ]
+        for _ in range(max(1, round(self._patience_s / _COMMIT_PAUSE_S))):
+            lags = [lag for group in groups for lag in await admin.lag(group, [topic])]
+            if all((lag.committed or 0) > last for lag in lags if lag.partition == partition):
+                return True
+            await asyncio.sleep(_COMMIT_PAUSE_S)
+        return False
+
+    async def _rewrite_letters(self, partition: int, last: int, erased: Collection[int]) -> None:
+        """Send the other dead letters of a partition again, so that the records up to the last of ours may go.
+
+        Replayed ones and the notes of it are left out. If this is interrupted, a letter is there twice.
+        """
+        async with Reader(self._settings.kafka, self._topics.dead_letters.name, start="earliest") as reader:
+            records = [record async for record in reader.until_end()]
+        replayed = {place for record in records if (place := replayed_by(record)) is not None}
+        kept = [
+            record
+            for record in records
+            if record.partition == partition
+            and record.offset <= last
+            and record.offset not in erased
+            and replayed_by(record) is None
+            and (record.partition, record.offset) not in replayed
+        ]
+        topic = self._topics.dead_letters.name
+        await self._outbox.send(
+            *(Outgoing(topic=topic, key=each.key, value=each.value, headers=each.headers) for each in kept)
+        )
+
+
+def _files_of_store(settings: Settings) -> Where:
+    """Return until when deleted rows remain in files of the store; the local one is told to drop them."""
+    until = "the store compacts its segments and collects what they leave, by its own settings"
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    if stack is not None and stack.milvus_uri == settings.milvus.uri and request_scrub(store_file(stack.directory)):
+        until = "the local stack is started again, which writes the file of its store anew"
+    return {"store": settings.milvus.uri, "until": until, "until_ms": None}
+
+
+def _until(config: Mapping[str, str], how: str) -> dict[str, Any]:
+    """Return the time by which the broker has removed a record from its disk.
+
+    A segment closes at the first record after `segment.ms`; without one, retention closes it.
+    """
+    segment = int(config.get("segment.ms", 7 * DAY_MS))
+    if config.get("cleanup.policy") == "compact":
+        wait = segment + int(config.get("max.compaction.lag.ms", DAY_MS))
+        how += ", if a later record comes to this partition after segment.ms"
+    else:
+        wait = segment + int(config.get("retention.ms", 7 * DAY_MS))
+    return {"until": how, "until_ms": wall_clock() + wait + _CLEANER_MS}

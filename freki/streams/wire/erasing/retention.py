@@ -1,0 +1,105 @@
+"""Retention by the rules of the settings."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
+
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import RetentionRule as RuleSettings
+from freki.infra.settings import Settings
+from freki.infra.signing import SigningKey
+from freki.operators.audit_chain import Event
+from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule
+from freki.schemas import AuditedDocument, AuditKind, ErasureReport, PlannedErasure, TenantId
+from freki.schemas.avro import Codec
+from freki.schemas.errors import Misconfigured
+from freki.streams.audit.log import AuditLog
+from freki.streams.deliver.outbox import Sink
+from freki.streams.privacy.requests import report_key
+from freki.streams.privacy.retention import Retention
+from freki.streams.topics import DAY_MS
+from freki.streams.wire.audit import open_audit
+from freki.streams.wire.connect import open_index, open_outbox, open_registry
+from freki.streams.wire.erasing.deletions import PublishedDeletions
+from freki.streams.wire.erasing.holds import TopicHolds
+from freki.streams.wire.erasing.open import erasure_of
+from freki.streams.wire.erasing.places import Places
+from freki.streams.wire.from_settings import topics_of, wall_clock
+
+
+def rules_of(settings: Settings) -> list[RetentionRule]:
+    """Return the rules of retention."""
+    return [_rule(each) for each in settings.retention.rules]
+
+
+@asynccontextmanager
+async def open_retention(settings: Settings, *, by: str) -> AsyncIterator[Retention]:
+    """Open retention for a command; by: who runs it. Raises Misconfigured where a rule erases and no key signs."""
+    patience_s = settings.erasure.patience_s
+    async with AsyncExitStack() as opened:
+        registry = await opened.enter_async_context(open_registry(settings))
+        index = await opened.enter_async_context(open_index(settings))
+        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+        audit = await opened.enter_async_context(open_audit(settings, outbox))
+        places = Places(settings, index=index, registry=registry, outbox=outbox, patience_s=patience_s)
+        reports = Sink(outbox, topics_of(settings).erasure_reports.name, Codec(ErasureReport, registry=registry).encode)
+        yield retention_of(settings, index, places, reports, audit=audit, by=by)
+
+
+def retention_of(
+    settings: Settings,
+    index: MilvusIndex,
+    places: Places,
+    reports: Sink[ErasureReport],
+    *,
+    audit: AuditLog | None,
+    by: str,
+) -> Retention:
+    """Return retention by the rules of the settings."""
+    rules, patience_s = rules_of(settings), settings.erasure.patience_s
+    key_file = settings.erasure.key_file or settings.audit.key_file
+    erase = None
+    if any(rule.action is RetentionAction.ERASE for rule in rules):
+        if key_file is None:
+            raise Misconfigured(
+                "a rule of FREKI_RETENTION__RULES erases, and no key signs its reports: make one with "
+                "`freki audit keys make FILE` and set FREKI_ERASURE__KEY_FILE=FILE"
+            )
+        signer = SigningKey.read(key_file)
+        erase = partial(erasure_of(settings, places, index, signer, audit=audit, patience_s=patience_s), by)
+
+    async def keep(report: ErasureReport) -> None:
+        await reports.send(reports.record(report, key=report_key(report.tenant, report.request_id)))
+
+    return Retention(
+        index,
+        rules,
+        TopicHolds(settings),
+        PublishedDeletions(settings, index, patience_s=patience_s),
+        erasure=erase,
+        record=partial(_record, audit, by),
+        keep=keep,
+        now=wall_clock,
+    )
+
+
+async def _record(
+    audit: AuditLog | None, by: str, tenant: TenantId, rule: str, documents: Sequence[PlannedErasure]
+) -> None:
+    if audit is not None:
+        named = tuple(AuditedDocument(document_id=each.document_id, version=each.version) for each in documents)
+        await audit.record(Event(kind=AuditKind.RETAINED, tenant=tenant, asker=by, subject=rule, documents=named))
+
+
+def _rule(settings: RuleSettings) -> RetentionRule:
+    return RetentionRule(
+        name=settings.name,
+        after_ms=max(1, round(settings.after_days * DAY_MS)),
+        since=RetentionClock(settings.since.upper()),
+        action=RetentionAction(settings.action.upper()),
+        tenant=None if settings.tenant is None else TenantId(settings.tenant),
+        prefix=settings.prefix,
+        source=settings.source,
+        media_type=settings.media_type,
+        attributes=settings.attributes,
+    )

@@ -1,0 +1,158 @@
+"""Which topics may hold content of documents, and whose content a record of them is."""
+
+import json
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from freki.infra.kafka import Admin, Reader
+from freki.infra.kafka.records import Record
+from freki.infra.keys import cipher_of
+from freki.infra.registry import RegistryClient
+from freki.infra.settings import Settings
+from freki.operators.identify import record_key
+from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, DocumentId, TenantId
+from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.errors import Rejected
+from freki.schemas.findings import Older
+from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened
+from freki.streams.retrieve.steps.judged import key_parts
+from freki.streams.topics import Topic
+from freki.streams.wire.from_settings import reply_topics_of, settings_named, topics_of
+
+_KEYED_BY_DOCUMENT = (ChunkBatch, ContextualChunkBatch)
+
+
+class ChangeReader:
+    """Reads the changes of the topic of documents, and those in dead letters."""
+
+    def __init__(self, settings: Settings, registry: RegistryClient | None) -> None:
+        self._settings = settings
+        self._registry = registry
+        self._dead_letters = topics_of(settings).dead_letters.name
+        self._codec = Codec(DocumentChange, registry=registry)
+        self._cipher = cipher_of(settings.encryption)
+
+    async def change_of(self, stored: Record) -> DocumentChange | None:
+        """Return the change of a record; None for a null value, and for what is none."""
+        if self._registry is not None:
+            await self._registry.prepare([stored.value])
+        value = stored.value
+        if stored.topic == self._dead_letters and value is not None:
+            with suppress(NotADeadLetter, Rejected):
+                value = (await opened(from_record(stored), self._cipher)).value
+        try:
+            return None if value is None else self._codec.decode(value)
+        except UndecodableError:
+            return None
+
+    async def changes(self) -> AsyncIterator[DocumentChange]:
+        """Yield all changes on the topic of documents that can be decoded."""
+        async with Reader(self._settings.kafka, topics_of(self._settings).documents.name, start="earliest") as reader:
+            async for stored in reader.until_end():
+                if (change := await self.change_of(stored)) is not None:
+                    yield change
+
+
+class Content:
+    """Whose content a record is, by topic.
+
+    On topics of answers a document is found by its id, whatever its tenant.
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        tenant: TenantId,
+        documents: Collection[DocumentId],
+        older: Mapping[DocumentId, Older] | None,
+    ) -> None:
+        """Look for documents; older: only for what older versions say."""
+        self._topics = topics_of(settings)
+        self._tenant = tenant
+        self._older = older
+        self._ids = frozenset(documents)
+        self.keys = {record_key(tenant, each): each for each in documents}
+        self._marks = {each: _marks(each) for each in documents}
+
+    def of(self, topic: Topic, stored: Record, change: DocumentChange | None) -> frozenset[DocumentId]:
+        """Return the documents whose content a record is; change: the change in it, where it holds one."""
+        if stored.value is None:
+            return frozenset()
+        if topic.name == self._topics.judgements.name:
+            # A judgement is on a document, whatever its version: it stays if an older version goes.
+            judged = None if self._older is not None else judged_document(stored.key, self._tenant)
+            return frozenset({judged} & self._ids) if judged is not None else frozenset()
+        if topic.name in (self._topics.documents.name, self._topics.dead_letters.name):
+            return self._of_change(topic, stored, change)
+        if topic.holds in _KEYED_BY_DOCUMENT:
+            found = {self.keys[stored.key]} if stored.key in self.keys and stored.value else set()
+        else:
+            value = stored.value
+            found = {each for each, marks in self._marks.items() if any(mark in value for mark in marks)}
+        return frozenset(each for each in found if self._is_meant(each, stored))
+
+    def _of_change(self, topic: Topic, stored: Record, change: DocumentChange | None) -> frozenset[DocumentId]:
+        if stored.key not in self.keys or not stored.value:
+            return frozenset()
+        document = self.keys[stored.key]
+        if change is None:
+            return frozenset({document}) if self._is_meant(document, stored) else frozenset()
+        is_newer = self._older is not None and change.version >= self._older[document].version
+        has_content = change.content is not None or change.claim is not None
+        is_letter = topic.name == self._topics.dead_letters.name
+        return frozenset({document}) if (has_content or is_letter) and not is_newer else frozenset()
+
+    def _is_meant(self, document: DocumentId, stored: Record) -> bool:
+        return self._older is None or stored.timestamp_ms <= self._older[document].before_ms
+
+
+def searched_topics(settings: Settings, generations: Iterable[str], tenant: TenantId) -> list[Topic]:
+    """Return the topics that may hold content, each once."""
+    every = {topic.name: topic for topic in _of_documents(settings)}
+    for name in generations:
+        every |= {topic.name: topic for topic in _of_documents(settings_named(settings, name))}
+    every |= {topic.name: topic for topic in reply_topics_of(settings, [tenant])}
+    contexts = topics_of(settings).contexts
+    every |= {name: replace(contexts, name=name) for name in settings.retrieval.reply_topics}
+    return list(every.values())
+
+
+async def present(settings: Settings, topics: Sequence[Topic]) -> list[Topic]:
+    """Return the topics that exist."""
+    async with Admin(settings.kafka) as admin:
+        there = await admin.partitions([topic.name for topic in topics])
+    return [topic for topic in topics if there[topic.name]]
+
+
+def judged_document(key: bytes | None, tenant: TenantId) -> DocumentId | None:
+    """Return the document of the key of a judgement; None for another tenant and for another key."""
+    try:
+        whose, _, _, document = key_parts(key or b"")
+    except ValueError:
+        return None
+    return DocumentId(document) if whose == tenant else None
+
+
+def _of_documents(settings: Settings) -> list[Topic]:
+    topics = topics_of(settings)
+    return [
+        topics.documents,
+        *topics.chunks.values(),
+        *topics.contextual_chunks.values(),
+        topics.contexts,
+        topics.document_reports,
+        topics.judgements,
+        topics.dead_letters,
+    ]
+
+
+def _marks(document: str) -> Sequence[bytes]:
+    """Return what stands in a record that names a document: Avro writes the length before a text."""
+    text = document.encode()
+    number, length = 2 * len(text), bytearray()
+    while number > 0x7F:  # noqa: PLR2004 - seven bits per byte
+        length.append(number & 0x7F | 0x80)
+        number >>= 7
+    length.append(number)
+    return bytes(length) + text, json.dumps(document).encode(), json.dumps(document, ensure_ascii=False).encode()

@@ -1,0 +1,168 @@
+"""A small world to erase in: documents with content on a topic and in claims, an index, holds, and reports."""
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from freki.schemas import (
+    Coverage,
+    DocumentId,
+    ErasureReport,
+    ErasureStatus,
+    Hold,
+    PlannedErasure,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.avro import Codec
+from freki.schemas.findings import Findings, KnownDocument, Older, Removal
+from freki.streams.ports.erasure import StillFree
+from freki.streams.privacy.erasure import Erasure
+from tests.unit.deliveries import FakeProducer
+
+TENANT = TenantId("hr")
+REPORTS = "erasure-reports"
+CODEC = Codec(ErasureReport)
+
+
+@dataclass
+class Kept:
+    """A document."""
+
+    version: int = 1
+    attributes: Mapping[str, str] = field(default_factory=dict)
+    indexed: bool = True
+    content: bool = True
+    """On the topic, and in a claim."""
+    older: bool = False
+    """Whether something of older versions is on the topic, and in a claim."""
+    key: bool = True
+    """Whether it has a data key."""
+
+
+def hold(name: str, covers: Coverage, *, tenant: TenantId = TENANT) -> Hold:
+    """Make a hold."""
+    return Hold(tenant=tenant, name=name, covers=covers, reason="case", placed_by="test", placed_at=Timestamp(1))
+
+
+@dataclass
+class World:
+    """Satisfies DocumentPlaces, Deletions, HoldBook and ReportBook; before each call `meanwhile` may change it."""
+
+    documents: dict[DocumentId, Kept]
+    holds: list[Hold] = field(default_factory=list)
+    meanwhile: Callable[[str], None] = field(default=lambda _: None)
+    recorded: list[DocumentId] = field(default_factory=list)
+    producer: FakeProducer = field(default_factory=FakeProducer)
+    silent: bool = False
+    """Whether no worker answers deletions."""
+
+    def erasure(self, _by: str = "", _subject: str = "") -> Erasure:
+        """Make an erasure in this world."""
+
+        async def record(_: TenantId, documents: Sequence[PlannedErasure]) -> None:
+            self.meanwhile("record")
+            self.recorded += [each.document_id for each in documents]
+
+        return Erasure(self, self, _Book(self), sign=lambda _: "signed", record=record, now=lambda: Timestamp(7))
+
+    async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
+        """Return what is covered; attributes of a deleted document are known as long as its content is there."""
+        self.meanwhile("covered")
+        known = {name: each.attributes if each.indexed or each.content else {} for name, each in self.documents.items()}
+        return [
+            KnownDocument(document_id=name, version=self.documents[name].version, attributes=[attributes])
+            for name, attributes in sorted(known.items())
+            if tenant == TENANT and covers.has(name, attributes)
+        ]
+
+    async def find(
+        self,
+        tenant: TenantId,
+        documents: Collection[DocumentId],
+        *,
+        claims: Mapping[str, frozenset[DocumentId]] | None = None,
+        older: Mapping[DocumentId, Older] | None = None,
+    ) -> Findings:
+        """Find content."""
+        assert tenant == TENANT
+        self.meanwhile("find")
+        if older is not None:
+            assert all(each.version == self.documents[name].version for name, each in older.items())
+            found = {f"older:{name}": frozenset({name}) for name in documents if self.documents[name].older}
+            return Findings(claims=sorted(found), claimed=found)
+        with_content = [name for name in sorted(documents) if self.documents[name].content]
+        found = {f"claim:{name}": frozenset({name}) for name in with_content}
+        place = [(number, frozenset({name})) for number, name in enumerate(with_content)]
+        return Findings(
+            records={("documents", 0): place} if place else {},
+            rows={"chunks": rows} if (rows := sum(self.documents[name].indexed for name in documents)) else {},
+            claims=sorted(found),
+            claimed={**(claims or {}), **found},
+        )
+
+    async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
+        """Remove content, one claim after the other."""
+        removed = []
+        for uri, names in sorted(found.claimed.items()):
+            self.meanwhile("remove")
+            if names <= set(await still_free()):
+                removed.append({"claim": uri, "at": 7})
+                for name in names:
+                    self.documents[name].older = False
+                    self.documents[name].content &= superseded
+        return Removal(removed=removed)
+
+    async def destroy_keys(self, _tenant: TenantId, documents: Collection[DocumentId]) -> int:
+        """Destroy data keys."""
+        self.meanwhile("destroy_keys")
+        had = sum(self.documents[name].key for name in documents)
+        for name in documents:
+            self.documents[name].key = False
+        return had
+
+    async def strip(self, _tenant: TenantId, documents: Collection[DocumentId]) -> int:
+        """Strip fences."""
+        self.meanwhile("strip")
+        return len(documents)
+
+    async def delete(self, _tenant: TenantId, versions: Mapping[DocumentId, int]) -> Mapping[DocumentId, bool]:
+        """Delete; a later version stays."""
+        self.meanwhile("delete")
+        if self.silent:
+            return {}
+        for name, version in versions.items():
+            if self.documents[name].version <= version:
+                self.documents[name].indexed = False
+        return {name: not self.documents[name].indexed for name in versions}
+
+    async def of(self, tenant: TenantId, request_id: str) -> ErasureReport | None:
+        """Return the last report on a request."""
+        return self.reports().get((tenant, request_id))
+
+    async def waiting(self) -> Sequence[ErasureReport]:
+        """Return the reports on requests that wait."""
+        return [report for report in self.reports().values() if report.status is ErasureStatus.HELD]
+
+    def reports(self) -> dict[tuple[str, str], ErasureReport]:
+        """Return the last report of each key that the topic keeps."""
+        last = {sent.key: sent.value for sent in self.producer.to(REPORTS)}
+        decoded = [CODEC.decode(value) for value in last.values() if value is not None]
+        return {(report.tenant, report.request_id): report for report in decoded}
+
+    def state(self) -> dict[DocumentId, Kept]:
+        """Return a copy of all documents."""
+        return {name: replace(each) for name, each in self.documents.items()}
+
+
+class _Book:
+    def __init__(self, world: World) -> None:
+        self._world = world
+
+    async def of(self, tenant: TenantId) -> Sequence[Hold]:
+        self._world.meanwhile("holds")
+        return [each for each in self._world.holds if each.tenant == tenant]
+
+
+def book_of(world: World) -> _Book:
+    """Return the holds of a world."""
+    return _Book(world)

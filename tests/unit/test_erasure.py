@@ -1,0 +1,293 @@
+"""Erasure and its requests: whatever is held stays, whatever dies is done again, and no request is done twice."""
+
+import json
+from collections.abc import Mapping, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from opentelemetry.trace import NoOpTracer
+
+from freki.operators.errors import InvalidRequest
+from freki.operators.validate_case import validate_case, validate_erasure_request
+from freki.schemas import Coverage, DocumentId, ErasureRequest, ErasureStatus, TenantId, Timestamp
+from freki.schemas.errors import Unavailable
+from freki.schemas.identity import Identity, RefusalReason
+from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.messages import TOKEN_HEADER, Received
+from freki.streams.privacy.erasure import canonical
+from freki.streams.privacy.requests import ErasureRequests, RequestRules
+from tests.erasing import CODEC, REPORTS, TENANT, Kept, World, book_of, hold
+from tests.received import received_request
+
+A, B, C = (DocumentId(name) for name in "abc")
+ALL = Coverage(whole_tenant=True)
+NAMES = st.sampled_from([A, B, C])
+COVERAGES = st.one_of(
+    st.just(ALL),
+    st.lists(NAMES, min_size=1, unique=True).map(lambda names: Coverage(documents=tuple(names))),
+    st.sampled_from(["x", "y"]).map(lambda value: Coverage(attributes={"team": value})),
+)
+STEPS = st.sampled_from(["record", "covered", "find", "delete", "remove", "destroy_keys", "strip", "holds"])
+
+
+def world() -> World:
+    return World({A: Kept(attributes={"team": "x"}), B: Kept(attributes={"team": "y"}), C: Kept(version=3)})
+
+
+def erased(world: World) -> set[DocumentId]:
+    return {name for name, each in world.documents.items() if not (each.indexed or each.content or each.key)}
+
+
+def untouched(world: World) -> set[DocumentId]:
+    return {name for name, each in world.documents.items() if each.indexed and each.content and each.key}
+
+
+def requests_in(
+    world: World, *, requesters: Sequence[str] = (), tokens: Mapping[bytes, Identity] | None = None
+) -> ErasureRequests:
+    async def identify(token: bytes) -> Identity | RefusalReason:
+        return (tokens or {}).get(token, RefusalReason.SIGNATURE)
+
+    return ErasureRequests(
+        world.erasure,
+        rules=RequestRules(requesters=frozenset(requesters), reply_topics=("answers",)),
+        reports=world,
+        holds=book_of(world),
+        sink=Sink(Outbox(world.producer, NoOpTracer()), REPORTS, CODEC.encode),
+        now=lambda: Timestamp(9),
+        identify=None if tokens is None else identify,
+    )
+
+
+def request(
+    covers: Coverage = ALL, *, request_id: str = "r", tenant: TenantId = TENANT, reply_to: str | None = None
+) -> ErasureRequest:
+    return ErasureRequest(
+        request_id=request_id, tenant=tenant, covers=covers, requested_at=Timestamp(1), reply_to=reply_to
+    )
+
+
+def asked(value: ErasureRequest, token: bytes | None = None) -> Received[ErasureRequest]:
+    return received_request(value, () if token is None else ((TOKEN_HEADER, token),))
+
+
+@given(covers=COVERAGES, holds=st.lists(COVERAGES, max_size=2))
+async def test_what_is_held_stays_whole_and_all_else_that_is_covered_goes(
+    covers: Coverage, holds: list[Coverage]
+) -> None:
+    here = world()
+    here.holds = [hold(f"h{number}", each) for number, each in enumerate(holds)]
+    documents = here.state()
+    meant = {name for name, each in documents.items() if covers.has(name, each.attributes)}
+    held = {name for name, each in documents.items() if any(one.has(name, each.attributes) for one in holds)}
+
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, covers), about={})
+
+    assert erased(here) == meant - held
+    assert untouched(here) == documents.keys() - (meant - held)
+    assert done.held.keys() == meant & held
+    assert set(here.recorded) == meant - held
+    assert done.status is (ErasureStatus.HELD if meant & held else ErasureStatus.ERASED)
+
+
+@given(covers=COVERAGES, held=COVERAGES)
+async def test_a_hold_that_ended_leaves_no_trace_in_what_is_erased(covers: Coverage, held: Coverage) -> None:
+    here, without = world(), world()
+    here.holds = [hold("h", held)]
+
+    for each in (here, without):
+        handler = requests_in(each)
+        await handler.handle([asked(request(covers))])
+        each.holds.clear()
+        await handler.resume()
+
+    assert here.state() == without.state()
+    ends = [each.reports()[TENANT, "r"] for each in (here, without)]
+    assert [end.status for end in ends] == [ErasureStatus.ERASED] * 2
+    named = [[json.loads(one.report)["documents"] for one in end.reports] for end in ends]
+    first, second = ([document for some in each for document in some] for each in named)
+    assert sorted(map(str, first)) == sorted(map(str, second)), "each document is in a signed report, once"
+
+
+@given(step=STEPS, at=st.integers(1, 4), held=COVERAGES)
+async def test_a_hold_placed_while_an_erasure_runs_keeps_what_is_not_erased_yet(
+    step: str, at: int, held: Coverage
+) -> None:
+    here, seen = world(), 0
+    kept: set[DocumentId] = set()
+    attributes = {name: each.attributes for name, each in here.documents.items()}
+
+    def meanwhile(name: str) -> None:
+        nonlocal seen
+        seen += name == step
+        if name == step and seen == at and not here.holds:
+            here.holds.append(hold("h", held))
+            kept.update(
+                each for each, one in here.documents.items() if one.content and held.has(each, attributes[each])
+            )
+
+    erasure = here.erasure()
+    plan = await erasure.plan(TENANT, ALL)
+    here.meanwhile = meanwhile
+    done = await erasure.run(plan, about={})
+
+    assert {name for name in kept if here.documents[name].content} == kept
+    assert kept & {DocumentId(each["id"]) for each in done.body.get("documents", ())} == set()
+    if kept:
+        assert done.status is ErasureStatus.HELD
+
+
+@given(step=STEPS, at=st.integers(1, 6), covers=COVERAGES, held=st.none() | COVERAGES)
+async def test_a_request_whose_worker_died_anywhere_is_done_by_the_next_one(
+    step: str, at: int, covers: Coverage, held: Coverage | None
+) -> None:
+    here, whole, seen = world(), world(), 0
+    for each in (here, whole):
+        each.holds = [] if held is None else [hold("h", held)]
+
+    def dies(name: str) -> None:
+        nonlocal seen
+        seen += name == step
+        if name == step and seen == at:
+            raise Unavailable("killed")
+
+    here.meanwhile = dies
+    try:
+        await requests_in(here).handle([asked(request(covers))])
+    except Unavailable:
+        await requests_in(here).handle([asked(request(covers))])
+    await requests_in(whole).handle([asked(request(covers))])
+
+    assert here.state() == whole.state()
+    ends = [each.reports()[TENANT, "r"] for each in (here, whole)]
+    assert ends[0].status is ends[1].status
+    assert ends[0].documents == ends[1].documents
+    assert ends[0].held == ends[1].held
+
+
+async def test_a_request_that_is_done_is_answered_again_and_not_done_again() -> None:
+    here = world()
+    handler = requests_in(here)
+    await handler.handle([asked(request(reply_to="answers"))])
+    first = here.reports()[TENANT, "r"]
+    here.documents[A] = Kept(version=2)
+
+    await handler.handle([asked(request(reply_to="answers"))])
+
+    assert here.documents[A] == Kept(version=2), "published after the request was done: not part of it"
+    assert here.reports()[TENANT, "r"] == first
+    answers = [CODEC.decode(sent.value or b"") for sent in here.producer.to("answers")]
+    assert answers == [first, first]
+    body = json.loads(first.reports[0].report)
+    assert body["documents"] == [{"id": "a", "version": 1}, {"id": "b", "version": 1}, {"id": "c", "version": 3}]
+    assert canonical(body)
+
+
+async def test_an_id_that_was_used_for_other_documents_is_refused_and_the_proof_stays() -> None:
+    here = world()
+    handler = requests_in(here)
+    await handler.handle([asked(request(Coverage(documents=(A,))))])
+    first = here.reports()
+
+    with pytest.raises(InvalidRequest, match="of an earlier request"):
+        await handler.handle([asked(request(Coverage(documents=(B,))))])
+
+    assert here.reports() == first
+    assert untouched(here) == {B, C}
+
+
+async def test_a_version_that_comes_meanwhile_stays_and_is_named() -> None:
+    here = world()
+    erasure = here.erasure()
+    plan = await erasure.plan(TENANT, ALL)
+    here.documents[B].version = 2
+
+    done = await erasure.run(plan, about={})
+
+    assert erased(here) == {A, C}
+    assert done.body["later_versions"] == [B]
+    assert done.status is ErasureStatus.INCOMPLETE
+
+
+async def test_without_receipts_a_request_waits_for_workers_and_nothing_is_removed() -> None:
+    here = world()
+    here.silent = True
+
+    with pytest.raises(Unavailable, match="do workers run"):
+        await requests_in(here).handle([asked(request())])
+
+    assert here.reports()[TENANT, "r"].status is ErasureStatus.BEGUN
+    assert all(each.content for each in here.documents.values())
+
+
+async def test_values_of_attributes_are_not_kept_with_the_report() -> None:
+    here = world()
+
+    await requests_in(here).handle([asked(request(Coverage(attributes={"team": "x"})))])
+
+    report = here.reports()[TENANT, "r"]
+    assert report.covers == Coverage(attributes={"team": ""})
+    assert erased(here) == {A}
+
+
+@pytest.mark.parametrize(
+    ("token", "is_done"),
+    [(b"officer", True), (b"group", True), (b"user", False), (b"elsewhere", False), (b"forged", False), (None, False)],
+)
+async def test_with_tokens_only_requesters_erase_and_only_in_their_tenant(
+    token: bytes | None, *, is_done: bool
+) -> None:
+    def who(tenant: str, *principals: str) -> Identity:
+        return Identity(tenant=TenantId(tenant), principals=principals, subject=principals[0], token_id=None)
+
+    tokens = {
+        b"officer": who("hr", "ada"),
+        b"group": who("hr", "ben", "privacy"),
+        b"user": who("hr", "cy"),
+        b"elsewhere": who("sales", "ada"),
+    }
+    here = world()
+
+    await requests_in(here, requesters=["ada", "privacy"], tokens=tokens).handle([asked(request(), token)])
+
+    assert (erased(here) == {A, B, C}) is is_done
+    assert (untouched(here) == {A, B, C}) is not is_done
+    report = here.reports()[TENANT, "r"]
+    assert (report.status is ErasureStatus.ERASED) is is_done
+    if not is_done:
+        (sent,) = here.producer.to(REPORTS)
+        assert sent.key == b"r", "a refusal takes no place of a report"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "message"),
+    [
+        (request(Coverage()), "exactly one"),
+        (request(Coverage(documents=(A,), whole_tenant=True)), "exactly one"),
+        (request(Coverage(documents=(DocumentId(" "),))), "empty"),
+        (request(Coverage(attributes={"a": "b\n"})), "control character"),
+        (request(Coverage(documents=tuple(DocumentId(str(n)) for n in range(10_001)))), "10000"),
+        (request(request_id=" "), "request_id"),
+        (request(reply_to="elsewhere"), "REPLY_TOPICS"),
+    ],
+)
+async def test_a_request_that_breaks_a_rule_is_refused_with_the_fix(wrong: ErasureRequest, message: str) -> None:
+    here = world()
+
+    with pytest.raises(InvalidRequest, match=message):
+        await requests_in(here).handle([asked(wrong)])
+
+    assert untouched(here) == {A, B, C}
+    assert not here.producer.sent
+
+
+def test_a_request_under_another_key_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="key"):
+        validate_erasure_request(request(), key=b"other")
+
+
+def test_a_hold_that_covers_nothing_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="covers"):
+        validate_case(hold("h", Coverage()))

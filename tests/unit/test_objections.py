@@ -1,0 +1,155 @@
+"""Objections: from their topic into every search, and out again."""
+
+from collections.abc import AsyncIterator, Sequence
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.identify import root_id
+from freki.schemas import (
+    ContextQuery,
+    Coverage,
+    DocumentChange,
+    DocumentId,
+    Objection,
+    Operation,
+    QueryId,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.avro import Codec
+from freki.schemas.index import LeftOut
+from freki.streams.privacy.objections import NOTHING, Objections, follow_objections
+from freki.streams.privacy.standing import case_key
+from freki.streams.wire.from_settings import wall_clock
+from tests.unit.deliveries import Event
+from tests.unit.pipelines import Pipeline
+
+CODEC = Codec(Objection)
+T, U = TenantId("t"), TenantId("u")
+A, B = DocumentId("a"), DocumentId("b")
+
+
+def objection(name: str, covers: Coverage, tenant: TenantId = T) -> Objection:
+    return Objection(tenant=tenant, name=name, covers=covers, reason="r", recorded_by="test", recorded_at=Timestamp(1))
+
+
+def event(
+    name: str, covers: Coverage | None, offset: int, *, tenant: TenantId = T, value: bytes | None = None
+) -> Event:
+    if covers is not None:
+        value = CODEC.encode(objection(name, covers, tenant))
+    return Event(topic="objections", key=case_key(tenant, name), value=value, offset=offset)
+
+
+def taken(events: Sequence[Event], objections: Objections | None = None) -> Objections:
+    objections = objections or Objections()
+    for each in events:
+        objections.take(each, CODEC.decode)
+    return objections
+
+
+def test_an_objection_counts_for_its_tenant_until_it_is_lifted() -> None:
+    objections = taken([event("one", Coverage(documents=(A,)), 0), event("two", Coverage(attributes={"k": "v"}), 1)])
+
+    left_out = objections.left_out(T)
+    assert left_out == LeftOut(roots=(root_id(T, A),), attributes=((("k", "v"),),))
+    assert objections.left_out(U) is NOTHING
+
+    taken([event("one", None, 2)], objections)
+    assert objections.left_out(T) == LeftOut(attributes=((("k", "v"),),))
+    taken([event("two", None, 3)], objections)
+    assert objections.left_out(T) is NOTHING
+
+
+def test_what_cannot_be_read_leaves_out_its_whole_tenant_until_it_is_lifted() -> None:
+    foreign = CODEC.encode(objection("one", Coverage(documents=(A,)), U))
+    for value in (b"\xff", foreign):
+        objections = taken([event("one", None, 0, value=value)])
+        assert objections.left_out(T) == LeftOut(everything=True)
+        assert objections.left_out(U) is NOTHING
+        taken([event("one", None, 1)], objections)
+        assert objections.left_out(T) is NOTHING
+
+
+def test_a_record_without_a_readable_key_changes_nothing() -> None:
+    for key in (None, b"", b"\xff", b'["t"]', b'["t", 1]'):
+        assert taken([Event(topic="objections", key=key, value=b"x", offset=0)]).left_out(T) is NOTHING
+
+
+@given(
+    events=st.lists(
+        st.tuples(st.sampled_from(["one", "two"]), st.none() | st.sampled_from([A, B]), st.sampled_from([T, U])),
+        max_size=6,
+    ),
+    again=st.integers(0, 6),
+)
+def test_what_is_read_again_has_no_effect(events: list[tuple[str, DocumentId | None, TenantId]], again: int) -> None:
+    records = [
+        event(name, None if document is None else Coverage(documents=(document,)), offset, tenant=tenant)
+        for offset, (name, document, tenant) in enumerate(events)
+    ]
+    objections = taken(records)
+    expected = {tenant: objections.left_out(tenant) for tenant in (T, U)}
+
+    taken(records[:again], objections)
+
+    assert {tenant: objections.left_out(tenant) for tenant in (T, U)} == expected
+
+
+async def test_whoever_remembers_answers_is_told_of_each_change() -> None:
+    objections, told = Objections(), list[TenantId]()
+    objections.listeners.append(told.append)
+
+    async def records() -> AsyncIterator[Event]:
+        yield event("one", Coverage(documents=(A,)), 0)
+        yield event("one", None, 1)
+        yield event("x", None, 2, tenant=U)
+
+    await follow_objections(records(), objections, decode=CODEC.decode)
+    objections.opened({0: 1})
+
+    assert told == [T, T, U]
+
+
+def document(name: str, text: str, **attributes: str) -> DocumentChange:
+    return DocumentChange(
+        tenant=T,
+        document_id=DocumentId(name),
+        operation=Operation.UPSERT,
+        version=1,
+        occurred_at=Timestamp(1),
+        principals=("everyone",),
+        media_type="text/plain",
+        attributes=attributes,
+        content=text,
+    )
+
+
+async def test_answers_are_those_of_an_index_without_the_documents_and_have_them_again() -> None:
+    objections = Objections()
+    texts = {
+        "a": "Ada entscheidet über den Antrag auf Urlaub.",
+        "b": "Der Rat entscheidet über den Antrag der Gemeinde.",
+        "c": "Die Kasse entscheidet über den Antrag auf Zahlung.",
+    }
+    here, without = Pipeline(left_out=objections.left_out), Pipeline()
+    await here.publish(*(document(name, text, who=name) for name, text in texts.items()))
+    await without.publish(*(document(name, texts[name], who=name) for name in "bc"))
+
+    async def hits(pipeline: Pipeline) -> list[str]:
+        query = ContextQuery(
+            query_id=QueryId("q"), tenant=T, text="Wer entscheidet über den Antrag?", asked_at=wall_clock()
+        )
+        return [hit.document_id for hit in (await pipeline.ask(query)).hits]
+
+    before = await hits(here)
+    assert set(before) == set("abc")
+    for covers in (Coverage(documents=(A,)), Coverage(attributes={"who": "a"})):
+        offset = len(before) + 10 * bool(covers.attributes)
+        taken([event("one", covers, offset)], objections)
+        assert sorted(await hits(here)) == sorted(await hits(without)) == ["b", "c"]
+        taken([event("one", None, offset + 1)], objections)
+        assert await hits(here) == before
+    taken([event("one", Coverage(whole_tenant=True), 100)], objections)
+    assert await hits(here) == []

@@ -1,0 +1,243 @@
+"""Scans are read where the settings name a command or a service that does."""
+
+import shlex
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from http.server import BaseHTTPRequestHandler
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from freki.infra.ocr import CommandOcr, ServiceOcr, open_ocr
+from freki.infra.settings import OcrSettings
+from freki.operators.errors import NoText, UnreadableContent
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas.outline import PAGES_WITHOUT_TEXT
+from freki.streams.ingest.ocr import OCR, OcrParser
+from freki.streams.ingest.parse import Parsed
+from freki.streams.ports import Ocr
+from tests.http_server import serving_http
+from tests.parsing import parse_here
+from tests.unit.pdfs import pdf, pictured, shown
+
+SCAN = pdf(pictured(), pictured())
+PARTLY = pdf(shown(72, 700, "Die erste Seite hat Text."), pictured())
+READ = pdf(shown(72, 700, "Vier Wochen nach Zugang."), shown(72, 700, "Sie endet am Sonntag."))
+PNG = b"\x89PNG\r\n\x1a\n" + b"\x00" * 8
+
+
+class ScriptedOcr:
+    """Answers with what it is given, or raises it."""
+
+    def __init__(self, answer: bytes | Exception, media_type: str = "") -> None:
+        self.answer, self.media_type = answer, media_type
+        self.asked: list[str] = []
+
+    async def read(self, content: bytes, media_type: str) -> tuple[bytes, str]:
+        assert content
+        self.asked.append(media_type)
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer, self.media_type
+
+
+async def parsed(ocr: Ocr, content: bytes, name: str = "scan.pdf") -> Parsed:
+    return await OcrParser(parse_here, ocr)(name, None, content)
+
+
+async def test_a_scan_is_read_and_says_so() -> None:
+    ocr = ScriptedOcr(READ)
+
+    found = await parsed(ocr, SCAN)
+
+    assert found.document.text == "Vier Wochen nach Zugang.\n\nSie endet am Sonntag."
+    assert len(found.document.page_starts) == 2
+    assert (found.media_type, found.document.attributes[OCR]) == ("application/pdf", "true")
+    assert ocr.asked == ["application/pdf"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "media_type"),
+    [(b"Vier Wochen.", ""), (b"<p>Vier Wochen.</p>", "text/html"), (b"Vier Wochen.", "text/plain; charset=utf-8")],
+)
+async def test_a_picture_may_become_text(answer: bytes, media_type: str) -> None:
+    ocr = ScriptedOcr(answer, media_type)
+
+    found = await parsed(ocr, PNG, "brief.png")
+
+    assert (found.document.text, found.media_type) == ("Vier Wochen.", "image/png")
+    assert ocr.asked == ["image/png"]
+
+
+async def test_what_has_text_is_not_sent() -> None:
+    ocr = ScriptedOcr(Rejected("never"))
+
+    assert OCR not in (await parsed(ocr, READ)).document.attributes
+    assert (await parsed(ocr, b"Nur Text.", "a.txt")).document.text == "Nur Text."
+    assert ocr.asked == []
+
+
+async def test_a_document_with_some_pages_scanned_is_read_whole_or_keeps_what_it_has() -> None:
+    whole = await parsed(ScriptedOcr(READ), PARTLY)
+    kept = [await parsed(ScriptedOcr(answer), PARTLY) for answer in (Rejected("no"), b"%PDF-damaged", b"")]
+
+    assert PAGES_WITHOUT_TEXT not in whole.document.attributes
+    for each in kept:
+        assert each.document.text == "Die erste Seite hat Text."
+        assert each.document.attributes[PAGES_WITHOUT_TEXT] == "2"
+        assert OCR not in each.document.attributes
+
+
+@pytest.mark.parametrize(
+    ("answer", "error", "message"),
+    [
+        (Rejected("OCR ended with 2: bad"), Rejected, "scan.pdf: no text in it, and OCR ended with 2: bad"),
+        (SCAN, UnreadableContent, "scan.pdf: no text in it, and OCR found none"),
+        (b"  ", UnreadableContent, "scan.pdf: no text in it, and OCR found none"),
+        (Unavailable("away"), Unavailable, "away"),
+        (Misconfigured("FREKI_OCR__URL"), Misconfigured, "FREKI_OCR__URL"),
+    ],
+)
+async def test_a_scan_that_cannot_be_read_is_refused_with_the_reason(
+    answer: bytes | Exception, error: type[Exception], message: str
+) -> None:
+    with pytest.raises(error, match=message):
+        await parsed(ScriptedOcr(answer), SCAN)
+
+
+async def test_without_a_recogniser_the_advice_names_it() -> None:
+    for name, content in (("a.pdf", SCAN), ("a.png", PNG)):
+        with pytest.raises(NoText, match="set FREKI_OCR__COMMAND"):
+            await parse_here(name, None, content)
+
+
+# --- Commands ---
+
+
+def command(script: str, *words: str, timeout_s: float = 30) -> CommandOcr:
+    return CommandOcr(shlex.join([sys.executable, "-c", script, *words]), timeout_s=timeout_s, at_once=1)
+
+
+COPY = (
+    "import sys; from pathlib import Path; Path(sys.argv[2]).write_bytes(b'Text of ' + Path(sys.argv[1]).read_bytes())"
+)
+PIPE = "import sys; sys.stdout.buffer.write(b'Text of ' + sys.stdin.buffer.read())"
+
+
+@pytest.mark.parametrize(("script", "words"), [(COPY, ("{path}", "{output}")), (PIPE, ())])
+async def test_a_command_gets_files_or_pipes(script: str, words: Sequence[str]) -> None:
+    assert await command(script, *words).read(b"scan", "image/png") == (b"Text of scan", "")
+
+
+@pytest.mark.parametrize(
+    ("script", "words", "message"),
+    [
+        ("import sys; sys.exit('bad input')", (), "OCR ended with 1: bad input"),
+        ("pass", ("{output}",), "OCR wrote no file"),
+    ],
+)
+async def test_a_command_that_fails_refuses_the_scan(script: str, words: Sequence[str], message: str) -> None:
+    with pytest.raises(Rejected, match=message):
+        await command(script, *words).read(b"scan", "")
+
+
+async def test_a_command_that_takes_too_long_is_killed_and_one_that_is_missing_named() -> None:
+    with pytest.raises(Rejected, match=r"FREKI_OCR__TIMEOUT_S=0\.05"):
+        await command("import time; time.sleep(60)", timeout_s=0.05).read(b"scan", "")
+    with pytest.raises(Misconfigured, match="FREKI_OCR__COMMAND=no-such-program cannot be run"):
+        await CommandOcr("no-such-program {path}", timeout_s=5, at_once=1).read(b"scan", "")
+
+
+@pytest.mark.skipif(not (shutil.which("ocrmypdf") and shutil.which("tesseract")), reason="needs ocrmypdf and tesseract")
+@pytest.mark.timeout(120)
+async def test_ocrmypdf_reads_a_scan(tmp_path: Path) -> None:
+    scan = scanned("The deadline is four weeks.", tmp_path)
+
+    ocr = open_ocr(OcrSettings(command="ocrmypdf --quiet --skip-text -l eng {path} {output}"))
+
+    assert ocr is not None
+    document = (await parsed(ocr, scan)).document
+    assert document.text.split() == ["The", "deadline", "is", "four", "weeks."]
+    assert PAGES_WITHOUT_TEXT not in document.attributes
+
+
+def scanned(text: str, folder: Path) -> bytes:
+    """Print a page with a text, and take a picture of it."""
+    import pypdfium2
+
+    page = pypdfium2.PdfDocument(pdf(shown(72, 700, text, size=16)))[0]
+    page.render(scale=3).to_pil().save(folder / "scan.pdf", "PDF", resolution=216)
+    return (folder / "scan.pdf").read_bytes()
+
+
+# --- Services ---
+
+
+def answering(
+    answer: Callable[[BaseHTTPRequestHandler, bytes], tuple[int, str, bytes]],
+) -> type[BaseHTTPRequestHandler]:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            status, kind, body = answer(self, self.rfile.read(int(self.headers["Content-Length"])))
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        do_PUT = do_POST  # noqa: N815 - http.server names it
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    return Handler
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT"])
+async def test_a_service_gets_the_scan_with_its_type_and_token(method: str) -> None:
+    def answer(request: BaseHTTPRequestHandler, body: bytes) -> tuple[int, str, bytes]:
+        seen = (request.command, request.path, request.headers["Content-Type"], request.headers["Authorization"])
+        return 200, "text/plain", f"{seen} {len(body)}".encode()
+
+    with serving_http(answering(answer)) as port:
+        settings = OcrSettings.model_validate(
+            {"url": f"http://127.0.0.1:{port}/tika", "method": method, "token": "opener"}
+        )
+        found = await ServiceOcr(settings).read(PNG, "image/png")
+
+    assert found == (f"{(method, '/tika', 'image/png', 'Bearer opener')} {len(PNG)}".encode(), "text/plain")
+
+
+@pytest.mark.parametrize(
+    ("status", "error"), [(503, Unavailable), (422, Rejected), (401, Misconfigured), (404, Misconfigured)]
+)
+async def test_a_service_that_refuses_says_whose_fault_it_is(status: int, error: type[Exception]) -> None:
+    refusing = answering(lambda _request, _body: (status, "text/plain", b"no"))
+    with serving_http(refusing) as port, pytest.raises(error, match=f"answered {status}: no") as failed:
+        await ServiceOcr(OcrSettings(url=f"http://127.0.0.1:{port}")).read(PNG, "image/png")
+
+    assert type(failed.value) is error
+
+
+async def test_a_service_that_is_away_is_asked_again() -> None:
+    with pytest.raises(Unavailable, match=r"FREKI_OCR__URL=http://127\.0\.0\.1:9 does not answer"):
+        await ServiceOcr(OcrSettings(url="http://127.0.0.1:9")).read(PNG, "image/png")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"command": "a", "url": "http://b"}, "FREKI_OCR__COMMAND and FREKI_OCR__URL are both set"),
+        ({"command": "a 'b"}, "FREKI_OCR__COMMAND is no command"),
+        ({"command": " "}, "FREKI_OCR__COMMAND names no program"),
+    ],
+)
+def test_settings_that_name_no_recogniser_are_refused(settings: dict[str, str], message: str) -> None:
+    with pytest.raises(ValidationError, match=message):
+        OcrSettings.model_validate(settings)
+
+
+def test_none_is_opened_where_none_is_named() -> None:
+    assert open_ocr(OcrSettings()) is None

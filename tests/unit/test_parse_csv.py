@@ -1,0 +1,93 @@
+"""Separated values become a table with a header, whatever separates them."""
+
+import csv
+from io import StringIO
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.errors import UnreadableContent
+from freki.operators.parse_csv import parse_csv
+from freki.operators.recognise import Profile, recognise
+from freki.schemas.outline import BlockKind
+from tests.unit.outlines import assert_outline, parts
+
+cells = st.text(alphabet='ab,;\t|"\n ß1', max_size=8)
+tables = st.integers(2, 5).flatmap(
+    lambda width: st.lists(st.lists(cells, min_size=width, max_size=width), min_size=1, max_size=8)
+)
+
+
+@given(rows=tables, delimiter=st.sampled_from(";,\t|"))
+def test_every_row_with_text_is_a_line_and_its_words_are_kept(rows: list[list[str]], delimiter: str) -> None:
+    written = StringIO()
+    csv.writer(written, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
+
+    document = parse_csv(f"sep={delimiter}\n{written.getvalue()}")
+
+    assert_outline(document)
+    filled = [row for row in rows if any(cell.strip() for cell in row)]
+    lines = [" | ".join(" ".join(cell.split()) for cell in row).rstrip() for row in filled]
+    assert [line.rstrip() for line in document.text.split("\n") if filled] == ([*lines] if filled else [])
+
+
+@given(source=st.text(alphabet='ab,;\t|"\n\r\x00ß1', max_size=60))
+def test_whatever_stands_there_is_a_table_or_refused(source: str) -> None:
+    try:
+        document = parse_csv(source)
+    except UnreadableContent:
+        return
+    assert_outline(document)
+    assert {block.kind for block in document.blocks} <= {BlockKind.TABLE}
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "Amt;Gebühr\nBau;12,50\nPass;37,00\n",
+        "Amt\tGebühr\nBau\t12,50\nPass\t37,00\n",
+        'Amt,Gebühr\nBau,"12,50"\nPass,"37,00"\n',
+        "Amt|Gebühr\r\nBau|12,50\r\nPass|37,00\r\n",
+        "sep=;\nAmt;Gebühr\nBau;12,50\nPass;37,00",
+        'Amt;"Gebühr"\n\n;;\n"Bau";12,50\nPass;"37,00"\n',
+    ],
+)
+def test_the_delimiter_is_found(source: str) -> None:
+    document = parse_csv(source)
+
+    (table,) = document.blocks
+    assert parts(document, table) == ["Amt | Gebühr", "Bau | 12,50", "Pass | 37,00"]
+    assert document.text[: table.header_end] == "Amt | Gebühr\n"
+
+
+def test_lines_of_one_cell_are_rows_without_a_header() -> None:
+    document = parse_csv("Bau\nPass, Ausweis\n")
+
+    (table,) = document.blocks
+    assert parts(document, table) == ["Bau", "Pass, Ausweis"]
+    assert table.header_end == 0
+
+
+def test_a_line_end_in_a_cell_is_a_space() -> None:
+    assert parse_csv('Amt;Ort\nBau;"Markt 1\n12345 Stadt"').text == "Amt | Ort\nBau | Markt 1 12345 Stadt"
+
+
+def test_a_quote_without_an_end_is_refused_with_its_line() -> None:
+    with pytest.raises(UnreadableContent, match=r"line .*close its quotation marks"):
+        parse_csv('Amt;Ort\nBau;"' + "x;y\n" * 100_000)
+
+
+@pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.TAB"])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+def test_tables_are_recognised_by_name_in_any_encoding(name: str, encoding: str) -> None:
+    text = "Behörde;Straße\nBürgeramt;Südring\n" * 10
+
+    found = recognise(name, None, text.encode(encoding))
+
+    assert (found.profile, found.content) == (Profile.CSV, text)
+
+
+def test_a_media_type_says_what_a_table_is() -> None:
+    assert recognise("a", "text/tab-separated-values", b"a\tb").profile is Profile.CSV
+    assert recognise("a", "text/csv; charset=utf-8", b"a,b").profile is Profile.CSV

@@ -1,0 +1,94 @@
+"""Rectification: older versions go, the corrected one stays, and whoever is too early or held is told."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.operators.errors import InvalidRequest
+from freki.operators.identify import root_id
+from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, RootId, TenantId, Timestamp
+from freki.schemas.findings import Older
+from freki.schemas.index import Root
+from freki.streams.privacy.erasure import Erased
+from freki.streams.privacy.rectification import Rectification, older_in
+from tests.contract.index_records import root
+from tests.erasing import TENANT, Kept, World, book_of, hold
+
+A, B = DocumentId("a"), DocumentId("b")
+
+
+class Indexed:
+    """Finds the roots of a world as they were when it was made."""
+
+    def __init__(self, world: World) -> None:
+        self._roots = {
+            key: replace(root(key), document_id=name, version=each.version, deleted=not each.indexed)
+            for name, each in world.documents.items()
+            for key in [root_id(TENANT, name)]
+        }
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        return {key: self._roots[key] for key in root_ids if key in self._roots}
+
+
+async def rectified(world: World, *names: DocumentId, index: Indexed | None = None) -> Erased:
+    async def record(_: TenantId, documents: Sequence[PlannedErasure]) -> None:
+        world.recorded += [each.document_id for each in documents]
+
+    rectification = Rectification(
+        world, index or Indexed(world), book_of(world), sign=lambda _: "signed", record=record, now=lambda: Timestamp(7)
+    )
+    return await rectification.run(TENANT, names, about={})
+
+
+@given(held=st.sets(st.sampled_from([A, B])), step=st.sampled_from(["holds", "find", "remove"]), at=st.integers(0, 4))
+async def test_older_versions_go_unless_they_are_held_and_the_corrected_one_stays(
+    held: set[DocumentId], step: str, at: int
+) -> None:
+    here, seen = World({A: Kept(version=2, older=True), B: Kept(version=5, older=True)}), 0
+    kept: set[DocumentId] = set()
+
+    def meanwhile(name: str) -> None:
+        nonlocal seen
+        if name == step and seen == at and held:
+            here.holds.append(hold("h", Coverage(documents=tuple(sorted(held)))))
+            kept.update(each for each in held if here.documents[each].older)
+        seen += name == step
+
+    here.meanwhile = meanwhile
+    done = await rectified(here, A, B)
+
+    assert {name for name, each in here.documents.items() if each.older} == kept
+    assert all(each.indexed and each.content and each.key for each in here.documents.values())
+    assert done.status is (ErasureStatus.HELD if done.held else ErasureStatus.ERASED)
+    assert done.held.keys() >= kept
+    if done.report is not None:
+        body = json.loads(done.report.report)
+        assert {each["id"] for each in body["documents"]} == {A, B} - done.held.keys()
+        versions = {A: 2, B: 5}
+        assert older_in(body) == {
+            name: Older(version=versions[name], before_ms=Timestamp(7)) for name in {A, B} - done.held.keys()
+        }
+
+
+async def test_a_version_that_waits_to_be_indexed_and_a_deleted_document_are_refused() -> None:
+    here = World({A: Kept(version=2, older=True), B: Kept(indexed=False)})
+    index = Indexed(here)
+    here.documents[A].version = 3
+
+    with pytest.raises(InvalidRequest, match="version 3 waits to be indexed"):
+        await rectified(here, A, index=index)
+    for name in (B, DocumentId("unknown")):
+        with pytest.raises(InvalidRequest, match="publish its corrected version first"):
+            await rectified(here, name, index=index)
+
+    assert here.documents[A].older
+    assert not here.recorded
+
+
+def test_a_report_on_an_erasure_is_about_all_versions() -> None:
+    assert older_in({"format": 2, "documents": []}) is None

@@ -1,0 +1,203 @@
+"""Retention takes what a rule says, when it says so, and never what is held."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ValidationError
+
+from freki.infra.settings import ErasureSettings, RetentionSettings, Settings
+from freki.infra.settings import RetentionRule as RuleSettings
+from freki.operators.identify import root_id
+from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
+from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, PlannedErasure, TenantId, Timestamp
+from freki.schemas.index import Generation, Root
+from freki.streams.privacy.retention import Retention
+from tests.contract.index_records import root
+from tests.erasing import TENANT, Kept, World, book_of, hold
+from tests.memory_index import MemoryIndex
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+DAY = 86_400_000
+NOW = Timestamp(1_000 * DAY)
+NAMES = [DocumentId(name) for name in "abcd"]
+RULES = st.lists(
+    st.builds(
+        RetentionRule,
+        name=st.sampled_from(["one", "two", "three"]),
+        after_ms=st.integers(1, 20).map(lambda days: days * DAY),
+        since=st.sampled_from(RetentionClock),
+        action=st.sampled_from(RetentionAction),
+        tenant=st.sampled_from([None, TENANT, TenantId("sales")]),
+        prefix=st.sampled_from(["", "a", "b"]),
+        source=st.sampled_from(["", "https://a", "https://b"]),
+        media_type=st.sampled_from(["", "text/plain"]),
+        attributes=st.sampled_from([{}, {"team": "x"}, {"team": "y"}]),
+    ),
+    max_size=3,
+    unique_by=lambda rule: rule.name,
+)
+DOCUMENTS = st.fixed_dictionaries(
+    {
+        "occurred": st.none() | st.integers(0, 30),
+        "published": st.integers(0, 30),
+        "team": st.sampled_from(["x", "y"]),
+        "media_type": st.sampled_from(["text/plain", "text/html"]),
+        "source_uri": st.sampled_from([None, "https://a/1", "https://b/1"]),
+    }
+)
+HOLDS = st.lists(
+    st.one_of(
+        st.lists(st.sampled_from(NAMES), min_size=1).map(lambda names: Coverage(documents=tuple(names))),
+        st.sampled_from(["x", "y"]).map(lambda team: Coverage(attributes={"team": team})),
+        st.just(Coverage(whole_tenant=True)),
+    ),
+    max_size=2,
+)
+
+
+def made(name: DocumentId, document: dict[str, object]) -> Root:
+    """Make the root of a document; times in days before now."""
+    occurred, published = document["occurred"], document["published"]
+    return replace(
+        root(root_id(TENANT, name)),
+        tenant=TENANT,
+        document_id=name,
+        occurred_at=Timestamp(0 if occurred is None else NOW - int(str(occurred)) * DAY),
+        recorded_at=Timestamp(NOW - int(str(published)) * DAY),
+        attributes={"team": str(document["team"])},
+        media_type=str(document["media_type"]),
+        source_uri=None if document["source_uri"] is None else str(document["source_uri"]),
+    )
+
+
+class Applied:
+    """Retention in a small world."""
+
+    def __init__(self, roots: Sequence[Root], rules: Sequence[RetentionRule]) -> None:
+        self.roots = roots
+        self.world = World({each.document_id: Kept(attributes=each.attributes) for each in roots})
+        self.index = MemoryIndex(Generation(name="g1", embedder="e", dim=4, analyser="a"))
+        self.recorded: list[tuple[str, DocumentId]] = []
+        self.reports: list[ErasureReport] = []
+        self.retention = Retention(
+            self.index,
+            rules,
+            book_of(self.world),
+            self.world,
+            erasure=lambda _: self.world.erasure(),
+            record=self._record,
+            keep=self._keep,
+            now=lambda: NOW,
+        )
+
+    async def _record(self, _: TenantId, rule: str, documents: Sequence[PlannedErasure]) -> None:
+        self.recorded += [(rule, each.document_id) for each in documents]
+
+    async def _keep(self, report: ErasureReport) -> None:
+        self.reports.append(report)
+
+    @property
+    def gone(self) -> set[DocumentId]:
+        return {name for name, each in self.world.documents.items() if not each.indexed}
+
+
+@given(rules=RULES, documents=st.tuples(*[DOCUMENTS] * len(NAMES)), holds=HOLDS)
+async def test_what_is_due_and_free_goes_and_nothing_younger_or_held(
+    rules: list[RetentionRule], documents: Sequence[dict[str, object]], holds: list[Coverage]
+) -> None:
+    roots = [made(name, document) for name, document in zip(NAMES, documents, strict=True)]
+    applied = Applied(roots, rules)
+    await applied.index.commit(roots, [])
+    applied.world.holds = [hold(f"h{number}", covers) for number, covers in enumerate(holds)]
+
+    done = await applied.retention.run()
+
+    for each in roots:
+        held = any(covers.has(each.document_id, each.attributes) for covers in holds)
+        ages = {RetentionClock.OCCURRED: each.occurred_at, RetentionClock.PUBLISHED: each.recorded_at}
+        due = [
+            rule
+            for rule in rules
+            if rule.tenant in (None, TENANT)
+            and each.document_id.startswith(rule.prefix)
+            and (each.source_uri or "").startswith(rule.source)
+            and rule.media_type in ("", each.media_type)
+            and all(each.attributes.get(key) == value for key, value in rule.attributes.items())
+            and ages[rule.since]
+            and ages[rule.since] + rule.after_ms <= NOW
+        ]
+        assert (each.document_id in applied.gone) is (bool(due) and not held)
+        erases = any(rule.action is RetentionAction.ERASE for rule in due)
+        assert applied.world.documents[each.document_id].content is not (erases and not held)
+    assert done.deleted + done.erased == len(applied.gone)
+    assert {name for _, name in applied.recorded} == applied.gone
+    assert all(report.status is ErasureStatus.ERASED for report in applied.reports)
+
+
+@given(rules=RULES, document=DOCUMENTS, days=st.integers(0, 40))
+def test_what_is_due_stays_due_and_says_since_when(
+    rules: list[RetentionRule], document: dict[str, object], days: int
+) -> None:
+    one = made(NAMES[0], document)
+
+    now, later = due_by(one, rules, by=NOW), due_by(one, rules, by=Timestamp(NOW + days * DAY))
+
+    if now is not None:
+        assert later is not None
+        assert later.at == now.at <= NOW
+        at_its_time = due_by(one, rules, by=now.at)
+        assert at_its_time is not None
+        assert due_by(one, rules, by=Timestamp(now.at - 1)) is None
+    assert due_by(one, list(reversed(rules)), by=NOW) == now, "the order of rules does not matter"
+
+
+async def test_a_hold_that_is_placed_while_rules_are_applied_counts() -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.DELETE)
+    applied, looked = Applied(roots, [rule]), 0
+    await applied.index.commit(roots, [])
+
+    def meanwhile(step: str) -> None:
+        nonlocal looked
+        looked += step == "holds"
+        if looked == len(NAMES) + 1 and not applied.world.holds:
+            applied.world.holds.append(hold("h", Coverage(documents=(NAMES[1],))))
+
+    applied.world.meanwhile = meanwhile
+    done = await applied.retention.run()
+
+    assert applied.gone == {*NAMES} - {NAMES[1]}
+    assert (done.deleted, done.held) == (3, 1)
+
+
+async def test_a_later_version_stays() -> None:
+    old = made(NAMES[0], {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+    for action in RetentionAction:
+        rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=action)
+        applied = Applied([old], [rule])
+        await applied.index.commit([old], [])
+        applied.world.documents[NAMES[0]].version = 2
+
+        done = await applied.retention.run()
+
+        assert not applied.gone
+        assert done.later == 1
+
+
+def test_rules_that_contradict_each_other_are_refused_with_the_setting() -> None:
+    rule = RuleSettings(name="r", after_days=1)
+    with pytest.raises(ValidationError, match="two rules are named 'r'"):
+        RetentionSettings(rules=(rule, rule))
+    with pytest.raises(ValidationError, match="FREKI_RETENTION__RULES"):
+        RetentionSettings(every_hours=1)
+    with pytest.raises(ValidationError, match="FREKI_ERASURE__ENABLED=true"):
+        Settings(retention=RetentionSettings(rules=(rule,), every_hours=1))
+    with pytest.raises(ValidationError, match="FREKI_ERASURE__KEY_FILE"):
+        Settings(erasure=ErasureSettings(enabled=True))

@@ -1,0 +1,78 @@
+"""The rows that name the columns of a table are told from those with data."""
+
+from collections.abc import Sequence
+from io import BytesIO
+
+import pytest
+from docx import Document
+from docx.oxml import OxmlElement
+
+from freki.operators.parse_html import parse_html
+from freki.operators.parse_office import parse_docx, parse_xlsx
+from freki.operators.parse_rst import parse_rst
+from freki.schemas.outline import ParsedDocument, header_rows
+from tests.unit.packages import docx, word_table, xlsx
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([["Amt", "Zeit"], ["Bau", "9 Uhr"]], 1),
+        ([["Gebühren 2026", ""], ["Leistung", "Betrag"], ["Ausweis", "37,00 €"]], 2),
+        ([["Amt", "Zeit"]], 0),
+        ([["Bau", "9"], ["Soziales", "10"]], 0),
+        ([["2024-01-31", "Bau"], ["2024-02-01", "Soziales"]], 0),
+        ([["37,00 EUR", "Ausweis"], ["60,00 EUR", "Pass"]], 0),
+        ([["Amt", "Amt"], ["Bau", "Pass"]], 0),
+        ([["x" * 100, "Amt"], ["Bau", "Pass"]], 0),
+        ([["Bau"], ["Pass"]], 0),
+        ([["Amt", ""], ["Bau", "Pass"]], 0),
+        ([], 0),
+    ],
+)
+def test_a_header_is_a_row_of_different_short_names(rows: Sequence[Sequence[str]], expected: int) -> None:
+    assert header_rows(rows) == expected
+
+
+def headers(document: ParsedDocument) -> list[str]:
+    return [document.text[block.start : block.header_end].strip() for block in document.blocks]
+
+
+def test_html_marks_headers_with_th_and_thead() -> None:
+    table = "<table>{}<tr><td>1</td><td>2</td></tr><tr><td>3</td><td>4</td></tr></table>"
+
+    assert headers(parse_html(table.format("<tr><th>7</th><th>8</th></tr>"))) == ["7 | 8"]
+    assert headers(parse_html(table.format("<tr><th>5</th></tr><tr><th>7</th><th>8</th></tr>"))) == ["5\n7 | 8"]
+    assert headers(parse_html(table.format(""))) == [""]
+    assert headers(parse_html("<table><tr><th>a</th><td>1</td></tr><tr><th>b</th><td>2</td></tr></table>")) == [""]
+    assert headers(parse_html("<table><tr><td>Amt</td><td>Zeit</td></tr><tr><td>Bau</td><td>9</td></tr></table>")) == [
+        "Amt | Zeit"
+    ]
+
+
+def test_a_grid_table_has_its_header_above_the_equals_signs() -> None:
+    grid = "+-----+------+\n| Amt | Zeit |\n+=====+======+\n| Bau | 9    |\n+-----+------+\n"
+
+    assert headers(parse_rst(grid)) == ["+-----+------+\n| Amt | Zeit |\n+=====+======+"]
+    assert headers(parse_rst(grid.replace("=", "-"))) == [""]
+    assert headers(parse_rst("===  ===\n1    2\n3    4\n===  ===\n")) == [""]
+
+
+def test_word_repeats_the_rows_that_it_is_told_to() -> None:
+    document = Document()
+    table = document.add_table(rows=3, cols=2)
+    for number, cell in enumerate(cell for row in table.rows for cell in row.cells):
+        cell.text = str(number)
+    row = table.rows[0]._tr.get_or_add_trPr()
+    row.append(OxmlElement("w:tblHeader"))
+    content = BytesIO()
+    document.save(content)
+
+    assert headers(parse_docx(content.getvalue())) == ["0 | 1"]
+
+
+def test_first_rows_of_sheets_and_of_other_tables_of_word_are_headers_if_they_look_like_it() -> None:
+    sheet = parse_xlsx(xlsx({"A": [["Amt", "Zeit"], ["Bau", 9]], "B": [[1, 2], [3, 4]]}))
+
+    assert headers(sheet) == ["", "Amt | Zeit", "", ""]
+    assert headers(parse_docx(docx(word_table(("Amt", "Zeit"), ("Bau", "9"))))) == ["Amt | Zeit"]

@@ -1,0 +1,219 @@
+"""Watching goes on through outages, publishes what changed alone, and never takes a lost disk for deletions."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from freki.cli import watch as watching
+from freki.cli.watch import WatchedFolder, WatchSession, follow_folders
+from freki.infra.settings import FolderSettings, Settings
+from freki.schemas import DocumentChange, IndexOutcome
+from freki.schemas.errors import Unavailable
+from freki.streams.feed.files import FileFields, Publication
+from tests.unit.test_file_source import FIELDS, TENANT, Place
+
+
+class Broker:
+    """A place to publish to, which may be away."""
+
+    def __init__(self) -> None:
+        self.place = Place()
+        self.away = 0
+        """Number of attempts that fail."""
+        self.opened: list[bool] = []
+        """Whether each session was forced."""
+        self.priorities: list[int] = []
+
+    async def publish(self, *changes: DocumentChange) -> None:
+        if self.away:
+            self.away -= 1
+            raise Unavailable("the broker is away")
+        self.priorities += [change.priority for change in changes]
+        await self.place.world.publish(changes)
+        await self.place.catch_up()
+
+    def expect(self, change: DocumentChange) -> None:
+        """Take note of nothing: no outcome comes."""
+
+    async def next(self, *, patience_s: float) -> IndexOutcome:  # noqa: ARG002 - never reached
+        await asyncio.Event().wait()
+        raise AssertionError
+
+    @asynccontextmanager
+    async def connect(self, *, force: bool) -> AsyncIterator[WatchSession]:
+        self.opened.append(force)
+        if self.away:
+            self.away -= 1
+            raise Unavailable("the broker is away")
+        yield WatchSession(
+            Settings(),
+            receipts=cast("Any", self),
+            publisher=cast("Any", self),
+            index=cast("Any", self.place.index),
+            ledgers={TENANT: await self.place.world.open_ledger(f"files {TENANT}", Publication)},
+            force=force,
+        )
+
+    @property
+    def documents(self) -> dict[str, str]:
+        return self.place.documents
+
+
+@pytest.fixture
+def broker(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Broker:  # noqa: ARG001 - without settings of this machine
+    monkeypatch.setattr(watching, "FIRST_WAIT_S", 0.01)
+    monkeypatch.setattr(watching, "LONGEST_WAIT_S", 0.02)
+    return Broker()
+
+
+@pytest.fixture
+def handbook(tmp_path: Path) -> Path:
+    path = tmp_path / "handbook"
+    path.mkdir()
+    (path / "a.md").write_text("eins")
+    return path
+
+
+def watched(path: Path, fields: FileFields = FIELDS) -> WatchedFolder:
+    return WatchedFolder(path=path, fields=fields, settle_s=0.0, poll_s=0.01)
+
+
+async def during(
+    broker: Broker, folders: Sequence[WatchedFolder], *steps: Callable[[], Awaitable[None]], force: bool = False
+) -> None:
+    """Watch while the steps run."""
+    task = asyncio.create_task(follow_folders(folders, broker.connect, force=force))
+    try:
+        for step in steps:
+            await step()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+
+
+def until(holds: Callable[[], bool]) -> Callable[[], Awaitable[None]]:
+    async def wait() -> None:
+        while not holds():  # noqa: ASYNC110 - of files and of what is printed nobody tells
+            await asyncio.sleep(0.005)
+
+    return wait
+
+
+def then(act: Callable[[], object]) -> Callable[[], Awaitable[None]]:
+    async def step() -> None:
+        act()
+
+    return step
+
+
+async def test_several_folders_are_followed_in_one_process(broker: Broker, handbook: Path, tmp_path: Path) -> None:
+    wiki = tmp_path / "wiki"
+    wiki.mkdir()
+
+    await during(
+        broker,
+        [watched(handbook), watched(wiki)],
+        until(lambda: broker.documents == {"handbook/a.md": "eins"}),
+        then(lambda: (wiki / "b.md").write_text("zwei")),
+        until(lambda: broker.documents.get("wiki/b.md") == "zwei"),
+        then((handbook / "a.md").unlink),
+        until(lambda: broker.documents == {"wiki/b.md": "zwei"}),
+    )
+
+
+async def test_a_start_publishes_what_changed_meanwhile_and_nothing_else(broker: Broker, handbook: Path) -> None:
+    (handbook / "b.md").write_text("zwei")
+    await during(broker, [watched(handbook)], until(lambda: len(broker.documents) == 2))
+    (handbook / "b.md").write_text("drei")
+    before = len(broker.place.world.changes)
+
+    await during(broker, [watched(handbook)], until(lambda: broker.documents["handbook/b.md"] == "drei"))
+
+    assert len(broker.place.world.changes) == before + 1
+
+
+async def test_an_outage_is_waited_for_and_what_changed_in_it_is_published(broker: Broker, handbook: Path) -> None:
+    broker.away = 3
+    await during(
+        broker,
+        [watched(handbook)],
+        until(lambda: broker.documents == {"handbook/a.md": "eins"}),
+        then(lambda: setattr(broker, "away", 2)),
+        then(lambda: (handbook / "b.md").write_text("zwei")),
+        until(lambda: broker.documents.get("handbook/b.md") == "zwei"),
+        force=True,
+    )
+
+    # Forced until it once succeeded to connect.
+    assert broker.opened == [True, True, True, True, False, False]
+
+
+async def test_a_folder_that_is_gone_deletes_nothing_and_is_followed_when_it_is_back(
+    broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = handbook.with_name("unmounted")
+
+    def back() -> None:
+        elsewhere.rename(handbook)
+        (handbook / "b.md").write_text("zwei")
+
+    await during(
+        broker,
+        [watched(handbook)],
+        until(lambda: len(broker.documents) == 1),
+        then(lambda: handbook.rename(elsewhere)),
+        until(lambda: "looking again" in capsys.readouterr().err),
+        then(back),
+        until(lambda: len(broker.documents) == 2),
+    )
+
+    assert broker.documents == {"handbook/a.md": "eins", "handbook/b.md": "zwei"}
+
+
+async def test_an_empty_folder_at_the_start_is_no_reason_to_delete_all(
+    broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    await during(broker, [watched(handbook)], until(lambda: len(broker.documents) == 1))
+    (handbook / "a.md").unlink()
+    said: list[str] = []
+
+    def refused() -> bool:
+        said.append(capsys.readouterr().err)
+        return "--prune" in "".join(said)
+
+    await during(broker, [watched(handbook)], until(refused))
+
+    assert broker.documents == {"handbook/a.md": "eins"}
+
+
+async def test_a_priority_goes_with_every_change(broker: Broker, handbook: Path) -> None:
+    fields = FileFields(tenant=TENANT, principals=("everyone",), priority=3)
+
+    await during(broker, [watched(handbook, fields)], until(lambda: broker.priorities == [3]))
+
+
+def test_folders_stand_in_the_settings_file(folder: Path) -> None:
+    (folder / "freki.toml").write_text(
+        '[[folders]]\npath = "/srv/handbook"\nname = "hb"\nprincipals = ["hr"]\npriority = 2\n'
+        '[folders.attributes]\nteam = "hr"\n[[folders]]\npath = "wiki"\npoll_s = 10\n'
+    )
+
+    assert Settings().folders == (
+        FolderSettings(
+            path=Path("/srv/handbook"), name="hb", principals=("hr",), priority=2, attributes={"team": "hr"}
+        ),
+        FolderSettings(path=Path("wiki"), poll_s=10),
+    )
+
+
+def test_with_tokens_a_folder_names_its_readers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (folder / "freki.toml").write_text('[[folders]]\npath = "wiki"\n')
+    for name, value in (("JWKS", "https://issuer.example/keys"), ("ISSUER", "i"), ("AUDIENCE", "a")):
+        monkeypatch.setenv(f"FREKI_AUTH__{name}", value)
+
+    with pytest.raises(ValueError, match="folder wiki: principals are missing"):
+        Settings()
