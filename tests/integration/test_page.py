@@ -31,6 +31,8 @@ from tests.unit.revisions import TENANT, World, revision
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"), pytest.mark.timeout(300)]
 
+expect.set_options(timeout=30_000)
+
 ATTACK = "<img src=x onerror=document.title='owned'> 😀"
 TEXTS = [
     f"Die Kündigungsfristen betragen drei Monate. {ATTACK}",
