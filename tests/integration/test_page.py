@@ -58,7 +58,7 @@ class Model:
             next(part for part in prompt.user.split("<source number=")[1:] if "drei Monate" in part)
         )
         yield "<think>Hm.</think>Die Kündigungsfristen betragen drei Monate "
-        yield f"[QUELLE-{number}]. Die Gebühr beträgt zwölf Euro [QUELLE-{number}]."
+        yield f"[QUELLE-{number}]. Die Gebühr beträgt zwölf Euro [QUELLE-{number}].\n"
         await self.release.wait()
         yield StreamEnd(truncated=False, prompt_tokens=9, completion_tokens=9)
 
