@@ -12,9 +12,10 @@ BESIDE = --dist loadgroup -n $(JOBS)
 # Processes that tests start read what was compiled once, wherever this is switched off.
 export PYTHONDONTWRITEBYTECODE :=
 SUPPLY := .venv-supply
+FRAMEWORKS := .venv-frameworks
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test unit kafka neighbours check simulate chaos rights bench peers formats docs schemas train sbom vulnerabilities clean
+.PHONY: help demo test unit kafka neighbours check simulate chaos rights bench peers formats docs asyncapi client frameworks schemas train sbom vulnerabilities clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
@@ -72,11 +73,26 @@ formats: $(READY) ## Measure parsing on files written in all formats; ARGS="--he
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@$(BIN)/python -m bench.formats $(ARGS)
 
-docs: $(READY) ## Generate docs/settings.md from the settings
+docs: $(READY) ## Generate docs/settings.md from the settings, and docs/asyncapi.yaml from topics and contracts
 	@$(BIN)/python -m freki.infra.settings.table
+	@$(BIN)/python -m freki.streams.asyncapi
 
-schemas: $(READY) ## Freeze the next version of each Avro contract whose record changed, and write its golden bytes
+asyncapi: ## Validate docs/asyncapi.yaml with the official parser; needs npm
+	@npm --prefix tests/asyncapi install --silent --no-audit --no-fund
+	@node tests/asyncapi/validate.mjs docs/asyncapi.yaml
+
+client: $(READY) ## Build the thin client as a package of its own, into dist/
+	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./client
+	@rm -rf freki_client.egg-info client/build
+
+$(FRAMEWORKS): ; @$(PYTHON) -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check pytest fastavro langchain-core==1.7.2 llama-index-core==0.14.25 haystack-ai==3.4.0
+
+frameworks: $(FRAMEWORKS) ## Test the retrievers for LangChain, LlamaIndex and Haystack with these, in an environment of their own
+	@HAYSTACK_TELEMETRY_ENABLED=False PYTHONPATH=. $(FRAMEWORKS)/bin/pytest -c /dev/null --rootdir . --noconftest -p no:cacheprovider tests/unit/test_frameworks.py
+
+schemas: $(READY) ## Freeze the next version of each Avro contract whose record changed, with its golden bytes; write and compile the protobuf ones
 	@$(BIN)/python -m freki.schemas.avro
+	@$(BIN)/python -m freki.schemas.proto
 	@$(BIN)/python -m tests.golden
 
 train: $(READY) ## Train late interaction on DATA=folder; SETS="folder=N ..." also fits its weights on every N-th query

@@ -446,6 +446,14 @@ QUERY = Dashboard(
             nothing="none",
         ),
         Panel(
+            title="Settings refused",
+            description="1 while the settings in the file of a worker are refused: those before stay in force.",
+            unit="short",
+            queries=_one("max by (worker) (freki_settings_refused) > 0", "{{worker}}"),
+            width=6,
+            nothing="none",
+        ),
+        Panel(
             title="Candidates not reranked for the deadline",
             description="Per second. They keep the order of late interaction.",
             unit="ops",

@@ -10,6 +10,8 @@ APPEAR_WITH_TROUBLE = frozenset(
         "freki_records_lost_total",
         "freki_audit_entries_total",
         "freki_audit_unwritten_total",
+        "freki_settings_reloads_total",
+        "freki_settings_refused",
     }
 )
 """Counters without a series in normal operation, or as the default settings are: one appears with its first event."""
@@ -51,6 +53,8 @@ SERIES: Mapping[str, frozenset[str]] = {
     "freki_answers_total": frozenset({"confidence"}),
     "freki_queries_refused_total": frozenset({"reason"}),
     "freki_over_limit_total": frozenset({"limit"}),
+    "freki_settings_reloads_total": frozenset({"outcome"}),
+    "freki_settings_refused": frozenset(),
     "freki_notices_total": frozenset({"step", "kind"}),
     "freki_candidates_skipped_total": frozenset(),
     "freki_breaker_open": frozenset({"service"}),

@@ -2,17 +2,19 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
 import httpx
 from fastapi import FastAPI
+from opentelemetry.trace import get_current_span
 
+from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.http_server.app import make_app
-from freki.infra.http_server.guard import OnRefused
 from freki.infra.settings import ServeSettings
+from freki.operators.errors import InvalidQuery
 from freki.operators.group_letters import group_letters
 from freki.operators.validate_query import validate_query
 from freki.schemas import (
@@ -32,6 +34,7 @@ from freki.schemas import (
     QueryId,
     ReportStatus,
     ResultStatus,
+    StageTime,
     TenantId,
     Timestamp,
 )
@@ -62,6 +65,9 @@ class InProcess:
         self._retriever = retriever(world)
         self.asked: list[ContextQuery] = []
         self.tokens: list[str | None] = []
+        self.traces: list[int] = []
+        self.waits_s: list[float] = []
+        self.entered = asyncio.Event()
         self.changes: list[DocumentChange] = []
         self.judgements: list[Judgement] = []
         self.status = OutcomeStatus.INDEXED
@@ -69,13 +75,14 @@ class InProcess:
         self.ends_at = "validate"
         self.report = ReportStatus.FOUND
         self.notices: tuple[Notice, ...] = ()
-        self.release = asyncio.Event()
-        self.release.set()
+        self.go_on = asyncio.Event()
+        self.go_on.set()
         self.documents: tuple[ListedDocument, ...] = ()
         self.chunks: tuple[DocumentChunk, ...] = ()
 
     async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
         self.changes.append(change)
+        self.waits_s.append(wait_s)
         if not wait_s:
             return None
         status = self.status
@@ -84,19 +91,32 @@ class InProcess:
 
     async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
         self.asked.append(query)
+        self.traces.append(get_current_span().get_span_context().trace_id)
         self.tokens.append(token)
+        self.entered.set()
+        await self.go_on.wait()
         if isinstance(self.ends, Exception):
             raise self.ends
-        await self.release.wait()
-        # Machines that run much else at once are slow.
-        deadline_ms = query.deadline_ms or 60_000
-        query = replace(query, query_id=QueryId("1"), asked_at=now(), principals=("everyone",), deadline_ms=deadline_ms)
-        validate_query(query)
+        # However busy the machine is.
+        query = replace(query, query_id=QueryId("1"), asked_at=now(), principals=("everyone",), deadline_ms=600_000)
+        try:
+            validate_query(query)
+        except InvalidQuery as error:
+            notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
+            return self._retriever.refusal(query, notice, trace_id="")
         ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
         if self.ends is None:
             return replace(result, status=ResultStatus.DEGRADED, notices=self.notices) if self.notices else result
         notice = Notice(stage=self.ends_at, kind=NoticeKind.REJECTED, message="alpha is 3: 0 to 1")
         return replace(result, status=self.ends, notices=(notice,), hits=())
+
+    async def stream(
+        self, query: ContextQuery, *, token: str | None
+    ) -> AsyncGenerator[StageTime | ContextResult, None]:
+        result = await self.ask(query, token=token)
+        for step in result.stages:
+            yield step
+        yield result
 
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
         self.tokens.append(token)
@@ -251,16 +271,17 @@ def app_of(
     answerer: Answerer | None = None,
     operations: ScriptedOperations | None = None,
     on_refused: OnRefused | None = None,
+    callers: Callers | None = None,
     **given: Any,
 ) -> FastAPI:
+    settings = ServeSettings(**given)
     return make_app(
         gateway,
-        ServeSettings(**given),
+        settings,
         tenant=TENANT,
-        identify=identify if tokens else None,
+        callers=callers or Callers(settings, identify if tokens else None, on_refused=on_refused),
         answerer=answerer or Answerer(None, Unlimited(), max_tokens=10),
         operations=operations,
-        on_refused=on_refused,
     )
 
 

@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-LEAST = (0.02, 0.05, 0.1, 0.15, 0.2, 0.3, 0.4, 0.5)
-SIMILARITY = (0.0, 0.25, 0.4, 0.5, 0.6)
+LEAST = (0.02, 0.05, 0.1, 0.2, 0.5)
+SIMILARITY = (0.4, 0.5, 0.6, 0.75, 0.9)
 
 
 class Case(StrEnum):
@@ -41,7 +41,7 @@ def share(found: Sequence[Evidence], case: Case, *, least: float, similarity: fl
 
 
 def table(found: Sequence[Evidence]) -> str:
-    """Return the rates by thresholds and, for some, by index."""
+    """Return the rates by thresholds."""
     return "\n".join([*_rows(found), ""])
 
 

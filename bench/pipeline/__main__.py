@@ -17,6 +17,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 from bench.pipeline import (
+    doors,
     freshness,
     generations,
     growth,
@@ -43,6 +44,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "republish": republish,
     "steps": steps,
     "query": query,
+    "doors": doors,
     "overload": overload,
     "rights": rights,
     "protection": protection,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from functools import wraps
+from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
 
 import typer
@@ -28,7 +29,11 @@ def load_settings() -> Settings:
 
     The stack may have been started in this folder or in one above it.
     """
-    settings = read_or_exit()
+    return of_local_stack(read_or_exit())
+
+
+def of_local_stack(settings: Settings) -> Settings:
+    """Return settings that name the servers of the running local stack, unless they name others or none runs."""
     if names_servers(settings) or (stack := nearest_stack(settings.local.state_dir)) is None:
         return settings
     local = settings.local.model_copy(update={"state_dir": stack.directory})
@@ -40,10 +45,13 @@ def names_servers(settings: Settings) -> bool:
     return "bootstrap" in settings.kafka.model_fields_set or "uri" in settings.milvus.model_fields_set
 
 
-def read_or_exit() -> Settings:
-    """Read the settings of the environment and the file alone; name what is wrong and end the command."""
+def read_or_exit(file: Path | None = None) -> Settings:
+    """Read the settings of environment and file alone; name what is wrong and end the command.
+
+    file: in place of freki.toml.
+    """
     try:
-        return read_settings()
+        return read_settings(file)
     except WrongSettings as error:
         for problem in error.problems:
             show_error(errors, problem)

@@ -57,7 +57,7 @@ COMMANDS = {
     "mcp": Lazy("tools:serve", "Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."),
     "serve": Lazy(
         "serve:serve",
-        "Serve HTTP at FREKI_SERVE__HOST: an API for services (/v1), and a page for people (/).",
+        "Serve HTTP and gRPC at FREKI_SERVE__HOST for services, and a page for people (/).",
     ),
     "verify": Lazy(
         "verify:verify",
@@ -90,7 +90,7 @@ COMMANDS = {
     "generations": Lazy("compare_generations:generations_app", "Indexes: fill another one, compare, change over."),
     "topics": Lazy("operate:topics_app", "Topics that Freki needs."),
     "models": Lazy("operate:models_app", "Models that Freki runs."),
-    "schemas": Lazy("schemas:schemas_app", "The Avro contracts of the topics."),
+    "schemas": Lazy("schemas:schemas_app", "The contracts of the topics, and of gRPC."),
     "settings": Lazy("settings:settings_app", "Settings: values, their origins, and whether they are valid."),
     "dead-letters": Lazy("dead_letters:letters_app", "Dead letters: records that could not be processed."),
     "worker": Lazy("operate:worker", "Run stages in this process until SIGTERM or Ctrl-C."),

@@ -8,7 +8,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, console, fail, load_settings, of_local_stack, read_or_exit
+from freki.cli.reloading import on_hangup, source_of
 from freki.cli.show import building
 from freki.infra.kafka import Admin
 from freki.infra.local import apache_kafka
@@ -22,7 +23,7 @@ from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import ERASE, topics_of
 from freki.streams.wire.serving import leave_unreadable
-from freki.streams.worker import run_worker
+from freki.streams.worker import UNUSED, run_worker
 
 topics_app = typer.Typer(help="Topics that Freki needs.", no_args_is_help=True)
 models_app = typer.Typer(help="Models that Freki runs.", no_args_is_help=True)
@@ -93,7 +94,9 @@ async def worker(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
-    await run_worker(settings, names, stop)
+    read = read_or_exit()
+    source = source_of(read, Settings.model_fields.keys() - UNUSED)
+    await run_worker(of_local_stack(read), names, stop, source=source, on_hangup=on_hangup)
 
 
 @topics_app.command("list")

@@ -1,4 +1,4 @@
-"""`freki publish` and `freki watch`: publish files, folders and recorded streams as document changes."""
+"""`freki publish`: publish files, folders and recorded streams as document changes."""
 
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager

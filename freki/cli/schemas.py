@@ -1,4 +1,4 @@
-"""Commands for the Avro contracts of the topics: list, export, check."""
+"""Commands for the contracts of the topics and of gRPC: list, export, check."""
 
 from pathlib import Path
 from typing import Annotated
@@ -10,8 +10,9 @@ from rich.text import Text
 from freki.cli.context import console
 from freki.schemas.avro import export_schemas, list_schemas
 from freki.schemas.avro.compatibility import check_frozen, check_records
+from freki.schemas.proto import export_protos
 
-schemas_app = typer.Typer(help="The Avro contracts of the topics.", no_args_is_help=True)
+schemas_app = typer.Typer(help="The contracts of the topics, and of gRPC.", no_args_is_help=True)
 
 _DIGITS = 12
 """Number of hexadecimal digits shown of a digest."""
@@ -28,9 +29,9 @@ def schemas_list() -> None:
 
 
 @schemas_app.command("export")
-def schemas_export(directory: Annotated[Path, typer.Argument(help="Folder for the .avsc files")]) -> None:
-    """Write the Avro contracts for programs in other languages."""
-    for path in export_schemas(directory):
+def schemas_export(directory: Annotated[Path, typer.Argument(help="Folder for the .avsc and .proto files")]) -> None:
+    """Write the Avro contracts of the topics, and the protobuf ones of gRPC, for programs in other languages."""
+    for path in [*export_schemas(directory), *export_protos(directory)]:
         console.print(str(path))
 
 

@@ -1,4 +1,4 @@
-"""`freki serve`: documents, questions and judgements over HTTP, and a page for people."""
+"""`freki serve`: documents, questions and judgements over HTTP and gRPC, and a page for people."""
 
 import asyncio
 import logging
@@ -7,10 +7,16 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from importlib.util import find_spec
 from signal import SIGINT, SIGTERM
 from socket import socket
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Annotated
 
-from freki.cli.context import command, errors, load_settings
+import typer
+
+from freki.cli.context import command, errors, of_local_stack, read_or_exit
+from freki.cli.reloading import on_hangup, source_of
+from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.settings import ServeSettings, Settings
+from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditKind, TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -22,47 +28,101 @@ from freki.streams.wire.answers import open_answerer
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker, open_gateway, open_outbox
+from freki.streams.wire.direct import open_direct
 from freki.streams.wire.operations import Operations
+from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
 
 if TYPE_CHECKING:
     import uvicorn
     from fastapi import FastAPI
 
-    from freki.infra.http_server.guard import OnRefused
+    from freki.infra.grpc_server.server import GrpcServer
 
+USED = frozenset(
+    {
+        *("tenant", "kafka", "registry", "auth", "audit", "encryption", "claims", "retrieval", "telemetry"),
+        *("local", "serve", "llm", "milvus"),
+    }
+)
+"""Parts of the settings that this process reads."""
 STOP_S = 30
 """Longest wait for calls under way when the server stops, in seconds."""
 
 
 @command
-async def serve() -> None:
-    """Serve HTTP at FREKI_SERVE__HOST: an API for services (/v1), and a page for people (/)."""
-    if find_spec("fastapi") is None or find_spec("uvicorn") is None:
-        raise Misconfigured("fastapi is not installed: pip install 'freki[serve]'")
+async def serve(
+    *,
+    direct: Annotated[
+        bool,
+        typer.Option("--direct", help="Answer in this process instead of over the topics: FREKI_SERVE__DIRECT"),
+    ] = False,
+) -> None:
+    """Serve HTTP and gRPC at FREKI_SERVE__HOST for services, and a page for people (/)."""
+    for package in ("fastapi", "uvicorn", "grpc_health", "grpc_reflection"):
+        if find_spec(package) is None:
+            raise Misconfigured(f"{package} is not installed: pip install 'freki[serve]'")
     from freki.infra.http_server.app import make_app  # noqa: PLC0415 - an extra
+    from freki.infra.http_server.guard import check_reach  # noqa: PLC0415 - the same
 
-    settings = load_settings()
+    read = read_or_exit()
+    settings = of_local_stack(read)
+    set_up_logging(settings.telemetry)
+    reloader = Reloader(source_of(read, USED), read)
+    on_hangup(reloader.ask)
+
+    def connect(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
+        # The local stack may have started or moved since.
+        return open_asker(of_local_stack(reloader.settings), tenant=tenant)
+
+    serving, tenant = settings.serve, settings.tenant
     async with AsyncExitStack() as opened:
         identify = None
         if settings.auth.required:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
-        gateway = await opened.enter_async_context(open_gateway(settings, connect=_opened))
         on_refused = await opened.enter_async_context(_recording(settings)) if identify is not None else None
+        callers = Callers(serving, identify, on_refused=on_refused)
+        here = None
+        if direct or serving.direct:
+            here = await opened.enter_async_context(open_direct(settings, reloader.takeovers))
+        gateway = await opened.enter_async_context(open_gateway(settings, connect=connect, direct=here))
         answerer = await opened.enter_async_context(open_answerer(settings))
-        app = make_app(
-            gateway,
-            settings.serve,
-            tenant=settings.tenant,
-            identify=identify,
-            on_refused=on_refused,
-            answerer=answerer,
-            operations=Operations(load_settings),
-        )
-        await _run(app, settings.serve, gateway)
+        operations = Operations(lambda: of_local_stack(reloader.settings))
+        app = make_app(gateway, serving, tenant=tenant, callers=callers, answerer=answerer, operations=operations)
+
+        def prepare(after: Settings) -> TakeOver:
+            check_reach(after.serve, tokens=callers.have_tokens)
+
+            def take_over() -> None:
+                app.state.guard.take_over(after.serve)
+                gateway.deadline_ms = after.retrieval.deadline_ms
+
+            return take_over
+
+        reloader.takeovers.add(prepare)
+        reloader.takeovers.add(telemetry_by)
+        following = asyncio.create_task(reloader.follow())
+        opened.callback(following.cancel)
+        await _run(app, serving, gateway, await _start_grpc(gateway, serving, tenant, callers))
+
+
+async def _start_grpc(gateway: Gateway, settings: ServeSettings, tenant: str, callers: Callers) -> "GrpcServer | None":
+    """Start the gRPC server, and print its address; None if the settings want none."""
+    if settings.grpc_port is None:
+        return None
+    from freki.infra.grpc_server.server import GrpcServer  # noqa: PLC0415 - an extra
+
+    server = GrpcServer(gateway, settings, tenant=tenant, callers=callers)
+    port = await server.start()
+    errors.print(f"gRPC at {_address(settings, port)}", highlight=False, soft_wrap=True)
+    return server
+
+
+def _address(settings: ServeSettings, port: int) -> str:
+    return f"[{settings.host}]:{port}" if ":" in settings.host else f"{settings.host}:{port}"
 
 
 @asynccontextmanager
-async def _recording(settings: Settings) -> AsyncIterator["OnRefused | None"]:
+async def _recording(settings: Settings) -> AsyncIterator[OnRefused | None]:
     """Open the audit log for tokens that are refused here, before a worker sees them; None if there is none."""
     async with open_outbox(settings) as (outbox, _), open_audit(settings, outbox) as audit:
 
@@ -76,13 +136,8 @@ async def _recording(settings: Settings) -> AsyncIterator["OnRefused | None"]:
         yield None if audit is None else record
 
 
-def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
-    """Open an asker with settings read anew: the local stack may have started or moved since."""
-    return open_asker(load_settings(), tenant=tenant)
-
-
 def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvicorn.Server"]:
-    """Return a server that prints its address once it listens; stopping: set when it is told to stop."""
+    """Return a server that prints its address once it listens; stopping: is set when it is told to stop."""
     import uvicorn  # noqa: PLC0415 - an extra
 
     class Announcing(uvicorn.Server):
@@ -91,8 +146,8 @@ def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvico
             if self.started:
                 port = self.servers[0].sockets[0].getsockname()[1]
                 scheme = "http" if settings.cert_file is None else "https"
-                host = f"[{settings.host}]" if ":" in settings.host else settings.host
-                errors.print(f"serving at {scheme}://{host}:{port}/ until Ctrl-C", highlight=False, soft_wrap=True)
+                told = f"serving at {scheme}://{_address(settings, port)}/ until Ctrl-C"
+                errors.print(told, highlight=False, soft_wrap=True)
 
         async def shutdown(self, sockets: list[socket] | None = None) -> None:
             stopping.set()
@@ -106,10 +161,14 @@ def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvico
                 loop.add_signal_handler(number, self.handle_exit, number, None)
             yield
 
+        def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+            stopping.set()
+            super().handle_exit(sig, frame)
+
     return Announcing
 
 
-async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway) -> None:
+async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: "GrpcServer | None") -> None:
     """Serve until the process is told to stop, or the broker is lost for good."""
     import uvicorn  # noqa: PLC0415 - an extra
 
@@ -126,9 +185,11 @@ async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway) -> Non
     )
     server = _announcing(settings, app.state.stopping)(config)
     serving, broken = asyncio.create_task(server.serve()), asyncio.create_task(gateway.broken())
-    await asyncio.wait({serving, broken}, return_when=asyncio.FIRST_COMPLETED)
+    told = asyncio.create_task(app.state.stopping.wait())
+    await asyncio.wait({serving, broken, told}, return_when=asyncio.FIRST_COMPLETED)
+    told.cancel()
     server.should_exit = True
-    await serving
+    await asyncio.gather(serving, *([] if grpc is None else [grpc.stop(STOP_S)]))
     if broken.done():
         broken.result()
         raise Unavailable("receipts are not read any more")

@@ -12,6 +12,7 @@ from rich.text import Text
 from freki.cli.context import console, fail, load_settings, read_or_exit
 from freki.infra.settings.inspect import Given, Origin, given, schema, template
 from freki.infra.settings.read import FILE_NAME
+from freki.infra.settings.reload import differences
 
 settings_app = typer.Typer(help="Settings: values, their origins, and whether they are valid.", no_args_is_help=True)
 
@@ -42,10 +43,28 @@ def show(
 
 
 @settings_app.command("check")
-def check() -> None:
+def check(
+    file: Annotated[
+        Path | None,
+        typer.Argument(help="File that shall take the place of freki.toml: also says what the change needs"),
+    ] = None,
+) -> None:
     """Check environment and freki.toml; exit code 2 and a line for each problem if something is wrong."""
     changed = sum(one.origin is not Origin.DEFAULT for one in _in_force())
-    console.print(f"the settings are valid; {changed} of them not by default", highlight=False)
+    if file is None:
+        console.print(f"the settings are valid; {changed} of them not by default", highlight=False)
+        return
+    if not file.exists():
+        fail(f"{file} does not exist; name the file that shall become {FILE_NAME}")
+    # Environment variables win over both files: what they set does not differ.
+    found = differences(read_or_exit(), read_or_exit(file))
+    console.print(f"{file} is valid; it changes {len(found.reloading) + len(found.restarting)} settings", markup=False)
+    for name in found.reloading:
+        console.print(f"{name}: workers and `freki serve` take it over while they run", markup=False, soft_wrap=True)
+    for name in found.restarting:
+        console.print(f"{name}: needs a restart of what uses it", markup=False, soft_wrap=True)
+    if found.reloading and found.restarting:
+        console.print("Put in place as it is, the file is refused as a whole until the restart.")
 
 
 @settings_app.command("schema")

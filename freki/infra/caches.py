@@ -37,6 +37,7 @@ class BoundedCache(Generic[T]):
     ) -> None:
         self._name = name
         self._calls = calls or Calls()
+        self._timer = timer
         self._entries = _Counted(most_bytes, seconds, timer)
 
     def get(self, key: object) -> T | None:
@@ -51,6 +52,11 @@ class BoundedCache(Generic[T]):
             self._entries[_digest(key)] = _Held(value, size)
         self._calls.holds(self._name, self.held_bytes)
         self._calls.evicted(self._name, self._entries.take_evicted())
+
+    def resize(self, *, most_bytes: int, seconds: float) -> None:
+        """Empty the cache, and give it another size and age."""
+        self._entries = _Counted(most_bytes, seconds, self._timer)
+        self._calls.holds(self._name, 0)
 
     @property
     def held_bytes(self) -> int:

@@ -8,15 +8,24 @@ SURE_SIMILARITY = 0.5
 
 
 def confidence_of(
-    probability: float | None, similarity: float, *, least_probability: float, least_similarity: float
+    probability: float | None,
+    similarity: float,
+    *,
+    is_calibrated: bool,
+    least_probability: float,
+    least_similarity: float,
 ) -> Confidence:
     """Judge the best hits of a query.
 
-    probability: of the hit that the reranker is surest of, None if its scores are no probabilities; similarity: of the
-    nearest hit, 0 as any two texts and 1 as question and answer. Below both limits nothing answers the question, as far
-    as scores tell; docs/queries.md has how often that is wrong.
+    probability: of the hit that the reranker is surest of, None if its scores are no probabilities; is_calibrated:
+    whether they mean what they say; similarity: of the nearest hit, 0 as any two texts and 1 as question and answer.
+    Below both limits nothing answers the question, as far as scores tell; docs/queries.md has how often that is wrong.
+    Without a calibrated probability, the similarity must also be below that of a sure hit.
     """
-    if similarity >= SURE_SIMILARITY or (probability is not None and probability >= SURE_PROBABILITY):
-        return Confidence.HIGH
-    below = similarity < least_similarity and (probability is None or probability < least_probability)
-    return Confidence.NONE if below else Confidence.LOW
+    is_unlikely = (
+        probability is not None and probability < least_probability if is_calibrated else similarity < SURE_SIMILARITY
+    )
+    if is_unlikely and similarity < least_similarity and (probability or 0.0) < SURE_PROBABILITY:
+        return Confidence.NONE
+    is_sure = similarity >= SURE_SIMILARITY or (probability is not None and probability >= SURE_PROBABILITY)
+    return Confidence.HIGH if is_sure else Confidence.LOW

@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from hashlib import blake2b
 
 from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
+from freki.schemas.names import record_key
 
-
-def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
-    """Return the key of a document's records, which decides their partition."""
-    return f"{tenant}/{document_id}".encode()
+__all__ = ["chunk_id", "chunk_id_of_kind", "chunk_id_within", "record_key", "root_id"]
 
 
 def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:

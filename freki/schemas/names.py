@@ -27,6 +27,11 @@ def may_read(asker: Collection[str], readers: Collection[str]) -> bool:
     return EVERYONE in readers or not set(asker).isdisjoint(readers)
 
 
+def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
+    """Return the key of a document's records, which decides their partition."""
+    return f"{tenant}/{document_id}".encode()
+
+
 T = TypeVar("T")
 
 

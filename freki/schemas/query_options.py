@@ -188,14 +188,14 @@ class QueryOptions:
         set_by=SetBy.SETTING,
     )
     unanswered_probability: float = _option(
-        0.1,
-        "A result answers nothing if the reranker's best probability is below it",
+        0.05,
+        "A result answers nothing if the local reranker's best probability is below it",
         _HITS,
         bounds=(0, 1),
         set_by=SetBy.SETTING,
     )
     unanswered_similarity: float = _option(
-        0.3, "and the best similarity below this; -10: never", _HITS, bounds=(-10, 10), set_by=SetBy.SETTING
+        0.75, "and the best similarity below this; -10: never", _HITS, bounds=(-10, 10), set_by=SetBy.SETTING
     )
     deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, 600_000))
     feedback: float = _option(

@@ -1,262 +1,21 @@
-"""Clients of a running Freki: publish changes, wait for receipts, send queries."""
+"""Clients of a running Freki: those of `freki.client`, and an asker whose questions have spans."""
 
-import asyncio
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import replace
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from collections.abc import AsyncIterable, Callable, Sequence
 
 from opentelemetry.trace import SpanKind, Tracer
 
-from freki.operators.identify import record_key
-from freki.schemas import (
-    ContextQuery,
-    ContextResult,
-    DocumentChange,
-    DocumentId,
-    DocumentQuery,
-    DocumentReport,
-    IndexOutcome,
-    Operation,
-    QueryId,
-    TenantId,
-)
-from freki.streams.deliver.outbox import Outbox, Sink
-from freki.streams.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Stored
+from freki.client.exchange import Asker as PlainAsker
+from freki.client.exchange import Change, DocumentAsker, Publisher, ReceiptBoard, Receipts
+from freki.client.messages import Sink, Stored
+from freki.schemas import ContextQuery, ContextResult
 from freki.streams.observe.tracing import describe
-from freki.streams.ports import ClaimWriter
 from freki.streams.retrieve.trace import answered, asked
 
-Q = TypeVar("Q")
-A = TypeVar("A")
-T = TypeVar("T")
-
-Change = tuple[TenantId, DocumentId, int]
-"""Identity of a change: tenant, document, version."""
+__all__ = ["Asker", "Change", "DocumentAsker", "Publisher", "ReceiptBoard", "Receipts"]
 
 
-class Publisher:
-    """Publisher of document changes, with a claim check for large content and a tombstone after each deletion.
-
-    Pass `tombstones=False` if older deletions may be sent again after newer changes: a tombstone outdates every change
-    recorded before it.
-    """
-
-    def __init__(
-        self,
-        *,
-        outbox: Outbox,
-        encode: Callable[[DocumentChange], bytes],
-        topic: str,
-        claims: ClaimWriter,
-        inline_bytes: int,
-        tombstones: bool = True,
-    ) -> None:
-        self._outbox = outbox
-        self._encode = encode
-        self._topic = topic
-        self._claims = claims
-        self._inline_bytes = inline_bytes
-        self._tombstones = tombstones
-
-    async def publish(self, *changes: DocumentChange) -> None:
-        """Return when the broker has stored the changes; those of one document keep their order."""
-        records = [record for change in changes for record in self._records(await self._with_claim(change))]
-        await self._outbox.send(*records)
-
-    def _records(self, change: DocumentChange) -> Iterator[Outgoing]:
-        key = record_key(change.tenant, change.document_id)
-        yield Outgoing(topic=self._topic, key=key, value=self._encode(change))
-        if change.operation is Operation.DELETE and self._tombstones:
-            # Compaction removes earlier records of a key only if its last value is null.
-            version = ((VERSION_HEADER, str(change.version).encode()),)
-            yield Outgoing(topic=self._topic, key=key, value=None, headers=version)
-
-    async def _with_claim(self, change: DocumentChange) -> DocumentChange:
-        if change.content is None:
-            return change
-        content = change.content if isinstance(change.content, bytes) else change.content.encode()
-        if len(content) <= self._inline_bytes:
-            return change
-        claim = await self._claims.put(content)
-        return replace(change, content=None, claim=claim)
-
-
-class _Follower:
-    """Base of clients that read a topic in the background while their context is open."""
-
-    _reading: asyncio.Task[None]
-
-    async def __aenter__(self) -> Self:
-        self._reading = asyncio.create_task(self._read())
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._reading.cancel()
-        with suppress(asyncio.CancelledError):
-            await self._reading
-
-    async def ended(self) -> None:
-        """Return when nothing more will be read; raises why."""
-        await asyncio.shield(self._reading)
-
-    async def _read(self) -> None:
-        raise NotImplementedError
-
-    async def _first(self, wanted: asyncio.Future[T], *, patience_s: float) -> T:
-        """Wait for a result of the reading task, at most `patience_s` seconds.
-
-        Raises the error of the reading task, or TimeoutError.
-        """
-        pending: set[asyncio.Future[Any]] = {wanted, self._reading}
-        await asyncio.wait(pending, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
-        if wanted.done():
-            return wanted.result()
-        if self._reading.done():
-            self._reading.result()
-        raise TimeoutError
-
-
-class Receipts(_Follower):
-    """Reader of the receipts of expected changes, from the moment its context is entered.
-
-    Expect a change before sending it: receipts of other changes are dropped.
-    """
-
-    def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
-        self._records = records
-        self._decode = decode
-        self._expected: Counter[Change] = Counter()
-        self._arrived: asyncio.Queue[IndexOutcome] = asyncio.Queue()
-
-    def expect(self, change: DocumentChange) -> None:
-        """Add a change whose receipt `next` shall return; a version that is published twice has two."""
-        self._expected[change.tenant, change.document_id, change.version] += 1
-
-    async def next(self, *, patience_s: float) -> IndexOutcome:
-        """Return the next receipt of an expected change, each once. Raises TimeoutError after `patience_s` seconds."""
-        waiting = asyncio.ensure_future(self._arrived.get())
-        try:
-            return await self._first(waiting, patience_s=patience_s)
-        finally:
-            waiting.cancel()
-
-    async def _read(self) -> None:
-        async for stored in self._records:
-            if stored.value is None:
-                continue
-            outcome = self._decode(stored.value)
-            change = (outcome.tenant, outcome.document_id, outcome.version)
-            if self._expected[change]:
-                self._expected[change] -= 1
-                self._arrived.put_nowait(outcome)
-
-
-class ReceiptBoard(_Follower):
-    """Reader of receipts for many producers at once: each waits for that of its own change."""
-
-    def __init__(self, records: AsyncIterable[Stored], decode: Callable[[bytes], IndexOutcome]) -> None:
-        self._records = records
-        self._decode = decode
-        self._waiting: defaultdict[Change, set[asyncio.Future[IndexOutcome]]] = defaultdict(set)
-
-    @contextmanager
-    def expected(self, change: DocumentChange) -> Iterator[Callable[[float], Awaitable[IndexOutcome]]]:
-        """Give what waits for the receipt of a change, at most so many seconds; enter before the change is sent.
-
-        The wait raises TimeoutError.
-        """
-        key = (change.tenant, change.document_id, change.version)
-        receipt: asyncio.Future[IndexOutcome] = asyncio.get_running_loop().create_future()
-        self._waiting[key].add(receipt)
-
-        async def wait(patience_s: float) -> IndexOutcome:
-            return await self._first(receipt, patience_s=patience_s)
-
-        try:
-            yield wait
-        finally:
-            self._waiting[key].discard(receipt)
-            if not self._waiting[key]:
-                del self._waiting[key]
-
-    async def _read(self) -> None:
-        async for stored in self._records:
-            if stored.value is None:
-                continue
-            outcome = self._decode(stored.value)
-            for receipt in self._waiting.get((outcome.tenant, outcome.document_id, outcome.version), ()):
-                if not receipt.done():
-                    receipt.set_result(outcome)
-
-
-class _Correspondent(_Follower, Generic[Q, A]):
-    """Base of clients that send questions and wait for the answer under the same key."""
-
-    def __init__(
-        self,
-        *,
-        queries: Sink[Q],
-        answers: Sequence[AsyncIterable[Stored]],
-        decode: Callable[[bytes], A],
-        token: str | Callable[[], str] | None = None,
-    ) -> None:
-        """Create a sender.
-
-        answers: records of the topics of answers. token: of who asks, or what gives a fresh one for each question;
-        None: Freki wants none.
-        """
-        self._queries = queries
-        self._answers = answers
-        self._decode = decode
-        self._token = token
-        self._waiting: dict[bytes, asyncio.Future[A]] = {}
-
-    def _proof(self) -> str | None:
-        return self._token() if callable(self._token) else self._token
-
-    def _record(self, query: Q, *, key: bytes, token: str | None) -> Outgoing:
-        headers: Headers = () if token is None else ((TOKEN_HEADER, token.encode()),)
-        return self._queries.record(query, key=key, headers=headers)
-
-    async def _answered(self, key: bytes, question: Outgoing, *, patience_s: float) -> A:
-        """Send a question with this key and return its answer.
-
-        Raises TimeoutError after `patience_s` seconds, ValueError if a question of that key is still waiting: nothing
-        would tell the two answers apart.
-        """
-        if key in self._waiting:
-            raise ValueError(f"question {key.decode()} still waits for its answer; give each question an id of its own")
-        answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
-        self._waiting[key] = answer
-        try:
-            async with asyncio.timeout(patience_s):
-                await self._queries.send(question)
-                return await self._first(answer, patience_s=patience_s)
-        finally:
-            del self._waiting[key]
-
-    async def _read(self) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                for answers in self._answers:
-                    group.create_task(self._take(answers))
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from failures
-
-    async def _take(self, answers: AsyncIterable[Stored]) -> None:
-        async for stored in answers:
-            answer = self._waiting.get(stored.key or b"")
-            if answer is not None and not answer.done() and stored.value is not None:
-                answer.set_result(self._decode(stored.value))
-
-
-class Asker(_Correspondent[ContextQuery, ContextResult]):
-    """Sender of queries that waits for their results."""
+class Asker(PlainAsker):
+    """Sender of queries that waits for their results; each has a span."""
 
     def __init__(
         self,
@@ -269,37 +28,14 @@ class Asker(_Correspondent[ContextQuery, ContextResult]):
         token: str | Callable[[], str] | None = None,
         id_of_token: Callable[[str], str | None] | None = None,
     ) -> None:
-        """Create a sender; id_of_token: where a token serves one query only, what gives the id of that query."""
-        super().__init__(queries=queries, answers=answers, decode=decode, token=token)
-        self._content = content
-        self._id_of_token = id_of_token
+        """Create a sender; content: may spans hold texts?"""
+        super().__init__(queries=queries, answers=answers, decode=decode, token=token, id_of_token=id_of_token)
         self._tracer = tracer
+        self._content = content
 
-    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
-        """Send a query and return its result. Raises TimeoutError after `patience_s` seconds.
-
-        token: of who asks, in place of the client's.
-        """
-        token = token or self._proof()
-        if self._id_of_token is not None and token is not None:
-            query = replace(query, query_id=QueryId(self._id_of_token(token) or query.query_id))
-        key = query.query_id.encode()
+    async def _sent(self, query: ContextQuery, *, patience_s: float, token: str | None) -> ContextResult:
         with self._tracer.start_as_current_span("ask", kind=SpanKind.CLIENT, record_exception=False) as span:
             describe(span, lambda: asked(query, content=self._content))
-            result = await self._answered(key, self._record(query, key=key, token=token), patience_s=patience_s)
+            result = await super()._sent(query, patience_s=patience_s, token=token)
             describe(span, lambda: answered(result, content=self._content))
             return result
-
-
-class DocumentAsker(_Correspondent[DocumentQuery, DocumentReport]):
-    """Sender of questions about documents that waits for their reports."""
-
-    async def ask(self, query: DocumentQuery, *, patience_s: float, token: str | None = None) -> DocumentReport:
-        """Send a question and return its report. Raises TimeoutError after `patience_s` seconds.
-
-        token: of who asks, in place of the client's.
-        """
-        key = query.query_id.encode()
-        return await self._answered(
-            key, self._record(query, key=key, token=token or self._proof()), patience_s=patience_s
-        )

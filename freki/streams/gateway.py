@@ -2,8 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import Callable
+from collections.abc import AsyncGenerator, Callable
 from dataclasses import replace
+from typing import Protocol
 
 from freki.schemas import (
     ContextQuery,
@@ -14,11 +15,14 @@ from freki.schemas import (
     IndexOutcome,
     Judgement,
     QueryId,
+    StageTime,
     Timestamp,
 )
-from freki.streams.client import DocumentAsker, Publisher, ReceiptBoard
+from freki.schemas.names import record
+from freki.streams.client import Publisher, ReceiptBoard
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ports import QueryClient
+from freki.streams.retrieve.direct import DirectAsker, DirectDocumentAsker
 from freki.streams.retrieve.steps.judged import judgement_key
 
 SLACK_S = 10.0
@@ -27,27 +31,58 @@ DOCUMENTS_MS = 30_000
 """Deadline of a question about documents that names none."""
 
 
-class Gateway:
-    """Publishes, asks and judges over the topics, for any number of callers at once."""
+class Documents(Protocol):
+    """Asks about documents."""
 
-    def __init__(
+    async def ask(self, query: DocumentQuery, *, patience_s: float, token: str | None = None) -> DocumentReport:
+        """Return the report. Raises TimeoutError if none comes in time."""
+
+    async def ended(self) -> None:
+        """Return, or raise why, when no report comes any more."""
+
+
+class Watching(Protocol):
+    """Asks, and hears how an answer comes about."""
+
+    async def watch(
+        self, query: ContextQuery, *, patience_s: float, token: str | None, heard: Callable[[StageTime], None]
+    ) -> ContextResult:
+        """Return the result; heard: is told each step as it ends."""
+
+
+@record
+class Direct:
+    """Clients of the handlers of this process."""
+
+    asker: DirectAsker
+    documents: DirectDocumentAsker
+
+
+class Gateway:
+    """Publishes, asks and judges, for any number of callers at once."""
+
+    def __init__(  # noqa: PLR0913 - all that doors share
         self,
         *,
         publisher: Publisher,
         receipts: ReceiptBoard,
         asker: QueryClient,
-        documents: DocumentAsker,
+        documents: Documents,
         judgements: Sink[Judgement],
         deadline_ms: int,
         now: Callable[[], Timestamp],
+        watching: Watching | None = None,
     ) -> None:
+        """Create a gateway; watching: what tells steps as they end; None: all are known with the answer."""
         self._publisher = publisher
         self._receipts = receipts
         self._asker = asker
         self._documents = documents
         self._judgements = judgements
-        self._deadline_ms = deadline_ms
+        self.deadline_ms = deadline_ms
+        """Of queries that name none: how long to wait for their answers."""
         self._now = now
+        self._watching = watching
 
     async def broken(self) -> None:
         """Return, or raise why, when receipts or reports are not read any more: restart then."""
@@ -78,9 +113,41 @@ class Gateway:
 
     async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
         """Ask under a new id. Raises TimeoutError if no answer comes some seconds after the deadline."""
-        query = replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
-        patience_s = (query.deadline_ms or self._deadline_ms) / 1000 + SLACK_S
-        return await self._asker.ask(query, patience_s=patience_s, token=token)
+        query = self._dated(query)
+        return await self._asker.ask(query, patience_s=self._patience_s(query), token=token)
+
+    async def stream(
+        self, query: ContextQuery, *, token: str | None
+    ) -> AsyncGenerator[StageTime | ContextResult, None]:
+        """Ask under a new id; yield each step once it is known to have ended, and the result last.
+
+        Over a topic all steps are known with the result. Raises TimeoutError as `ask` does.
+        """
+        query = self._dated(query)
+        if self._watching is None:
+            result = await self._asker.ask(query, patience_s=self._patience_s(query), token=token)
+            for each in result.stages:
+                yield each
+            yield result
+            return
+        steps: asyncio.Queue[StageTime | None] = asyncio.Queue()
+        answer = asyncio.create_task(
+            self._watching.watch(query, patience_s=self._patience_s(query), token=token, heard=steps.put_nowait)
+        )
+        answer.add_done_callback(lambda _: steps.put_nowait(None))
+        try:
+            while (step := await steps.get()) is not None:
+                yield step
+            yield answer.result()
+        finally:
+            answer.cancel()
+            await asyncio.wait({answer})
+
+    def _dated(self, query: ContextQuery) -> ContextQuery:
+        return replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
+
+    def _patience_s(self, query: ContextQuery) -> float:
+        return (query.deadline_ms or self.deadline_ms) / 1000 + SLACK_S
 
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
         """Ask about documents under a new id. Raises TimeoutError as `ask` does."""

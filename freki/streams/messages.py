@@ -1,60 +1,40 @@
 """Kafka records: stored on a topic, received by a stage, and outgoing."""
 
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from opentelemetry.context import Context
 
+from freki.client.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Stored
 from freki.schemas.names import Timestamp
 
-Headers = tuple[tuple[str, bytes], ...]
-"""Headers in order; of several with the same name the last one counts."""
+__all__ = [
+    "RECORDED_AT_HEADER",
+    "REINDEX_HEADER",
+    "TOKEN_HEADER",
+    "VERSION_HEADER",
+    "Headers",
+    "Outgoing",
+    "Received",
+    "Stored",
+    "edition_in",
+    "header",
+    "number_in",
+    "recorded_at",
+    "request_in",
+    "version_in",
+    "without_token",
+]
 
-VERSION_HEADER = "freki-version"
-"""Header of a tombstone: decimal version of the deletion that it follows."""
 RECORDED_AT_HEADER = "freki-recorded-at"
 """Header of a replayed record: decimal time of its first recording, in milliseconds since 1970."""
 REINDEX_HEADER = "freki-reindex"
 """Header of a change that repeats a stored one, and of its parts: decimal time of the request to make the version anew,
 in milliseconds since 1970. It is the edition that the index gets."""
-TOKEN_HEADER = "freki-token"  # noqa: S105 - its name
-"""Header of a query: the signed token of who asks. Whoever has it can ask: it stays out of all other records."""
 _MAX_DIGITS = 18
 """Maximum digits of a number in a header, which fit 64 bits."""
 
 T_co = TypeVar("T_co", covariant=True)
-
-
-class Stored(Protocol):
-    """A record on a topic, undecoded."""
-
-    @property
-    def topic(self) -> str:
-        """Name of the topic."""
-
-    @property
-    def partition(self) -> int:
-        """Number of the partition."""
-
-    @property
-    def offset(self) -> int:
-        """Offset in the partition."""
-
-    @property
-    def timestamp_ms(self) -> int:
-        """Timestamp by the broker or the producer, in milliseconds since 1970."""
-
-    @property
-    def key(self) -> bytes | None:
-        """Key, which determines partition and order."""
-
-    @property
-    def value(self) -> bytes | None:
-        """Value; None is a tombstone."""
-
-    @property
-    def headers(self) -> Headers:
-        """Headers as sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,18 +52,6 @@ class Received(Generic[T_co]):
     """Context with the span of this record; records sent because of it join its trace."""
     asker: str = ""
     """User of the token that was accepted for it; empty where none was needed."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Outgoing:
-    """A record to send."""
-
-    topic: str
-    key: bytes | None
-    value: bytes | None
-    headers: Headers = field(default=(), repr=False)
-    trace: Context | None = None
-    """Context of the record that causes this one; None: the current context."""
 
 
 def header(headers: Headers, name: str) -> bytes | None:

@@ -2,7 +2,7 @@
 
 import asyncio
 import gc
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 
 from threadpoolctl import threadpool_limits
 
@@ -19,10 +19,25 @@ from freki.streams.observe.meters import Meters
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.health import Health
 from freki.streams.wire.parts import Parts
+from freki.streams.wire.reload import Reloader, SettingsSource, telemetry_by
+
+UNUSED = frozenset({"tenant", "crawl", "mcp", "serve", "relays"})
+"""Parts of the settings that no worker reads."""
 
 
-async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.Event) -> None:
-    """Run stages until `stop` is set; write the ready file, for a supervisor, once they have their partitions."""
+async def run_worker(
+    settings: Settings,
+    names: Collection[str],
+    stop: asyncio.Event,
+    *,
+    source: SettingsSource | None = None,
+    on_hangup: Callable[[Callable[[], None]], None] = lambda _: None,
+) -> None:
+    """Run stages until `stop` is set; write the ready file, for a supervisor, once they have their partitions.
+
+    source: where changed settings are read from while the stages run; None: they stay as they are. on_hangup: is given
+    what to call when they shall be read at once.
+    """
     component, health = "-".join(names), Health()
     # Products of small matrices gain nothing by threads, and waiting threads of BLAS take cores from store and model:
     # on a busy machine with two cores that was half of the latency of a query.
@@ -43,10 +58,20 @@ async def run_worker(settings: Settings, names: Collection[str], stop: asyncio.E
                 settings.ready_file.write_text(url, encoding="utf-8")
 
         meters = Meters(meter)
+        reloader = None if source is None else Reloader(source, settings, meters=meters)
+        if reloader is not None:
+            # Before all that takes time: without a handler the signal ends a process.
+            on_hangup(reloader.ask)
+            health.observe_settings(reloader.check)
         async with Parts(settings, tracer, meters, Calls(meter)) as parts:
             stages = await make_stages(parts, names)
             health.opened(stages)
             meters.observe_stages(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
             meters.observe_build_info(lambda: parts.described)
             parts.background.spawn(health.watch(parts.check_store))
+            if reloader is not None:
+                reloader.takeovers.add(parts.takeovers.prepare)
+                reloader.takeovers.add(telemetry_by)
+                reloader.record = parts.record_reload
+                parts.background.spawn(reloader.follow())
             await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=parts.background.tasks)

@@ -139,6 +139,7 @@ async def erasing(freki: Freki, tmp_path: Path, key: Path, **variables: str) -> 
         "FREKI_ERASURE__KEY_FILE": str(key),
         "FREKI_ERASURE__LOOK_S": "1",
         "FREKI_READY_FILE": str(ready),
+        "FREKI_LOCAL__STATE_DIR": str(tmp_path / "state"),
         **variables,
     }
     child = await asyncio.create_subprocess_exec(
@@ -172,10 +173,12 @@ async def published(freki: Freki) -> tuple[str, str]:
     """Publish two documents of a subject and another one, in a tenant of their own; give tenant and subject."""
     tenant, mark = f"rights-{secrets.token_hex(4)}", f"Tilgung{secrets.token_hex(4)}"
     attributes = {"subject": mark}
+    deadline = f"# Frist\n\nDie Frist für {mark} endet am Montag nach der Sitzung des Ausschusses."
     await publish(
         freki,
-        *(upsert(tenant, name, law(mark, paragraphs=2), attributes=attributes) for name in ("one", "two")),
-        upsert(tenant, "other", law("Bestand", paragraphs=2)),
+        upsert(tenant, "one", law(mark, paragraphs=2), attributes=attributes),
+        upsert(tenant, "two", deadline, attributes=attributes),
+        upsert(tenant, "other", "# Pacht\n\nDie Pacht der Gärten ist im Voraus zu zahlen."),
     )
     return tenant, mark
 
@@ -193,19 +196,20 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     of = ("--tenant", tenant)
 
     # An objection counts within a second in the worker that answers, and is lifted as fast.
-    assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}1?"))) >= {"one", "two"}
+    assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}?"))) >= {"one", "two"}
     subject = ("--attribute", f"subject={mark}")
     await done(freki, "object", "set", "case", *subject, "--reason", "§ 21", *of)
     await asyncio.sleep(1.0)
-    assert documents(await ask(freki, tenant, f"Was gilt für {mark}1?")) == ["other"]
+    assert documents(await ask(freki, tenant, f"Was gilt für {mark}?")) == ["other"]
     assert "case: answers leave it out" in await done(freki, "documents", "show", "one", *of)
     await done(freki, "object", "lift", "case", *of)
     await asyncio.sleep(1.0)
-    assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}1?"))) >= {"one", "two"}
+    assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}?"))) >= {"one", "two"}
 
     # What is held is said everywhere.
     await done(freki, "hold", "set", "court", "two", "--reason", "4 K 1/26", *of)
     assert "held: court" in await done(freki, "documents", "list", *of)
+    assert "court: erasure and retention wait" in await done(freki, "documents", "show", "two", *of)
     assert "4 K 1/26" in await done(freki, "hold", "list", *of)
 
     # All that is held about the subject.
@@ -214,6 +218,34 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     assert {each["document_id"] for each in told if each["what"] == "version"} == {"one", "two"}
     assert any(mark in each.get("text", "") for each in told if each["what"] == "chunk")
     assert told[-1]["what"] == "end"
+    assert "log files, and traces with content" in told[-1]["not_searched"]
+
+
+@pytest.mark.timeout(600)
+async def test_what_older_versions_said_is_gone_once_a_corrected_one_is_searchable(
+    freki: Freki, tmp_path: Path
+) -> None:
+    tenant, wrong, right = (f"{name}{secrets.token_hex(4)}" for name in ("rights-", "Irrtum", "Wahrheit"))
+    small = freki.settings.claims.model_copy(update={"inline_bytes": 600})
+    writer = replace(freki, settings=freki.settings.model_copy(update={"claims": small}))
+    await publish(writer, upsert(tenant, "law", law(wrong, paragraphs=20)))
+    await publish(writer, upsert(tenant, "law", law(right, paragraphs=20), version=2))
+    directory = Path(str(freki.settings.claims.directory).removeprefix("file://"))
+    assert files_with(directory, wrong.encode())
+    key, public, report = tmp_path / "key.pem", tmp_path / "key.pub", tmp_path / "report.json"
+    public.write_text(await done(freki, "audit", "keys", "make", str(key)))
+
+    options = ("--tenant", tenant, "--yes", "--key", str(key), "--report", str(report))
+    await done(freki, "rectify", "law", *options)
+
+    assert not files_with(directory, wrong.encode())
+    assert files_with(directory, right.encode())
+    body = json.loads(report.read_text())["report"]
+    assert body["documents"] == [{"id": "law", "version": 2}]
+    assert set(await raw(freki, wrong.encode())) <= {each.get("topic") for each in body["remains"]}
+    assert documents(await ask(freki, tenant, f"Was gilt für {right}3?")) == ["law"]
+    _, printed = await freki_command(freki, "erase", "verify", str(report), "--public-key", str(public))
+    assert "the signature is right" in printed
 
 
 @pytest.mark.timeout(600)
@@ -254,10 +286,10 @@ async def test_a_request_waits_for_a_hold_survives_kills_and_leaves_a_report_tha
     async with erasing(freki, tmp_path, key):
         held = await report_on(freki, request, ErasureStatus.HELD)
         assert held.held == ("two",)
-        assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}1?"))) == {"two", "other"}
+        assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}?"))) == {"two", "other"}
         await done(freki, "hold", "release", "court", *of)
         ended = await report_on(freki, request, ErasureStatus.ERASED)
-    assert documents(await ask(freki, tenant, f"Was gilt für {mark}1?")) == ["other"]
+    assert documents(await ask(freki, tenant, f"Was gilt für {mark}?")) == ["other"]
     assert ended.covers == Coverage(attributes={"subject": ""})
     erased = [document["id"] for one in ended.reports for document in json.loads(one.report)["documents"]]
     assert erased == ["one", "two"]

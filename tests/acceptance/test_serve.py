@@ -8,6 +8,7 @@ import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
@@ -41,11 +42,12 @@ def llm() -> Iterator[LlmServer]:
 
 
 @pytest.fixture
-async def served(freki: Freki, llm: LlmServer) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
-    variables = environment(freki) | {"FREKI_SERVE__PORT": "0", "FREKI_TENANT": f"serve-{secrets.token_hex(4)}"}
+async def served(freki: Freki, llm: LlmServer, tmp_path: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+    free = {"FREKI_SERVE__PORT": "0", "FREKI_SERVE__GRPC_PORT": "0"}
+    variables = environment(freki) | free | {"FREKI_TENANT": f"serve-{secrets.token_hex(4)}"}
     variables |= {"FREKI_LLM__URL": llm.url, "FREKI_LLM__MODEL": "gemma"}
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "freki", "serve"), env=variables, stderr=asyncio.subprocess.PIPE
+        *(sys.executable, "-m", "freki", "serve"), env=variables, cwd=tmp_path, stderr=asyncio.subprocess.PIPE
     )
     assert process.stderr is not None
     said = b""
@@ -60,7 +62,9 @@ async def served(freki: Freki, llm: LlmServer) -> AsyncIterator[tuple[str, async
 
 
 @pytest.mark.timeout(300)
-async def test_a_service_publishes_asks_and_deletes(served: tuple[str, asyncio.subprocess.Process]) -> None:
+async def test_a_service_publishes_asks_and_deletes(
+    served: tuple[str, asyncio.subprocess.Process], tmp_path: Path
+) -> None:
     url, process = served
     question = {"text": "Wie hoch ist die Hundegebühr?", "top_k": 3}
     async with httpx.AsyncClient(base_url=url, timeout=60) as client:
@@ -90,29 +94,23 @@ async def test_a_service_publishes_asks_and_deletes(served: tuple[str, asyncio.s
         unreadable = await client.post("/v1/documents", json={"document_id": "x.pdf", "content_base64": "JVBERi0xLjc="})
         assert unreadable.status_code == 422, unreadable.text
 
-        written = await client.post("/v1/answers", json=question)
-        events = events_of(written.text)
-        assert [name for name, _ in events][:2] == ["result", "marks"]
-        sentences = [(data["citations"], data["support"]) for name, data in events if name == "sentence"]
-        assert sentences == [([1], "SUPPORTED"), ([1], "UNSUPPORTED")]
-        assert events[-1][1]["ending"] == "COMPLETE"
-
-        overview = (await client.get("/v1/operations/overview")).json()
-        assert overview["problems"] == []
-        assert {"chunk", "embed", "retrieve"} <= {stage["stage"] for stage in overview["stages"]}
-        assert (await client.get("/v1/operations/dead-letters")).json() is not None
-        async with client.stream("GET", "/v1/operations/receipts") as receipts:
-            lines = receipts.aiter_lines()
-            assert await anext(lines) == "event: ready"
-            again = asyncio.create_task(client.post("/v1/documents", json=document | {"content": "Neue Hundegebühr."}))
-            async with asyncio.timeout(30):
-                while "hunde.md" not in await anext(lines):
-                    pass
-            assert (await again).json()["status"] == "INDEXED"
+        await _answers_are_written(client, question)
+        await _operators_see_all(client, document)
 
         deleted = await client.delete("/v1/documents/hunde.md")
         assert deleted.json()["status"] == "DELETED"
         assert (await client.post("/v1/queries", json=question)).json()["hits"] == []
+
+        # Limits change while it runs.
+        (tmp_path / "freki.toml").write_text("[serve]\nmax_body_mb = 0.00001\n", encoding="utf-8")
+        process.send_signal(signal.SIGHUP)
+        while (refused := await client.post("/v1/queries", json=question)).status_code == 200:  # noqa: ASYNC110 - it polls
+            await asyncio.sleep(0.05)
+        assert (refused.status_code, "FREKI_SERVE__MAX_BODY_MB" in refused.text) == (413, True)
+        (tmp_path / "freki.toml").write_text("[serve]\nmax_body_mb = 1.0\n", encoding="utf-8")
+        process.send_signal(signal.SIGHUP)
+        while (await client.post("/v1/queries", json=question)).status_code == 413:  # noqa: ASYNC110 - it polls
+            await asyncio.sleep(0.05)
 
         # A call under way is answered, then the server ends.
         last = asyncio.create_task(client.post("/v1/queries", json=question))
@@ -120,6 +118,30 @@ async def test_a_service_publishes_asks_and_deletes(served: tuple[str, asyncio.s
         process.send_signal(signal.SIGTERM)
         assert (await last).status_code == 200
     assert await process.wait() == 0
+
+
+async def _answers_are_written(client: httpx.AsyncClient, question: Mapping[str, Any]) -> None:
+    written = await client.post("/v1/answers", json=question)
+    events = events_of(written.text)
+    assert [name for name, _ in events][:2] == ["result", "marks"]
+    sentences = [(data["citations"], data["support"]) for name, data in events if name == "sentence"]
+    assert sentences == [([1], "SUPPORTED"), ([1], "UNSUPPORTED")]
+    assert events[-1][1]["ending"] == "COMPLETE"
+
+
+async def _operators_see_all(client: httpx.AsyncClient, document: Mapping[str, Any]) -> None:
+    overview = (await client.get("/v1/operations/overview")).json()
+    assert overview["problems"] == []
+    assert {"chunk", "embed", "retrieve"} <= {stage["stage"] for stage in overview["stages"]}
+    assert (await client.get("/v1/operations/dead-letters")).json() is not None
+    async with client.stream("GET", "/v1/operations/receipts") as receipts:
+        lines = receipts.aiter_lines()
+        assert await anext(lines) == "event: ready"
+        again = asyncio.create_task(client.post("/v1/documents", json={**document, "content": "Neue Hundegebühr."}))
+        async with asyncio.timeout(30):
+            while "hunde.md" not in await anext(lines):
+                pass
+        assert (await again).json()["status"] == "INDEXED"
 
 
 def _errors_of(page: Page) -> list[str]:

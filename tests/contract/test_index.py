@@ -313,7 +313,8 @@ class IndexContract:
             text="😀" * 16_383 + "abc",
             context="x" * 65_535,
             context_key="k" * 128,
-            attributes={"key": "x" * 65_525},
+            # Beside the value stands its type.
+            attributes={"key": "x" * 65_509},
         )
 
         await write(index, largest)

@@ -15,13 +15,18 @@ import pytest
 import pytest_asyncio
 from pymilvus import MilvusClient
 
+from freki.infra.kafka import Reader
 from freki.infra.local.children import Died, Event, Ready, Started, Stopped
 from freki.infra.local.ports import LOOPBACK, is_free
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.stack import LocalStack
-from freki.infra.local.state import StackState, read_stack
+from freki.infra.local.state import StackState, read_stack, settings_for
 from freki.infra.settings import Settings
+from freki.schemas import DocumentChange
+from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Rejected
+from freki.streams.wire.connect import apply_topics
+from freki.streams.wire.from_settings import topics_of
 
 
 def on(directory: Path, **local: Any) -> Settings:
@@ -51,6 +56,24 @@ async def test_broker_and_store_answer_while_the_stack_runs_and_are_gone_afterwa
     assert read_stack(tmp_path) is None
     assert is_free(stack.state.ports.broker)
     assert is_free(stack.state.ports.store)
+
+
+async def test_the_folders_of_the_settings_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "handbook").mkdir()
+    (tmp_path / "handbook" / "a.md").write_text("Die Kantine öffnet um elf Uhr.")
+    (tmp_path / "freki.toml").write_text('[[folders]]\npath = "handbook"\nattributes = { team = "hr" }\n')
+    monkeypatch.chdir(tmp_path)
+    settings = on(tmp_path / "state")
+    events: list[Event] = []
+
+    async with LocalStack(settings, report=events.append, prepare=apply_topics, workers=()) as stack:
+        found = settings_for(settings, stack.state)
+        async with Reader(found.kafka, topics_of(found).documents.name, start="earliest") as reader:
+            record = await anext(aiter(reader))
+    change = Codec(DocumentChange).decode(record.value or b"")
+
+    assert (change.document_id, change.attributes) == ("handbook/a.md", {"team": "hr"})
+    assert any(isinstance(event, Ready) and event.name == "watch" for event in events)
 
 
 async def test_nobody_is_sent_to_a_stack_that_is_stopping(tmp_path: Path) -> None:

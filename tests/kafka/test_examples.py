@@ -1,6 +1,7 @@
 """The clients in other languages do what they show."""
 
 import asyncio
+import secrets
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from freki.schemas.avro import export_schemas
+from freki.schemas.proto import export_protos
 from tests.acceptance.conftest import Freki
+from tests.acceptance.test_serve_grpc import serving
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 
@@ -65,3 +68,20 @@ async def test_node_publishes_and_asks(freki: Freki, tmp_path: Path) -> None:
     assert printed.startswith("receipt: INDEXED")
     assert "answer: COMPLETE" in printed
     assert "1. examples/node: Der Angelschein ist beim Ordnungsamt zu beantragen. Node hat ihn ver" in printed
+
+
+@pytest.mark.timeout(300)  # npm fetches two packages
+async def test_node_calls_over_grpc_with_a_prompt_of_a_million_characters(freki: Freki, tmp_path: Path) -> None:
+    need("npm")
+    need("node")
+    folder = copied("node-grpc", tmp_path, ["node_modules"])
+    assert list(export_protos(tmp_path / "contracts"))
+
+    await run(folder, "npm", "install", "--no-audit", "--no-fund", "--no-package-lock")
+    async with serving(freki, tenant=f"node-{secrets.token_hex(4)}") as served:
+        printed = await run(folder, "node", "enrich.js", served.grpc_address, str(tmp_path / "contracts"))
+
+    assert printed.startswith("receipt: OUTCOME_STATUS_INDEXED")
+    assert "request: as sent" in printed
+    assert "examples/node-grpc: Der Waffenschein ist bei der Kreisverwaltung zu beantragen. Node hat" in printed
+    assert "the question has 1000000 characters; it was searched by" in printed

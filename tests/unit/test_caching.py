@@ -1,5 +1,6 @@
 """Questions that are asked again."""
 
+import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
@@ -280,3 +281,42 @@ async def test_receipts_end_the_epoch_of_their_tenant_and_what_cannot_be_read_th
 
     assert ended == [False, False, True, True]
     assert epochs.now(TENANT) is None
+
+
+class Held:
+    """A store whose searches wait until they are let go."""
+
+    def __init__(self, behind: Any) -> None:
+        self._behind = behind
+        self.arrived = asyncio.Semaphore(0)
+        self.go_on = asyncio.Event()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._behind, name)
+
+    async def dense(self, *args: Any, **kwargs: Any) -> Any:
+        self.arrived.release()
+        await self.go_on.wait()
+        return await self._behind.dense(*args, **kwargs)
+
+
+async def test_options_that_change_while_four_questions_are_in_flight_count_for_the_next_one(world: World) -> None:
+    held = Held(world.index)
+    service = Service(world, store=held)
+    words = ("antrag", "gebühr", "amt", "schriftlich")
+    asking = [asyncio.create_task(service.ask(f"Was ist {word}?")) for word in words]
+    for _ in words:
+        await held.arrived.acquire()
+
+    fewer = replace(OPTIONS, cached=True, reranker=RerankerChoice.NONE, top_k=1)
+    service.remembering.take_over(QueryDefaults(options=fewer), BoundedCache("answers", most_bytes=1 << 20, seconds=60))
+    held.go_on.set()
+    begun = await asyncio.gather(*asking)
+    # The same questions: what those in flight remembered is not given again.
+    later = [await service.ask(f"Was ist {word}?") for word in words]
+    again = await service.ask(f"Was ist {words[0]}?")
+
+    assert [len(result.hits) for result in begun] == [3] * 4
+    assert [(len(result.hits), result.cached_ms) for result in later] == [(1, None)] * 4
+    assert len(again.hits) == 1
+    assert again.cached_ms is not None

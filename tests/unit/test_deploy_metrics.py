@@ -59,6 +59,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     meters.count_lost("chunk", 1)
     meters.count_audited(1)
     meters.count_unaudited(1)
+    meters.count_reload(refused=True)
     meters.observe_stages(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
     meters.observe_build_info(lambda: {"version": "1", "generation": "g1", "embedder": "e", "reranker": "r"})
     calls.computed("embeddings", "model", tokens=100, seconds=0.1)

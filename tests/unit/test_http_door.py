@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.http_server.guard import Rate, network_of
+from freki.infra.doors.callers import Rate, network_of
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     DocumentId,
@@ -208,6 +208,85 @@ async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, err
     assert reply.json()["status"] == status
 
 
+async def test_steps_and_hits_come_as_events_before_the_rest_of_the_answer(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        asked = await client.post("/v1/queries", json={"text": TEXTS[0]})
+        reply = await client.post("/v1/queries/stream", json={"text": TEXTS[0]})
+
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    events = events_of(reply.text)
+    names = [name for name, _ in events]
+    assert names == sorted(names, key=["step", "hit", "result"].index)
+    assert {"stage", "milliseconds", "items"} == events[0][1].keys()
+    hits = [data["text"] for name, data in events if name == "hit"]
+    assert hits == [hit["text"] for hit in asked.json()["hits"]]
+    assert events[-1][1]["context"] == asked.json()["context"]
+    assert events[-1][1]["hits"] == []
+
+
+@pytest.mark.parametrize("status", REFUSED)
+async def test_what_fails_after_the_first_event_is_an_event_of_its_own(
+    gateway: InProcess, status: ResultStatus
+) -> None:
+    gateway.ends = status
+    async with door(gateway) as client:
+        (*_, (name, problem)) = events_of((await client.post("/v1/queries/stream", json={"text": "a"})).text)
+        gateway.ends = Unavailable("broker is gone")
+        at_once = await client.post("/v1/queries/stream", json={"text": "a"})
+
+    assert (name, problem["status"]) == ("error", REFUSED[status])
+    assert at_once.status_code == 503
+
+
+async def test_a_vector_store_is_searched_as_its_clients_expect(gateway: InProcess) -> None:
+    conditions = [
+        {"type": "eq", "key": "language", "value": "de"},
+        {"type": "and", "filters": [{"type": "nin", "key": "office", "value": ["a", "b"]}]},
+    ]
+    body = {
+        "query": TEXTS[0],
+        "max_num_results": 2,
+        "filters": {"type": "and", "filters": conditions},
+        "ranking_options": {"ranker": "none", "score_threshold": 0.1},
+    }
+    async with door(gateway) as client:
+        plain = await client.post("/v1/vector_stores/t2/search", json={"query": TEXTS[0]})
+        reply = await client.post("/v1/vector_stores/t2/search", json=body)
+        found = await client.post(f"/v1/vector_stores/{TENANT}/search", json={"query": TEXTS[0]})
+
+    assert (plain.status_code, reply.status_code) == (200, 200), reply.text
+    page = found.json()
+    assert page.keys() == {"object", "search_query", "data", "has_more", "next_page"}
+    assert (page["object"], page["search_query"]) == ("vector_store.search_results.page", TEXTS[0])
+    best = page["data"][0]
+    assert (best["file_id"], best["content"][0]["type"]) == ("a", "text")
+    assert best["content"][0]["text"] in TEXTS[0]
+    asked = gateway.asked[1]
+    assert (asked.tenant, asked.top_k, asked.min_score, asked.reranker) == ("t2", 2, 0.1, "NONE")
+    assert [(each.field, each.operator, each.values) for each in asked.filters] == [
+        ("language", "EQ", ("de",)),
+        ("attributes.office", "NOT_IN", ("a", "b")),
+    ]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"query": ["a", "b"]},
+        {"query": "a", "rewrite_query": True},
+        {"query": "a", "filters": {"type": "gt", "key": "year", "value": 2020}},
+        {"query": "a", "filters": {"type": "or", "filters": []}},
+        {"query": "a", "filters": {"type": "eq", "key": "b", "value": ["c"]}},
+        {"query": "a", "max_num_results": 51},
+    ],
+)
+async def test_what_a_vector_store_can_not_do_here_is_refused(gateway: InProcess, body: dict[str, Any]) -> None:
+    async with door(gateway) as client:
+        assert (await client.post("/v1/vector_stores/t/search", json=body)).status_code == 422
+
+    assert gateway.asked == []
+
+
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:
     body = {"document_id": "a/b.pdf", "content_base64": b64encode(b"%PDF").decode(), "principals": ["ada"]}
     async with door(gateway) as client:
@@ -367,6 +446,21 @@ async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again
 
     assert reply.status_code == 429
     assert 1 <= int(reply.headers["retry-after"]) <= 60
+
+
+async def test_limits_that_change_count_for_the_next_call(gateway: InProcess) -> None:
+    app = app_of(gateway)
+    async with calling(app) as client:
+
+        async def status(host: str = "127.0.0.1") -> int:
+            return (await client.post("/v1/queries", json={"text": "a"}, headers={"host": host})).status_code
+
+        before = [await status(), await status("freki.example.org")]
+        app.state.guard.take_over(ServeSettings(allowed_hosts=("freki.example.org",), calls_per_minute=1))
+        after = [await status("freki.example.org"), await status()]
+
+    assert before == [200, 421]
+    assert after == [200, 429]
 
 
 @given(

@@ -286,7 +286,7 @@ async def test_a_result_says_whether_some_hit_answers_the_question(
     world: World, rerankers: list[Scorer], text: str, expected: Confidence
 ) -> None:
     # The embedder of the tests knows no meaning: vectors are more alike than those of a model.
-    defaults = replace(OPTIONS, unanswered_similarity=0.5)
+    defaults = replace(OPTIONS, unanswered_similarity=2.0)
 
     result = await ask(retriever(world, rerankers=rerankers, defaults=defaults), text, deadline_ms=60_000)
 

@@ -147,3 +147,18 @@ def test_what_no_query_may_say_is_refused_before_it_is_sent(arguments: tuple[str
 
     assert code == 2, printed
     assert expected in " ".join(printed.split())
+
+
+def test_a_file_is_checked_before_it_is_put_in_place(folder: Path) -> None:
+    (folder / "freki.toml").write_text("[retrieval]\ntop_k = 4\n", encoding="utf-8")
+    (folder / "new.toml").write_text("[retrieval]\ntop_k = 5\n[kafka]\npartitions = 9\n", encoding="utf-8")
+    (folder / "bad.toml").write_text("[retrieval]\ntop_k = 0\n", encoding="utf-8")
+
+    code, printed = freki("settings", "check", "new.toml")
+
+    assert code == 0
+    assert "FREKI_RETRIEVAL__TOP_K: workers and `freki serve` take it over" in printed
+    assert "FREKI_KAFKA__PARTITIONS: needs a restart" in printed
+    assert "refused as a whole" in printed
+    assert freki("settings", "check", "bad.toml")[0] == 2
+    assert "missing.toml does not exist" in freki("settings", "check", "missing.toml")[1]

@@ -10,10 +10,10 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
+from freki.infra.doors.callers import Caller
 from freki.infra.http_server.bodies import Question
 from freki.infra.http_server.door import Door, asked
-from freki.infra.http_server.events import event, streamed
-from freki.infra.http_server.guard import Caller
+from freki.infra.http_server.events import MEDIA_TYPE, event, streamed
 from freki.schemas import ContextResult
 from freki.schemas.answer import (
     AnswerEnd,
@@ -50,7 +50,7 @@ def add_answers(app: FastAPI, door: Door, answerer: Answerer) -> None:
     Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
     told = {
         200: {
-            "content": {"text/event-stream": {}},
+            "content": {MEDIA_TYPE: {}},
             "description": "Events: result, marks, text, sentence, restart, end",
         }
     }

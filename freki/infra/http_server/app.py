@@ -5,18 +5,19 @@ import secrets
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 import structlog
 from fastapi import Depends, FastAPI, Query
 from fastapi.exceptions import RequestValidationError
-from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
+from freki.infra.doors.callers import Caller, Callers
+from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
 from freki.infra.http_server.answers import Answerer, add_answers
 from freki.infra.http_server.bodies import (
     Document,
@@ -26,10 +27,12 @@ from freki.infra.http_server.bodies import (
     documents_query,
     judgement_of,
 )
-from freki.infra.http_server.door import Door, Gateway, answered, asked, trace_of
-from freki.infra.http_server.guard import Caller, Guard, Identify, OnRefused, check_reach
+from freki.infra.http_server.door import Door, answered, asked, trace_of
+from freki.infra.http_server.guard import Guard, check_reach
 from freki.infra.http_server.operations import Operations, add_operations
-from freki.infra.http_server.problems import Problem
+from freki.infra.http_server.problems import Problem, problem_of
+from freki.infra.http_server.steps import add_steps
+from freki.infra.http_server.vector_stores import add_vector_stores
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     ContextResult,
@@ -48,7 +51,6 @@ from freki.schemas.errors import Rejected, Unavailable
 
 _log = structlog.get_logger(__name__)
 _PAGE = Path(__file__).parent / "page"
-_W3C = TraceContextTextMapPropagator()
 _POLICY = "; ".join(
     [
         "default-src 'none'",
@@ -65,8 +67,6 @@ _LOCKED = {
     "Cache-Control": "no-store",
 }
 Next = Callable[[Request], Awaitable[Response]]
-T = TypeVar("T")
-MOST_WAIT_MS = 120_000
 
 
 Wait = Annotated[
@@ -84,27 +84,29 @@ def make_app(
     settings: ServeSettings,
     *,
     tenant: str,
+    callers: Callers,
     answerer: Answerer,
-    identify: Identify | None = None,
-    on_refused: OnRefused | None = None,
     operations: Operations | None = None,
 ) -> FastAPI:
     """Return the application.
 
-    tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. on_refused: told of each refused token. answerer: writes answers and marks hits. operations: for the
-    routes of operators; None: there are none. Raises Misconfigured if callers are believed and other machines could
-    call.
+    tenant: of calls that name none. callers: tells who calls; all doors of the process share it. answerer: writes
+    answers and marks hits. operations: for the routes of operators; None: there are none. Raises Misconfigured if
+    callers are believed and other machines could call.
     """
-    check_reach(settings, tokens=identify is not None)
-    door = Door(gateway=gateway, guard=Guard(settings, identify, on_refused=on_refused), tenant=tenant)
+    check_reach(settings, tokens=callers.have_tokens)
+    door = Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    # For whoever changes its settings while it runs.
+    app.state.guard = door.guard
     # Set when the server is told to stop: streams that never end would hold it up.
     app.state.stopping = asyncio.Event()
     _handle_errors(app)
     _check_requests(app, door.guard)
     _add_questions(app, door)
+    add_steps(app, door)
     add_answers(app, door, answerer)
+    add_vector_stores(app, door)
     _add_changes(app, door)
     _add_documents(app, door)
     if operations is not None:
@@ -271,12 +273,12 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Rejected)
     async def rejected(_: Request, error: Rejected) -> Response:
-        return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)).response()
+        return problem_of(error).response()
 
     @app.exception_handler(Unavailable)
     async def down(_: Request, error: Unavailable) -> Response:
         _log.warning("call not answered", reason=str(error))
-        return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"Retry-After": "1"}).response()
+        return problem_of(error).response()
 
 
 def _check_requests(app: FastAPI, guard: Guard) -> None:

@@ -6,6 +6,7 @@ from typing import Final
 
 from starlette.responses import StreamingResponse
 
+MEDIA_TYPE: Final = "text/event-stream"
 BEAT_S: Final = 15.0
 """After so long without an event a comment is sent, so that proxies do not take the connection for dead."""
 
@@ -21,7 +22,7 @@ def streamed(events: AsyncIterator[bytes], *, until: asyncio.Event | None = None
     until: ends the response, for events that never end by themselves.
     """
     beating = _beating(events, until or asyncio.Event())
-    return StreamingResponse(beating, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    return StreamingResponse(beating, media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
 
 
 async def _beating(events: AsyncIterator[bytes], until: asyncio.Event) -> AsyncIterator[bytes]:

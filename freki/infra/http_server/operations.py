@@ -9,9 +9,9 @@ from fastapi import Depends, FastAPI, Query
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 from starlette.responses import StreamingResponse
 
+from freki.infra.doors.callers import Caller
 from freki.infra.http_server.door import Door
-from freki.infra.http_server.events import event, streamed
-from freki.infra.http_server.guard import Caller
+from freki.infra.http_server.events import MEDIA_TYPE, event, streamed
 from freki.schemas import IndexOutcome
 from freki.schemas.errors import InfraError
 from freki.schemas.operations import LetterGroup, Overview, ReplayResult
@@ -70,7 +70,7 @@ def add_operations(app: FastAPI, door: Door, operations: Operations) -> None:
         "/v1/operations/receipts",
         summary="Receipts of all tenants as they come",
         response_class=StreamingResponse,
-        responses={200: {"content": {"text/event-stream": {}}, "description": "Events: ready, receipt, failed"}},
+        responses={200: {"content": {MEDIA_TYPE: {}}, "description": "Events: ready, receipt, failed"}},
     )
     async def receipts(_: Operator) -> StreamingResponse:
         return streamed(_events(operations.receipts()), until=app.state.stopping)

@@ -12,6 +12,7 @@ from pydantic_core import to_json
 from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.names import Names
 from freki.infra.settings.profiles import PROFILES
+from freki.infra.settings.reload import leaves
 from freki.infra.settings.root import Settings
 from freki.schemas.masking import masked
 
@@ -56,14 +57,14 @@ def given(settings: Settings, *, read: Settings) -> tuple[Given, ...]:
         Origin.FILE: File(Settings)(),
         Origin.PROFILE: {} if read.profile is None else PROFILES[read.profile],
     }
-    before = dict(_leaves(read))
+    before = {leaf.path: leaf.value for leaf in leaves(read)}
     return tuple(
         Given(
-            variable="__".join(("FREKI", *path)).upper().replace("FREKI__", "FREKI_", 1),
-            value=_plain(value),
-            origin=_origin(path, sources) if before.get(path) == value else Origin.STACK,
+            variable=leaf.variable,
+            value=_plain(leaf.value),
+            origin=_origin(leaf.path, sources) if before.get(leaf.path) == leaf.value else Origin.STACK,
         )
-        for path, value in _leaves(settings)
+        for leaf in leaves(settings)
     )
 
 
@@ -82,15 +83,6 @@ def template() -> str:
 def _none_given() -> dict[str, Any]:
     """Return arguments that keep environment and file out of the defaults: arguments win over both."""
     return {name: field.default for name, field in Settings.model_fields.items()}
-
-
-def _leaves(section: BaseModel, path: Names = ()) -> Iterator[tuple[Names, object]]:
-    for name in type(section).model_fields:
-        value = getattr(section, name)
-        if isinstance(value, BaseModel):
-            yield from _leaves(value, (*path, name))
-        else:
-            yield (*path, name), value
 
 
 def _origin(path: Names, sources: Mapping[Origin, Mapping[str, Any]]) -> Origin:

@@ -6,6 +6,7 @@ from tomllib import TOMLDecodeError
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
+from pydantic_settings import SettingsConfigDict
 
 from freki.infra.settings.environment import UNKNOWN
 from freki.infra.settings.names import Names, nearest
@@ -27,19 +28,29 @@ class WrongSettings(Misconfigured):
         self.problems = tuple(problems)
 
 
-def read_settings() -> Settings:
-    """Read the environment and `freki.toml`. Raises WrongSettings."""
+def read_settings(file: Path | None = None) -> Settings:
+    """Read the environment and `freki.toml`, or another file in its place. Raises WrongSettings."""
+    name = FILE_NAME if file is None else str(file)
     try:
-        return Settings()
+        return Settings() if file is None else _with_file(file)()
     except ValidationError as error:
         # Values stay out of messages: some are secrets.
         raise WrongSettings([_problem(each) for each in error.errors(include_input=False)]) from None
     except TOMLDecodeError as error:
-        raise WrongSettings([f"{FILE_NAME}: {error}; correct it"]) from error
+        raise WrongSettings([f"{name}: {error}; correct it"]) from error
     except UnicodeDecodeError as error:
-        raise WrongSettings([f"{FILE_NAME} is not UTF-8 at byte {error.start}; save it as UTF-8"]) from error
+        raise WrongSettings([f"{name} is not UTF-8 at byte {error.start}; save it as UTF-8"]) from error
     except OSError as error:
-        raise WrongSettings([f"{Path(FILE_NAME).absolute()} cannot be read: {error.strerror}; correct it"]) from error
+        raise WrongSettings([f"{Path(name).absolute()} cannot be read: {error.strerror}; correct it"]) from error
+
+
+def _with_file(file: Path) -> type[Settings]:
+    """Return the same settings, read from another file."""
+
+    class OfFile(Settings):
+        model_config = SettingsConfigDict(toml_file=file)
+
+    return OfFile
 
 
 def _problem(error: ErrorDetails) -> str:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 from pydantic import Field, create_model, model_validator
 
-from freki.infra.settings.section import SettingsSection, check_ascending
+from freki.infra.settings.section import RELOADS, RELOADS_WHILE_ON, SettingsSection, check_ascending
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption, QueryOptions
 
 
@@ -45,7 +45,9 @@ PROFILES: Mapping[str, ContextProfile] = {
 
 def _option_field(option: QueryOption) -> tuple[Any, Any]:
     """Return the type and the field of the setting of an option."""
-    setting = Field(default=option.default, description=option.description, **_limits(option.name))
+    setting = Field(
+        default=option.default, description=option.description, json_schema_extra=RELOADS, **_limits(option.name)
+    )
     return option.annotation, setting
 
 
@@ -64,25 +66,35 @@ else:
 class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
     """Defaults of query options, and how the retrieve stage works."""
 
-    widen_llm_s: float = Field(default=2.0, gt=0, description="Longest wait for a language model that rephrases")
+    widen_llm_s: float = Field(
+        default=2.0,
+        gt=0,
+        description="Longest wait for a language model that rephrases",
+        json_schema_extra=RELOADS,
+    )
     thesaurus: Path | None = Field(
         default=None,
         description="File with synonyms of the domain, for SYNONYMS in `widen`: docs/queries.md",
     )
     profiles: Mapping[str, ContextProfile] = Field(
-        default={}, description="Profiles for `target_model`, besides or instead of those in docs/queries.md"
+        default={},
+        description="Profiles for `target_model`, besides or instead of those in docs/queries.md",
+        json_schema_extra=RELOADS,
     )
-    max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest question")
+    max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest question", json_schema_extra=RELOADS)
     strong: bool = Field(default=True, description="Strong consistency for every search")
-    reply_topics: tuple[str, ...] = Field(default=(), description="Topics that queries may name in `reply_to`")
+    reply_topics: tuple[str, ...] = Field(
+        default=(), description="Topics that queries may name in `reply_to`", json_schema_extra=RELOADS
+    )
     batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
     batches: int = Field(default=4, ge=1, description="Most such batches at a time: a new one waits for no other")
     cache_mb: int = Field(
         default=0,
         ge=0,
         description="Room for answers, candidates and vectors of questions asked again, in MiB; 0: none",
+        json_schema_extra=RELOADS_WHILE_ON,
     )
-    cache_s: float = Field(default=60, gt=0, description="Longest that any of these is kept")
+    cache_s: float = Field(default=60, gt=0, description="Longest that any of these is kept", json_schema_extra=RELOADS)
 
     @property
     def options(self) -> QueryOptions:

@@ -109,7 +109,6 @@ class Settings(BaseSettings, Clearable):
                 f"relay of {silent[0].topic}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
                 'documents, ["everyone"] for all of the tenant'
             )
-        self._check_erasure()
         if self.auth.required and (
             open_ones := [one for one in self.folders if "principals" not in one.model_fields_set]
         ):
@@ -117,6 +116,7 @@ class Settings(BaseSettings, Clearable):
                 f"folder {open_ones[0].path}: principals are missing; with FREKI_AUTH__JWKS name who may read its "
                 'documents, ["everyone"] for all of the tenant'
             )
+        self._check_erasure()
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(
                 f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from freki.schemas.masking import masked
@@ -14,7 +15,10 @@ NONE = "none"
 """Value that clears a setting: an empty value counts as not set."""
 _NOTHING: Mapping[object, object] = {tuple: (), Mapping: {}}
 
-
+RELOADS: JsonDict = {"reloads": "yes"}
+"""`json_schema_extra` of a setting that running processes take over: `reload.py`."""
+RELOADS_WHILE_ON: JsonDict = {"reloads": "unless turned on or off"}
+"""The same of a setting of which 0 turns something off that is opened at the start."""
 _MARK = "names a file that holds another setting"
 SecretFile = Annotated[Path | None, _MARK]
 """Path of a file that holds the secret of the same name without `_file`, as Docker and Kubernetes provide them."""

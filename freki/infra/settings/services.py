@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection
+from freki.infra.settings.section import RELOADS, SecretFile, SettingsSection
 
 
 class TelemetrySettings(SettingsSection):
@@ -14,7 +14,9 @@ class TelemetrySettings(SettingsSection):
     otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
     otlp_metrics: bool = Field(default=True, description="Send metrics there too; some take traces only")
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
-    trace_share: float = Field(default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1")
+    trace_share: float = Field(
+        default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1", json_schema_extra=RELOADS
+    )
     content: bool = Field(default=False, description="May traces hold text of questions and documents?")
     candidates: bool = Field(
         default=False,
@@ -25,8 +27,12 @@ class TelemetrySettings(SettingsSection):
     http_port: int | None = Field(
         default=None, ge=0, le=65535, description="Port of `/metrics` and `/health`; 0: a free one; none: not served"
     )
-    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(default="INFO", description="Least level logged")
-    log_format: Literal["console", "json"] = Field(default="console", description="For people, or for machines")
+    log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
+        default="INFO", description="Least level logged", json_schema_extra=RELOADS
+    )
+    log_format: Literal["console", "json"] = Field(
+        default="console", description="For people, or for machines", json_schema_extra=RELOADS
+    )
 
 
 class McpSettings(SettingsSection):
@@ -51,42 +57,59 @@ class McpSettings(SettingsSection):
 
 
 class ServeSettings(SettingsSection):
-    """Server of `freki serve`: HTTP for services, and a page for people; `docs/serve.md` explains it."""
+    """Server of `freki serve`: HTTP and gRPC for services, and a page for people; `docs/serve.md` explains it."""
 
     host: str = Field(default="127.0.0.1", description="Where to listen; else than here with FREKI_AUTH__JWKS only")
-    port: int = Field(default=8780, ge=0, le=65535, description="0: a free one")
+    port: int = Field(default=8780, ge=0, le=65535, description="Of HTTP; 0: a free one")
+    grpc_port: int | None = Field(
+        default=8781, ge=0, le=65535, description="Of gRPC; 0: a free one; none: gRPC is not served"
+    )
+    direct: bool = Field(
+        default=False,
+        description="Answer in this process, with models and store of its own, instead of over the topics",
+    )
     allowed_hosts: tuple[str, ...] = Field(
-        default=(), description="More names, without a port, by which clients may call, as JSON"
+        default=(),
+        description="More names, without a port, by which clients may call, as JSON",
+        json_schema_extra=RELOADS,
     )
     cert_file: Path | None = Field(default=None, description="PEM file of the server's certificate; none: no TLS")
     key_file: Path | None = Field(default=None, description="PEM file of its private key")
     publishers: tuple[str, ...] = Field(
         default=(),
         description="With FREKI_AUTH__JWKS: users and groups that may publish and delete documents here, as JSON",
+        json_schema_extra=RELOADS,
+    )
+    max_body_mb: float = Field(default=64.0, gt=0, description="Largest request", json_schema_extra=RELOADS)
+    calls_per_minute: int = Field(
+        default=0, ge=0, description="Most calls of one user, else of one address; 0: any", json_schema_extra=RELOADS
     )
     operators: tuple[str, ...] = Field(
         default=(),
         description="With FREKI_AUTH__JWKS: who may see workers, lag and receipts of all tenants and replay dead"
         ' letters, as JSON of tenant/user or tenant/group: `["acme/operators"]`; without: who is on this machine',
+        json_schema_extra=RELOADS,
     )
     workers: tuple[str, ...] = Field(
         default=(),
         description="Endpoints of workers for the page of operators, beside those of the local stack, as JSON:"
         ' `["http://10.0.0.7:9464"]`',
+        json_schema_extra=RELOADS,
     )
-    max_body_mb: float = Field(default=64.0, gt=0, description="Largest request")
     failures_per_minute: int = Field(
         default=60,
         ge=0,
         description="Most calls without a valid token from one address, or IPv6 network of 64 bits; then none of its "
         "tokens is looked at. Clients behind a proxy on another host count as one. 0: any",
+        json_schema_extra=RELOADS,
     )
-    calls_per_minute: int = Field(default=0, ge=0, description="Most calls of one user, else of one address; 0: any")
 
     @model_validator(mode="after")
     def _check_pair(self) -> Self:
         if (self.cert_file is None) != (self.key_file is None):
             raise ValueError("FREKI_SERVE__CERT_FILE and FREKI_SERVE__KEY_FILE go together: set both, or none")
+        if self.port and self.port == self.grpc_port:
+            raise ValueError(f"FREKI_SERVE__PORT and FREKI_SERVE__GRPC_PORT are both {self.port}: change one of them")
         return self
 
 

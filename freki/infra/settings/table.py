@@ -9,6 +9,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from freki.infra.settings.reload import reloads_of
 from freki.infra.settings.root import Settings
 
 HEAD = """# Settings
@@ -19,34 +20,39 @@ Variables may have any case. Lists and tables are JSON there, and so may be a se
 An empty value counts as not set, in both places: deployment tools hand it over for what nobody set. `none` is the word
 for no value, for settings without a default (–), lists, tables and `FREKI_MODELS__RERANKER`; a secret may read `none`.
 A secret may lie in a file, as Docker and Kubernetes hand them over: `FREKI_KAFKA__PASSWORD_FILE=/run/secrets/kafka` in
-place of `FREKI_KAFKA__PASSWORD`. It is read once, at the start, without the line break at its end.
+place of `FREKI_KAFKA__PASSWORD`. It is read without the line break at its end.
 An unknown name, a value out of range or values that contradict each other stop the start with a message that names them
 and the fix, such as the setting that may be meant.
 Of variables that begin with `FREKI_`, those of the tests (`FREKI_TEST_…`) and those that Kubernetes sets for Services
 are no settings and do no harm.
 `freki settings show` prints what is set and by what, `freki settings init` writes a `freki.toml` with all settings as
 comments, `freki settings schema` a JSON Schema of it for editors, and `freki settings check` says whether all is valid.
+Workers and `freki serve` take over changes of `freki.toml` while they run, where the column "reloads" says so
+([how](operations.md#change-settings-while-it-runs)); `freki settings check NEW.toml` says before what a change needs.
 This page is written by `make docs`.
 
-| variable | default | what |
-| --- | --- | --- |
+| variable | default | reloads | what |
+| --- | --- | --- | --- |
 """
 
 
 def table() -> str:
     """Return the page."""
-    return HEAD + "".join(f"| `{name}` | {default} | {what} |\n" for name, default, what in _rows(Settings, "FREKI_"))
+    rows = _rows(Settings, "FREKI_")
+    return HEAD + "".join(f"| `{name}` | {default} | {reloads} | {what} |\n" for name, default, reloads, what in rows)
 
 
-def _rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str]]:
+def _rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str, str]]:
     for name, field in section.model_fields.items():
         inner = field.annotation
         if isinstance(inner, type) and issubclass(inner, BaseModel):
-            for sub, default, what in _rows(inner, f"{prefix}{name.upper()}__"):
+            for sub, default, reloads, what in _rows(inner, f"{prefix}{name.upper()}__"):
                 # A nested section may override the defaults of its class.
-                yield sub, _inherited(field, sub.removeprefix(f"{prefix}{name.upper()}__").lower(), default), what
+                shown = _inherited(field, sub.removeprefix(f"{prefix}{name.upper()}__").lower(), default)
+                yield sub, shown, reloads, what
         else:
-            yield prefix + name.upper(), _shown(field.default), field.description or name.replace("_", " ")
+            what = field.description or name.replace("_", " ")
+            yield prefix + name.upper(), _shown(field.default), reloads_of(field) or "–", what
 
 
 def _inherited(field: FieldInfo, name: str, default: str) -> str:

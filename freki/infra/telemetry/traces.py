@@ -3,13 +3,14 @@
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from weakref import WeakSet
 
 from opentelemetry.context import Context
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import SERVICE_NAME, Resource
 from opentelemetry.sdk.trace import SpanLimits, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
-from opentelemetry.sdk.trace.sampling import Decision, ParentBased, SamplingResult, TraceIdRatioBased
+from opentelemetry.sdk.trace.sampling import Decision, ParentBased, Sampler, SamplingResult, TraceIdRatioBased
 from opentelemetry.trace import Link, SpanKind, Tracer, TraceState
 from opentelemetry.util.types import Attributes
 
@@ -27,6 +28,15 @@ _OTLP_TIMEOUT_S = 3.0
 """Timeout of an export."""
 _CLOSE_S = 3.0
 """Maximum wait for the last export at shutdown."""
+
+_samplers: "WeakSet[_Share]" = WeakSet()
+"""Those of this process."""
+
+
+def set_trace_share(share: float) -> None:
+    """Keep this share of the traces that begin in this process from now on; share: 0..1."""
+    for sampler in _samplers:
+        sampler.by_id = TraceIdRatioBased(share)
 
 
 @contextmanager
@@ -62,11 +72,15 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
         closing.join(_CLOSE_S)
 
 
-class _Share(TraceIdRatioBased):
+class _Share(Sampler):
     """Samples a share of the root spans; a batch is sampled if the trace of one of its records is.
 
     Decides by the trace id, so that all processes decide alike without a sampled parent.
     """
+
+    def __init__(self, share: float) -> None:
+        self.by_id = TraceIdRatioBased(share)
+        _samplers.add(self)
 
     def should_sample(
         self,
@@ -82,4 +96,8 @@ class _Share(TraceIdRatioBased):
         if links:
             kept = any(link.context.trace_flags.sampled for link in links)
             return SamplingResult(Decision.RECORD_AND_SAMPLE if kept else Decision.DROP)
-        return super().should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+        return self.by_id.should_sample(parent_context, trace_id, name, kind, attributes, links, trace_state)
+
+    def get_description(self) -> str:
+        """Return what the sampler is."""
+        return self.by_id.get_description()

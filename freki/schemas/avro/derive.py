@@ -35,7 +35,7 @@ def _record(record: type, named: set[str]) -> dict[str, Any]:
     """Describe a record; `named` holds the types that stand in the schema already and grows."""
     named.add(record.__name__)
     hints = get_type_hints(record)
-    docs = _docs_under(record)
+    docs = docs_under(record)
     described = [_field(field, hints[field.name], docs.get(field.name), named) for field in fields(record)]
     return {"type": "record", "name": record.__name__, "doc": inspect.getdoc(record) or "", "fields": described}
 
@@ -86,14 +86,14 @@ def _named(hint: Any, named: set[str]) -> Schema:  # noqa: ANN401 - a type
 def _enum(enum: type[StrEnum], named: set[str]) -> dict[str, Any]:
     """Describe an enum; Avro has no docs of symbols, so they follow the doc of the enum."""
     named.add(enum.__name__)
-    symbols = [f"{symbol}: {doc}" for symbol, doc in _docs_under(enum).items()]
+    symbols = [f"{symbol}: {doc}" for symbol, doc in docs_under(enum).items()]
     doc = "\n".join([inspect.getdoc(enum) or "", *symbols])
     described = {"type": "enum", "name": enum.__name__, "doc": doc, "symbols": [member.value for member in enum]}
     unknown = UNKNOWN_SYMBOLS.get(enum)
     return described if unknown is None else described | {"default": unknown.value}
 
 
-def _docs_under(owner: type) -> dict[str, str]:
+def docs_under(owner: type) -> dict[str, str]:
     """Read the strings that stand under the fields or members of a class."""
     module = ast.parse(textwrap.dedent(inspect.getsource(owner)))
     docs = {}

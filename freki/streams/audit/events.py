@@ -105,6 +105,11 @@ def letter_replayed(letter: str, record: str, *, by: str) -> Event:
     return Event(kind=AuditKind.PUBLISHED, asker=by, subject=record, reason=f"dead letter {letter} is sent again")
 
 
+def reloaded(names: Sequence[str]) -> Event:
+    """Return that this process takes over other values of these settings while it runs."""
+    return Event(kind=AuditKind.SETTINGS, reason=f"while running: {', '.join(names)}")
+
+
 def _change(
     kind: AuditKind, root: Root, document: AuditedDocument, generation: str, *, before: Sequence[str] = ()
 ) -> Event:

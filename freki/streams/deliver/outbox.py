@@ -1,18 +1,16 @@
 """Sending of records, each with its trace."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Generic, TypeVar
+from collections.abc import Awaitable
 
-from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer
 
-from freki.streams.messages import Headers, Outgoing
+from freki.client.messages import Sink
+from freki.streams.messages import Outgoing
 from freki.streams.observe.tracing import failed, sending
 from freki.streams.ports import Producer
 
-T_contra = TypeVar("T_contra", contravariant=True)
+__all__ = ["Outbox", "Sink"]
 
 
 class Outbox:
@@ -56,22 +54,3 @@ async def _delivered(delivery: Awaitable[object], span: Span) -> None:
         raise
     finally:
         span.end()
-
-
-@dataclass(frozen=True, slots=True)
-class Sink(Generic[T_contra]):
-    """Topic for values of one type, with their encoder."""
-
-    outbox: Outbox
-    topic: str
-    encode: Callable[[T_contra], bytes]
-
-    def record(
-        self, value: T_contra, *, key: bytes | None, trace: Context | None = None, headers: Headers = ()
-    ) -> Outgoing:
-        """Return a value as a record of the topic."""
-        return Outgoing(topic=self.topic, key=key, value=self.encode(value), trace=trace, headers=headers)
-
-    async def send(self, *records: Outgoing) -> None:
-        """Send records as `Outbox.send` does."""
-        await self.outbox.send(*records)

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
@@ -19,6 +19,17 @@ _SLOW_S = 1.0
 _log = structlog.get_logger(__name__)
 
 A = TypeVar("A")
+A_contra = TypeVar("A_contra", contravariant=True)
+
+
+class SendsAnswers(Protocol[A_contra]):
+    """Sends answers to those who asked."""
+
+    async def send(self, received: Received[Any], answer: A_contra, *, to: str | None, private: bool = False) -> None:
+        """Send an answer.
+
+        to: the topic that the question names. private: no other place may hold what the answer says.
+        """
 
 
 class Replies(Generic[A]):

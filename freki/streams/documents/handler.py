@@ -29,7 +29,7 @@ from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
-from freki.streams.deliver.replies import Replies
+from freki.streams.deliver.replies import SendsAnswers
 from freki.streams.documents.history import DocumentRecords, history_of
 from freki.streams.documents.listing import listed, page_of
 from freki.streams.documents.view import view_of
@@ -73,7 +73,7 @@ class DocumentHandler:
         records: DocumentRecords,
         *,
         rules: ReportRules,
-        replies: Replies[DocumentReport],
+        replies: SendsAnswers[DocumentReport],
         encode: Callable[[DocumentReport], bytes],
         now: Callable[[], Timestamp],
         admit: Admit | None = None,
@@ -100,6 +100,10 @@ class DocumentHandler:
             DocumentQueryKind.SHOW: self._show,
             DocumentQueryKind.HISTORY: self._history,
         }
+
+    def take_over(self, reply_topics: Sequence[str]) -> None:
+        """Let later questions name these topics for their answers."""
+        self._rules = replace(self._rules, reply_topics=reply_topics)
 
     async def handle(self, batch: Sequence[Received[DocumentQuery]]) -> None:
         """Answer a batch."""

@@ -96,6 +96,12 @@ class Meters:
         self._unaudited = meter.create_counter(
             "freki.audit.unwritten", description="Entries of the audit log that could not be written"
         )
+        self._reloads = meter.create_counter(
+            "freki.settings.reloads", description="Changes of the settings of a running process, by what became of them"
+        )
+        self._refused_settings = meter.create_gauge(
+            "freki.settings.refused", description="1 while the settings in the file are refused, else 0"
+        )
         self._notices = meter.create_counter("freki.notices", description="Notices in results")
         self._skipped = meter.create_counter(
             "freki.candidates.skipped", description="Candidates not reranked because of the deadline"
@@ -166,6 +172,11 @@ class Meters:
     def count_unaudited(self, entries: int) -> None:
         """Count entries that could not be written: what they say was refused."""
         self._unaudited.add(entries)
+
+    def count_reload(self, *, refused: bool) -> None:
+        """Count a change of the settings, and set whether those in the file are refused."""
+        self._reloads.add(1, {"outcome": "refused" if refused else "taken_over"})
+        self._refused_settings.set(int(refused))
 
     def count_unranked(self, candidates: int) -> None:
         """Count candidates that were not reranked because of the deadline."""

@@ -4,6 +4,7 @@ All methods work on batches, keep order, are idempotent, and raise `Unavailable`
 retry). Adapters own their timeouts.
 """
 
+from freki.client.exchange import ClaimWriter
 from freki.streams.ports.archive import ArchiveSink, ArchiveSource
 from freki.streams.ports.models import (
     AnalyseText,
@@ -18,7 +19,6 @@ from freki.streams.ports.models import (
 )
 from freki.streams.ports.sources import (
     ClaimReader,
-    ClaimWriter,
     Fetch,
     Ocr,
     Producer,

@@ -33,13 +33,6 @@ class ClaimReader(Protocol):
         """Return the content of a claim, checked against its size and digest."""
 
 
-class ClaimWriter(Protocol):
-    """Writer of content that is too large for a record."""
-
-    async def put(self, content: bytes) -> ClaimCheck:
-        """Store content under its digest; return the claim."""
-
-
 class Scanner(Protocol):
     """Scanner of content for malware."""
 

@@ -16,6 +16,7 @@ query_log        notices and step times, which all steps add to
 trace            a query as spans
 losses           the step that left a candidate out, and why
 explainer        the rank of each hit, and the step that lost an expected document
+direct           calls within the process, without a topic
 chunk_reader     chunks that a query names, instead of a search
 follow_judgements  judgements of users, and their erasure
 

@@ -17,7 +17,7 @@ from freki.schemas.identity import Refusal
 from freki.schemas.limits import LIMIT
 from freki.streams.audit.events import asked, refused
 from freki.streams.audit.log import AuditLog, AuditUnwritable
-from freki.streams.deliver.replies import Replies
+from freki.streams.deliver.replies import SendsAnswers
 from freki.streams.limits.queries import QueryLimits
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
@@ -26,7 +26,7 @@ from freki.streams.retrieve.authenticate import STEP, Authenticator
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.candidates import Retrieval
 from freki.streams.retrieve.losses import losses_of
-from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.retriever import OnStep, Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
 MAX_PATIENT = 64
@@ -48,7 +48,7 @@ class QueryHandler:
         self,
         retriever: Retriever | CachingRetriever,
         *,
-        replies: Replies[ContextResult],
+        replies: SendsAnswers[ContextResult],
         reply_topics: Sequence[str],
         max_query_chars: int,
         traces: QueryTrace,
@@ -57,6 +57,7 @@ class QueryHandler:
         audit: AuditLog | None = None,
         limits: QueryLimits | None = None,
         log_candidates: bool = False,
+        on_step: OnStep | None = None,
     ) -> None:
         """Create a handler.
 
@@ -73,7 +74,13 @@ class QueryHandler:
         self._audit = audit
         self._limits = limits
         self._log_candidates = log_candidates
+        self._on_step = on_step
         self._patient: set[asyncio.Task[None]] = set()
+
+    def take_over(self, *, reply_topics: Sequence[str], max_query_chars: int) -> None:
+        """Judge later queries by these limits."""
+        self._reply_topics = frozenset(reply_topics)
+        self._max_query_chars = max_query_chars
 
     @property
     def is_idle(self) -> bool:
@@ -176,7 +183,9 @@ class QueryHandler:
         self._meters.count_result(result)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
-        answers = self._retriever.answer([(received.value, _trace_id(received.trace)) for received in batch])
+        answers = self._retriever.answer(
+            [(received.value, _trace_id(received.trace)) for received in batch], on_step=self._on_step
+        )
         async with aclosing(answers):
             async for place, result, retrieval in answers:
                 received = batch[place]

@@ -18,6 +18,13 @@ class StepRun:
     ended_ns: int
     items: int
 
+    @property
+    def time(self) -> StageTime:
+        """The run as results tell it."""
+        return StageTime(
+            stage=self.step, milliseconds=(self.ended_ns - self.started_ns) / NANOS_PER_MS, items=self.items
+        )
+
 
 class QueryLog:
     """Collects what results, traces and metrics tell of the steps. Identifies the query among those in flight."""
@@ -28,6 +35,13 @@ class QueryLog:
         self.notices: list[Notice] = []
         self.unranked = 0
         """Number of candidates that the deadline left no time to rerank."""
+        self._heard: Callable[[StageTime], None] | None = None
+
+    def listen(self, heard: Callable[[StageTime], None]) -> None:
+        """Tell of each run, of those before first."""
+        for time in self.times():
+            heard(time)
+        self._heard = heard
 
     def notice(self, step: str, kind: NoticeKind, message: str) -> None:
         """Add a notice to the result."""
@@ -40,14 +54,14 @@ class QueryLog:
     def ran(self, step: str, started_ns: int, items: int, *, ended_ns: int | None = None) -> None:
         """Record a run of a step; ended_ns: default now."""
         ended_ns = self.clock_ns() if ended_ns is None else ended_ns
-        self.runs.append(StepRun(step=step, started_ns=started_ns, ended_ns=ended_ns, items=items))
+        run = StepRun(step=step, started_ns=started_ns, ended_ns=ended_ns, items=items)
+        self.runs.append(run)
+        if self._heard is not None:
+            self._heard(run.time)
 
     def times(self) -> tuple[StageTime, ...]:
         """Return the duration of each run."""
-        return tuple(
-            StageTime(stage=run.step, milliseconds=(run.ended_ns - run.started_ns) / NANOS_PER_MS, items=run.items)
-            for run in self.runs
-        )
+        return tuple(run.time for run in self.runs)
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from typing import Any
 
 from freki.operators.rephrase import load_synonyms
 from freki.operators.step_budget import OptionalStep, affordable
-from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, TenantId
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, StageTime, TenantId
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Watermark
 from freki.streams.observe.meters import Meters
@@ -52,6 +52,8 @@ WORTH = {AUGMENT: 0.15, EXPAND: 0.01}
 
 Answered = tuple[int, ContextResult, Retrieval]
 """Place of a query in its batch, its result, and all that was retrieved for it."""
+OnStep = Callable[[QueryId, StageTime], None]
+"""Hears of each step of a query as soon as it has ended."""
 
 
 class Retriever:
@@ -102,7 +104,14 @@ class Retriever:
         )
         self._explain = Explainer(stores, attempts)
 
-    async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> AsyncGenerator[Answered, None]:
+    def take_over(self, defaults: QueryDefaults) -> None:
+        """Answer queries that are parsed from now on by other defaults of options, and other profiles."""
+        self._parse.take_over(defaults.options, defaults.profiles)
+        self._admission.deadline_ms = defaults.options.deadline_ms
+
+    async def answer(
+        self, asked: Sequence[tuple[ContextQuery, str]], *, on_step: OnStep | None = None
+    ) -> AsyncGenerator[Answered, None]:
         """Answer valid queries, given with their trace ids; yield each answer as soon as it is there.
 
         The steps up to widening run for the whole batch; then each query is finished by itself, the most urgent first,
@@ -110,6 +119,9 @@ class Retriever:
         hits rather than late.
         """
         parsed = [self.parse(query, trace_id) for query, trace_id in asked]
+        if on_step is not None:
+            for each in parsed:
+                each.log.listen(partial(on_step, each.query.query_id))
         progress = {place: nothing_found(EmbeddedQuery.of(query, None, {})) for place, query in enumerate(parsed)}
         waiting = dict(enumerate(parsed))
         self._in_flight.begin(parsed)

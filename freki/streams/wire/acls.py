@@ -170,7 +170,13 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
         "dead-letters": [
             # A record too large for its dead letter is read from its topic, and replayed records are sent there.
             *_may(
-                ("Read", "Write"), topics.documents, *work, topics.queries, topics.document_queries, topics.dead_letters
+                ("Read", "Write"),
+                topics.documents,
+                *work,
+                topics.queries,
+                topics.document_queries,
+                topics.erasure_requests,
+                topics.dead_letters,
             ),
             *(Right(resource="topic", name=one.topic, operations=("Read", "Write")) for one in settings.relays),
             *_audited(settings),

@@ -10,7 +10,6 @@ from opentelemetry.trace import Tracer
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.keys import cipher_of
-from freki.infra.ocr import open_ocr
 from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
@@ -33,7 +32,7 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.client import Asker, DocumentAsker, Publisher, ReceiptBoard, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
-from freki.streams.gateway import Gateway
+from freki.streams.gateway import Direct, Documents, Gateway
 from freki.streams.ingest.ocr import OcrParser
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import by_weight, parse
@@ -60,6 +59,9 @@ async def open_outliner(
     settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
 ) -> AsyncIterator[Outliner]:
     """Open an outliner, with child processes for all but short text; similarities: for semantic chunking."""
+    # It loads a client of HTTP.
+    from freki.infra.ocr import open_ocr  # noqa: PLC0415
+
     limits = parse_limits_of(settings)
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
         contexts = settings.contexts
@@ -147,26 +149,40 @@ async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
 
 
 @asynccontextmanager
-async def open_gateway(settings: Settings, *, connect: Connect) -> AsyncIterator[Gateway]:
-    """Open what all doors of one process share; connect: opens a client for the queries of a tenant."""
+async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct | None = None) -> AsyncIterator[Gateway]:
+    """Open what all doors of one process share.
+
+    connect: opens a client for the queries of a tenant. direct: answers in this process, without the topics of queries.
+    """
     topics = topics_of(settings)
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))
         receipts = await opened.enter_async_context(Reader(settings.kafka, topics.outcomes.name, start="latest"))
         board = ReceiptBoard(receipts, Codec(IndexOutcome, registry=registry).decode)
         outbox, _ = await opened.enter_async_context(open_outbox(settings))
-        # One for all tenants, unless each has a topic of its own for answers.
-        one = settings.auth.reply_topic is None
-        client = ReconnectingClient(partial(connect, TenantId(settings.tenant))) if one else ClientsByTenant(connect)
+        asker: QueryClient
+        documents: Documents
+        if direct is not None:
+            asker, documents = direct.asker, direct.documents
+        else:
+            asker = await opened.enter_async_context(_client_of(settings, connect))
+            documents = await opened.enter_async_context(open_document_asker(settings))
         yield Gateway(
             publisher=await opened.enter_async_context(open_publisher(settings)),
             receipts=await opened.enter_async_context(board),
-            asker=await opened.enter_async_context(client),
-            documents=await opened.enter_async_context(open_document_asker(settings)),
+            asker=asker,
+            documents=documents,
             judgements=Sink(outbox, topics.judgements.name, Codec(Judgement, registry=registry).encode),
             deadline_ms=settings.retrieval.deadline_ms,
             now=wall_clock,
+            watching=None if direct is None else direct.asker,
         )
+
+
+def _client_of(settings: Settings, connect: Connect) -> ReconnectingClient | ClientsByTenant:
+    # One for all tenants, unless each has a topic of its own for answers.
+    one = settings.auth.reply_topic is None
+    return ReconnectingClient(partial(connect, TenantId(settings.tenant))) if one else ClientsByTenant(connect)
 
 
 @asynccontextmanager

@@ -18,23 +18,42 @@ _NOT_YET = "not yet"
 
 
 class Health:
-    """Checks of the probes. Restart a worker that is not live; one that is not ready still starts, or waits."""
+    """Checks of the probes. Restart a worker that is not live; one that is not ready still starts, or waits.
+
+    `settings` tells whether those of the file are in force: a worker that refused them is healthy by those before.
+    """
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
         self._heartbeat = clock()
         self._stages: Sequence[Stage] = ()
         self._has_partitions = False
+        self._is_open = False
         self._store = ""
+        self._settings: Checks = dict
 
     @property
     def checks(self) -> Mapping[str, Checks]:
         """Checks by the name of their probe."""
-        return {"startup": self._startup, "ready": self._ready, "live": self._live}
+        return {
+            "startup": self._startup,
+            "ready": self._ready,
+            "live": self._live,
+            "settings": self._in_force,
+        }
+
+    def observe_settings(self, check: Checks) -> None:
+        """Tell from now on whether the settings of the file are in force."""
+        self._settings = check
 
     def opened(self, stages: Sequence[Stage]) -> None:
         """Record that models and connections are open."""
         self._stages = stages
+        self._is_open = True
+
+    def opened_direct(self) -> None:
+        """Record that models and connections are open in a process without stages."""
+        self._is_open = self._has_partitions = True
 
     def joined(self) -> None:
         """Record that all stages are members of their consumer groups."""
@@ -54,9 +73,12 @@ class Health:
                 self._store = str(error)
             await asyncio.sleep(_CHECK_INTERVAL_S)
 
+    def _in_force(self) -> Mapping[str, str]:
+        return self._settings()
+
     def _startup(self) -> dict[str, str]:
         return {
-            "models and connections": "" if self._stages else _NOT_YET,
+            "models and connections": "" if self._is_open else _NOT_YET,
             "partitions": "" if self._has_partitions else _NOT_YET,
         }
 

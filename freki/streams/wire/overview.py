@@ -97,14 +97,14 @@ def _read(path: Path) -> str:
 
 async def _worker(client: httpx.AsyncClient, name: str, url: str) -> _Worker:
     try:
-        probes = [(await client.get(f"{url}{HEALTH}{probe}")).json() for probe in ("live", "ready")]
+        probes = [(await client.get(f"{url}{HEALTH}{probe}")).json() for probe in ("live", "ready", "settings")]
         metrics = (await client.get(f"{url}{METRICS}")).text
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
         return _Worker(health=WorkerHealth(name=name, url=url, wrong=(f"no answer: {error!r}",)), freshness={})
     wrong = [
         f"{check_name}: {check['why']}"
         for probe in probes
-        for check_name, check in probe["checks"].items()
+        for check_name, check in probe.get("checks", {}).items()
         if not check["ok"]
     ]
     health = WorkerHealth(name=name, url=url, wrong=tuple(wrong))

@@ -26,7 +26,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
-from freki.streams.audit.events import changed
+from freki.streams.audit.events import changed, reloaded
 from freki.streams.audit.log import AuditLog
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
@@ -45,6 +45,7 @@ from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder
 from freki.streams.privacy.objections import Objections
 from freki.streams.retrieve.authenticate import Authenticator
+from freki.streams.retrieve.direct import Mailboxes
 from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
 from freki.streams.retrieve.serving import Serving
 from freki.streams.topics import Topic
@@ -64,6 +65,7 @@ from freki.streams.wire.from_settings import (
 )
 from freki.streams.wire.limits import open_change_limits, open_query_limits
 from freki.streams.wire.objecting import open_objections
+from freki.streams.wire.reload import TakeOvers
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002
@@ -83,7 +85,17 @@ class Parts:
     Embedder, store, indexer and context writer are opened on the first call; chunkers and language models on each call.
     """
 
-    def __init__(self, settings: Settings, tracer: Tracer, meters: Meters, calls: Calls) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        tracer: Tracer,
+        meters: Meters,
+        calls: Calls,
+        *,
+        mailboxes: Mailboxes | None = None,
+    ) -> None:
+        """Create them; mailboxes: where answers go instead of to topics."""
+        self.mailboxes = mailboxes
         self.settings = settings
         self.tracer = tracer
         self.meters = meters
@@ -107,6 +119,8 @@ class Parts:
         self.query_limits: QueryLimits | None = None
         self._change_limits: ChangeLimits | None = None
         self._others: list[Parts] = []
+        self.takeovers = TakeOvers()
+        self.takeovers.add(lambda after: partial(self._keep, after))
 
     async def __aenter__(self) -> Self:
         self._registry = await self.opened.enter_async_context(open_registry(self.settings))
@@ -124,7 +138,7 @@ class Parts:
 
         The caller closes them, by `__aexit__`.
         """
-        other = Parts(settings, self.tracer, self.meters, self.calls)
+        other = Parts(settings, self.tracer, self.meters, self.calls, mailboxes=self.mailboxes)
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
         other.audit = self.audit
@@ -317,10 +331,20 @@ class Parts:
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
             self.objections = await open_objections(self)
-            await self.open_audit("retrieve")
+            # Settings are compared with those of the last process of the same kind.
+            await self.open_audit("retrieve" if self.mailboxes is None else "serve")
             self.query_limits = await open_query_limits(self)
             self._serving = await open_serving(self)
         return self._serving
+
+    def _keep(self, settings: Settings) -> None:
+        """Open later generations by these settings."""
+        self.settings = settings
+
+    async def record_reload(self, names: Sequence[str]) -> None:
+        """Record in the audit log, if there is one, that these settings are about to be others. Raises Unavailable."""
+        if self.audit is not None:
+            await self.audit.record(reloaded(names))
 
     async def check_sources(self, stages: Sequence[Stage]) -> None:
         """Raise Misconfigured unless the topics and consumer groups of stages are accessible."""

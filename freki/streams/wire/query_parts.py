@@ -10,8 +10,10 @@ from freki.infra.kafka import Reader
 from freki.infra.models import OnnxReranker
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
+from freki.infra.settings import Settings
 from freki.schemas import ContextResult, DocumentReport, IndexOutcome, Judgement
 from freki.schemas.avro import Codec
+from freki.schemas.names import record
 from freki.streams.deliver.replies import Replies
 from freki.streams.documents.handler import DocumentHandler, ReportRules
 from freki.streams.documents.handler import noted as noted_in_report
@@ -29,6 +31,7 @@ from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
 from freki.streams.wire.from_settings import MIB, analyser_of, fingerprints_of, profiles_of, thesaurus_of, wall_clock
+from freki.streams.wire.reload import TakeOver
 from freki.streams.wire.topic_records import TopicRecords
 
 if TYPE_CHECKING:
@@ -41,24 +44,61 @@ RECORD_MARGIN_BYTES = 4_096
 """Space for key and headers beside a value of the maximum size, in bytes."""
 
 
+_CACHE_SHARES = {"answers": 0.5, "rankings": 0.4, "question_vectors": 0.1}
+"""Share of FREKI_RETRIEVAL__CACHE_MB that each cache has."""
+
+
+@record
+class Handlers:
+    """Handlers of the retrieve stage, and how they take over other settings."""
+
+    queries: QueryHandler
+    documents: DocumentHandler
+    prepare: Callable[[Settings], TakeOver]
+    """Check settings, and return what makes the handlers use them; raises Misconfigured."""
+
+
 class QueryParts:
     """Parts of the retrieve stage."""
 
     def __init__(self, parts: "Parts") -> None:
         self._parts = parts
         self._settings = parts.settings
+        self._rewriter: Rewriter | None = None
+        self._caches: dict[str, BoundedCache[Any]] = {}
 
-    async def open_handler(self) -> QueryHandler:
-        """Open the retriever, load its models, and return the handler of queries."""
-        parts, settings = self._parts, self._settings.retrieval
-        results = parts.sink(ContextResult, parts.topics.contexts)
+    async def open_handlers(self) -> Handlers:
+        """Open the retriever, load its models, and return the handlers."""
         retriever = await self.open_retriever()
         await retriever.warm_up()
+        queries, documents = await self._query_handler(retriever), await self._document_handler()
+
+        def prepare(settings: Settings) -> TakeOver:
+            retrieval, defaults = settings.retrieval, self._defaults(settings)
+
+            def take_over() -> None:
+                self._settings = settings
+                if self._rewriter is not None:
+                    self._rewriter.limit_s = retrieval.widen_llm_s
+                if isinstance(retriever, CachingRetriever):
+                    retriever.take_over(defaults, self._renewed_answers())
+                else:
+                    retriever.take_over(defaults)
+                queries.take_over(reply_topics=retrieval.reply_topics, max_query_chars=retrieval.max_query_chars)
+                documents.take_over(retrieval.reply_topics)
+
+            return take_over
+
+        return Handlers(queries=queries, documents=documents, prepare=prepare)
+
+    async def _query_handler(self, retriever: Retriever | CachingRetriever) -> QueryHandler:
+        parts, settings, direct = self._parts, self._settings.retrieval, self._parts.mailboxes
+        results = parts.sink(ContextResult, parts.topics.contexts)
         embedder = await parts.open_embedder()
         models = Models(embedder=embedder.fingerprint, reranker=self._settings.models.reranker or "")
         return QueryHandler(
             retriever,
-            replies=Replies(results, noted=noted, emptied=without_content),
+            replies=Replies(results, noted=noted, emptied=without_content) if direct is None else direct.results,
             reply_topics=settings.reply_topics,
             max_query_chars=settings.max_query_chars,
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
@@ -67,10 +107,10 @@ class QueryParts:
             audit=parts.audit,
             limits=parts.query_limits,
             log_candidates=self._settings.telemetry.candidates,
+            on_step=None if direct is None else direct.on_step,
         )
 
-    async def open_document_handler(self) -> DocumentHandler:
-        """Return the handler of questions about documents."""
+    async def _document_handler(self) -> DocumentHandler:
         parts, settings = self._parts, self._settings
         reports = parts.sink(DocumentReport, parts.topics.document_reports)
         return DocumentHandler(
@@ -82,7 +122,7 @@ class QueryParts:
                 max_bytes=min(REPORT_BYTES, settings.kafka.max_message_bytes - RECORD_MARGIN_BYTES),
                 reply_topics=settings.retrieval.reply_topics,
             ),
-            replies=Replies(reports, noted=noted_in_report),
+            replies=Replies(reports, noted=noted_in_report) if parts.mailboxes is None else parts.mailboxes.reports,
             encode=reports.encode,
             now=wall_clock,
             admit=None if parts.authenticator is None else parts.authenticator.admit_question,
@@ -90,16 +130,27 @@ class QueryParts:
             left_out=parts.objections.left_out,
         )
 
+    def _defaults(self, settings: Settings) -> QueryDefaults:
+        """Return how queries are parsed by these settings."""
+        return QueryDefaults(
+            options=settings.retrieval.options,
+            profiles=profiles_of(settings.retrieval),
+            analyse_text=analyser_of(settings.lexical).of_queries,
+            left_out=self._parts.objections.left_out,
+            thesaurus=thesaurus_of(settings.retrieval),
+        )
+
     async def open_retriever(self) -> Retriever | CachingRetriever:
         """Open the retriever, with the caches that the settings ask for."""
         parts, settings = self._parts, self._settings.retrieval
         index = await parts.open_index()
-        caches = self._caches() if settings.cache_mb else None
+        caches = self._open_caches() if settings.cache_mb else None
+        self._rewriter = await self._open_rewriter()
         retriever = Retriever(
             RetrievalModels(
                 embedder=await parts.open_embedder(),
                 rerankers=await self._open_rerankers(),
-                rewriter=await self._open_rewriter(),
+                rewriter=self._rewriter,
                 embeddings=caches.embeddings if caches else None,
                 late_interaction=self._settings.models.reranker is not None,
             ),
@@ -110,13 +161,7 @@ class QueryParts:
                 strong=settings.strong,
                 generation=self._settings.milvus.generation,
             ),
-            QueryDefaults(
-                options=settings.options,
-                profiles=profiles_of(settings),
-                analyse_text=analyser_of(self._settings.lexical).of_queries,
-                left_out=parts.objections.left_out,
-                thesaurus=thesaurus_of(settings),
-            ),
+            self._defaults(self._settings),
             Clocks(now=wall_clock, ns=time.time_ns),
             judgements=await self._open_judgements(caches.epochs if caches else None),
             meters=parts.meters,
@@ -145,20 +190,31 @@ class QueryParts:
             now=wall_clock,
         )
 
-    def _caches(self) -> Caches:
-        """Return the caches: half of the memory for results, the rest for rankings and query vectors."""
-        settings = self._settings.retrieval
-
-        def cache(name: str, share: float) -> BoundedCache[Any]:
-            max_bytes = int(settings.cache_mb * MIB * share)
-            return BoundedCache(name, most_bytes=max_bytes, seconds=settings.cache_s, calls=self._parts.calls)
-
+    def _open_caches(self) -> Caches:
+        self._caches = {name: self._cache(name) for name in _CACHE_SHARES}
         return Caches(
-            embeddings=cache("question_vectors", 0.1),
-            rankings=cache("rankings", 0.4),
-            answers=cache("answers", 0.5),
-            epochs=Epochs(strong=settings.strong),
+            embeddings=self._caches["question_vectors"],
+            rankings=self._caches["rankings"],
+            answers=self._caches["answers"],
+            epochs=Epochs(strong=self._settings.retrieval.strong),
         )
+
+    def _cache(self, name: str) -> BoundedCache[Any]:
+        return BoundedCache(
+            name, most_bytes=self._room(name), seconds=self._settings.retrieval.cache_s, calls=self._parts.calls
+        )
+
+    def _room(self, name: str) -> int:
+        return int(self._settings.retrieval.cache_mb * MIB * _CACHE_SHARES[name])
+
+    def _renewed_answers(self) -> BoundedCache[Any]:
+        """Give the caches the size that the settings say, and return an empty one for answers.
+
+        The one before stays with the queries in flight, whose answers are made by the settings before.
+        """
+        for name in ("question_vectors", "rankings"):
+            self._caches[name].resize(most_bytes=self._room(name), seconds=self._settings.retrieval.cache_s)
+        return self._cache("answers")
 
     async def _open_rerankers(self) -> list[Reranker]:
         """Open the rerankers that the settings name; cosine needs no connection."""

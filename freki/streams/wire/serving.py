@@ -18,6 +18,7 @@ from freki.streams.retrieve.serving import Serving
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import settings_named, wall_clock
 from freki.streams.wire.query_parts import QueryParts
+from freki.streams.wire.reload import TakeOver
 
 if TYPE_CHECKING:
     from freki.streams.wire.parts import Parts
@@ -73,8 +74,13 @@ async def open_serving(parts: "Parts") -> Serving:
             own = parts if settings == parts.settings else await parts.beside(settings)
             if own is not parts:
                 closing.push_async_exit(own)
-            opening = QueryParts(own)
-            yield _Answering(await opening.open_handler(), await opening.open_document_handler(), own)
+            handlers = await QueryParts(own).open_handlers()
+
+            def prepare(after: Settings) -> TakeOver:
+                return handlers.prepare(settings_of(after, entry))
+
+            with parts.takeovers.add(prepare):
+                yield _Answering(handlers.queries, handlers.documents, own)
 
     answering = Serving(log, open_generation)
     parts.opened.push_async_callback(answering.aclose)

@@ -20,7 +20,8 @@ class Admission:
     def __init__(
         self, *, deadline_ms: int, estimates: Estimates, in_flight: InFlight, now: Callable[[], Timestamp]
     ) -> None:
-        self._deadline_ms = deadline_ms
+        self.deadline_ms = deadline_ms
+        """Of queries that name none."""
         self._estimates = estimates
         self._in_flight = in_flight
         self._now = now
@@ -34,7 +35,7 @@ class Admission:
         due: list[float] = []
         reasons: list[str | None] = []
         for query in queries:
-            deadline_ms = self._deadline_ms if query.deadline_ms is None else query.deadline_ms
+            deadline_ms = self.deadline_ms if query.deadline_ms is None else query.deadline_ms
             # A sender whose clock is ahead gains no time.
             due_s = min(query.asked_at / 1000, now_s) + deadline_ms / 1000
             expected_s = (

@@ -27,9 +27,10 @@ from freki.schemas.names import record
 from freki.streams.ports import Cache, ChunkSearch, Roots
 from freki.streams.retrieve.cache.epochs import Epoch, Epochs
 from freki.streams.retrieve.candidates import nothing_found
+from freki.streams.retrieve.dependencies import QueryDefaults
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.retriever import Answered, Retriever
+from freki.streams.retrieve.retriever import Answered, OnStep, Retriever
 from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
@@ -164,8 +165,16 @@ class CachingRetriever:
         self._decode = decode
         self._now = now
 
-    async def answer(self, asked: Sequence[tuple[ContextQuery, str]]) -> AsyncGenerator[Answered, None]:
+    def take_over(self, defaults: QueryDefaults, answers: Cache[Answer]) -> None:
+        """Answer later queries by other defaults; answers: an empty cache, since those before were made by others."""
+        self._retriever.take_over(defaults)
+        self._answers = answers
+
+    async def answer(
+        self, asked: Sequence[tuple[ContextQuery, str]], *, on_step: OnStep | None = None
+    ) -> AsyncGenerator[Answered, None]:
         """Answer valid queries, given with their trace ids, as the retriever does."""
+        answers = self._answers
         parsed = [self._retriever.parse(query, trace_id) for query, trace_id in asked]
         lasting = [place for place, each in enumerate(parsed) if each.options.cached and not each.query.at_least]
         epochs: dict[int, Epoch] = {}
@@ -173,18 +182,19 @@ class CachingRetriever:
         if lasting:
             with timed([parsed[place].log for place in lasting], "remember", lambda _: 1):
                 epochs = await self._begun({place: parsed[place].query for place in lasting})
-                known = await self._known(parsed, epochs)
+                known = await self._known(answers, parsed, epochs)
         for place, (answer, result) in known.items():
             query = parsed[place]
             yield place, self._again(result, answer, query), nothing_found(EmbeddedQuery.of(query, None, {}))
         rest = [place for place in range(len(asked)) if place not in known]
         if rest:
-            async for at, result, retrieval in self._retriever.answer([asked[place] for place in rest]):
+            made = self._retriever.answer([asked[place] for place in rest], on_step=on_step)
+            async for at, result, retrieval in made:
                 place = rest[at]
                 if place in epochs and result.status in _CACHEABLE:
                     encoded = self._encode(result)
                     answer = Answer(encoded=encoded, made_at=result.answered_at, epoch=epochs[place])
-                    self._answers.keep(_question(retrieval.query.query), answer, size=len(encoded))
+                    answers.keep(_question(retrieval.query.query), answer, size=len(encoded))
                 yield place, result, retrieval
 
     async def warm_up(self) -> None:
@@ -214,12 +224,12 @@ class CachingRetriever:
         return {place: epoch for place, epoch in now.items() if epoch is not None}
 
     async def _known(
-        self, queries: Sequence[ParsedQuery], epochs: dict[int, Epoch]
+        self, answers: Cache[Answer], queries: Sequence[ParsedQuery], epochs: dict[int, Epoch]
     ) -> dict[int, tuple[Answer, ContextResult]]:
         """Look up answers all of whose documents are unchanged and readable."""
         found = {}
         for place, epoch in epochs.items():
-            answer = self._answers.get(_question(queries[place].query))
+            answer = answers.get(_question(queries[place].query))
             if answer is not None and answer.epoch == epoch:
                 found[place] = (answer, self._decode(answer.encoded))
         quoted = {root_id(result.tenant, each) for _, result in found.values() for each in _quoted(result)}

@@ -30,7 +30,7 @@ from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.streams.retrieve.candidates import Further, LocatedHit, Retrieval
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.steps.quote import quote
-from freki.streams.retrieve.steps.rerank import probability
+from freki.streams.retrieve.steps.rerank import LOCAL, probability
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 NO_ROOM = "the context text has no room for it"
@@ -170,6 +170,7 @@ def _confidence(retrieval: Retrieval) -> Confidence:
     judged = confidence_of(
         max((sure for each in hits.found if (sure := probability(hits, each)) is not None), default=None),
         max(similarities),
+        is_calibrated=hits.reranker == LOCAL,
         least_probability=query.options.unanswered_probability,
         least_similarity=query.options.unanswered_similarity,
     )

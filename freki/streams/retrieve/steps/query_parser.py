@@ -56,6 +56,11 @@ class QueryParser:
         self._clock_ns = clock_ns
         self._prototypes: Prototypes | None = None
 
+    def take_over(self, defaults: QueryOptions, profiles: Mapping[str, ReaderProfile]) -> None:
+        """Parse later queries by these."""
+        self._defaults = defaults
+        self._profiles = profiles
+
     async def learn(self, embedder: Embedder) -> None:
         """Embed the examples of each query type. Before that, a query that no rule types is FACTUAL."""
         examples = example_wordings()

@@ -24,7 +24,8 @@ class Rewriter:
     def __init__(self, llm: Llm, ledger: TokenBudget, *, limit_s: float) -> None:
         self._llm = llm
         self._ledger = ledger
-        self._limit_s = limit_s
+        self.limit_s = limit_s
+        """Longest wait for a model."""
 
     async def __call__(self, asked: Sequence[tuple[ParsedQuery, Widening]], attempts: Attempts) -> list[list[str]]:
         """Ask for one kind of variants of each query, all at once; return the texts of each, which may be none."""
@@ -35,7 +36,7 @@ class Rewriter:
         bought = [prompt for prompt, has in zip(prompts, paid, strict=True) if has]
         # The variants have to be searched for, too.
         searching = (*LOOKING_UP, *FINISHING)
-        limit_s = min(self._limit_s, *(attempts.spare_s(query, before=searching) for query, _ in asked))
+        limit_s = min(self.limit_s, *(attempts.spare_s(query, before=searching) for query, _ in asked))
         answers = iter(await asyncio.gather(*(self._answer(prompt, limit_s) for prompt in bought)))
         rewritten: list[list[str]] = []
         for (query, kind), prompt, has in zip(asked, prompts, paid, strict=True):

@@ -1,5 +1,6 @@
 """Topics, store and claims as places of content: satisfies DocumentPlaces of `streams.ports`."""
 
+import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
@@ -84,6 +85,8 @@ class Places:
                 async for stored in reader.until_end():
                     change = await self._changes.change_of(stored) if topic.name in with_changes else None
                     holders = content.of(topic, stored, change)
+                    # Many documents are compared with each answer: a worker must answer its broker meanwhile.
+                    await asyncio.sleep(0)
                     claim = None if change is None else change.claim
                     if claim is not None and holders:
                         claimed.setdefault(claim.uri, set()).update(holders)

@@ -1,0 +1,250 @@
+"""The client for asyncio."""
+
+import asyncio
+import time
+import uuid
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import AsyncExitStack, suppress
+from dataclasses import dataclass, field, replace
+from random import random
+from types import TracebackType
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack
+
+from freki.client.broker import Broker
+from freki.client.exchange import Asker, Follower, Publisher, ReceiptBoard
+from freki.client.fields import DocumentFields, QueryFields
+from freki.client.kafka import Producer, Reader
+from freki.client.messages import Sink
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    Operation,
+    QueryId,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.avro.codec import Codec
+from freki.schemas.backoff import backoff
+from freki.schemas.errors import InfraError, Unavailable
+
+T = TypeVar("T")
+F = TypeVar("F", bound=Follower)
+S = TypeVar("S", bound=IndexOutcome | ContextResult)
+
+ATTEMPTS = 4
+"""Attempts of a call while the broker is unavailable."""
+_FIRST_S, _LONGEST_S = 0.2, 5.0
+_TOPICS: dict[type[Any], str] = {IndexOutcome: "outcomes", ContextResult: "contexts"}
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """A change that the broker has stored, whose receipt is expected."""
+
+    change: DocumentChange
+    receipt: "asyncio.Future[IndexOutcome]" = field(repr=False)
+    board: ReceiptBoard = field(repr=False)
+    """Reads the receipts."""
+
+
+class Client:
+    """Publishes, waits, asks and follows, for one tenant; any number of calls at once.
+
+    ```python
+    async with Client(Broker(bootstrap="127.0.0.1:9092")) as client:
+        published = await client.publish("notes/1", "Der Antrag ist schriftlich.", principals=["everyone"])
+        await client.wait(published)
+        result = await client.ask("Wie ist der Antrag zu stellen?")
+    ```
+
+    Calls raise Unavailable once the broker did not answer several attempts, Rejected for what can never succeed, and
+    Misconfigured, naming what to correct.
+    """
+
+    def __init__(
+        self,
+        broker: Broker | None = None,
+        *,
+        tenant: str = "default",
+        token: str | Callable[[], str] | None = None,
+        answers_on: str | None = None,
+        first_wait_s: float = _FIRST_S,
+    ) -> None:
+        """Create a client.
+
+        token: of who asks, or what gives a fresh one for each question, where the workers demand tokens. answers_on:
+        topic of the answers besides the one of all, where the tenant has its own, or where questions name it in
+        `reply_to`. first_wait_s: before the second attempt; it doubles with each.
+        """
+        self._broker = broker or Broker()
+        self._tenant = TenantId(tenant)
+        self._token = token
+        self._answers_on = answers_on
+        self._first_wait_s = first_wait_s
+        self._opened = AsyncExitStack()
+        self._producer = Producer(self._broker)
+        self._board: _Kept[ReceiptBoard] = _Kept(self._open_board)
+        self._asker: _Kept[Asker] = _Kept(self._open_asker)
+        self._publisher = Publisher(
+            outbox=self._producer,
+            encode=Codec(DocumentChange).encode,
+            topic=self._broker.topic("documents"),
+            claims=None,
+            inline_bytes=self._broker.inline_bytes,
+        )
+
+    async def __aenter__(self) -> Self:
+        """Connect, with a few attempts."""
+        await self._retried(lambda: self._opened.enter_async_context(self._producer))
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Disconnect."""
+        await self._board.aclose()
+        await self._asker.aclose()
+        await self._opened.aclose()
+
+    async def publish(
+        self, document: str | DocumentChange, content: str | bytes | None = None, **fields: Unpack[DocumentFields]
+    ) -> Published:
+        """Store a document in the stream, and return once the broker has it.
+
+        document: its id, with its content and further fields of DocumentChange, such as `principals`; or a change with
+        all of them. Without a version it gets the time in milliseconds. The receipt is expected from now on: `wait`.
+        """
+        if isinstance(document, DocumentChange):
+            return await self._publish(document)
+        return await self._publish(self._change(document, Operation.UPSERT, {"content": content, **fields}))
+
+    async def delete(self, document_id: str, *, version: int | None = None) -> Published:
+        """Delete a document, and return once the broker has the deletion."""
+        return await self._publish(self._change(document_id, Operation.DELETE, {"version": version or 0}))
+
+    async def wait(self, published: Published, *, timeout_s: float = 60.0) -> IndexOutcome:
+        """Return the receipt of a change; its status says what became of it.
+
+        Raises TimeoutError where none came in time, and Unavailable where receipts are not read any more: publish again
+        then, which changes nothing if the change is there.
+        """
+        return await published.board.first(published.receipt, patience_s=timeout_s)
+
+    async def ask(
+        self,
+        question: str | ContextQuery,
+        *,
+        timeout_s: float = 30.0,
+        token: str | None = None,
+        **fields: Unpack[QueryFields],
+    ) -> ContextResult:
+        """Return the answer; its status says whether something was left out.
+
+        question: its text, with further fields of ContextQuery, such as `principals`, `top_k` or `filters`; or a query
+        with all of them, whose id must be new. Raises TimeoutError where none came in time. A question may be asked
+        several times if the broker does not answer.
+        """
+        query = question if isinstance(question, ContextQuery) else self._query(question, fields)
+
+        async def ask() -> ContextResult:
+            asker = await self._asker.get()
+            return await asker.ask(query, patience_s=timeout_s, token=token)
+
+        return await self._retried(ask)
+
+    async def subscribe(
+        self, kind: type[S], *, start: Literal["earliest", "latest"] = "latest", every_tenant: bool = False
+    ) -> AsyncGenerator[S, None]:
+        """Yield receipts (IndexOutcome) or answers (ContextResult) of this tenant as they come, endlessly.
+
+        start: the oldest that the topic has, or from now on. Raises freki.schemas.avro.UndecodableError for a record of
+        a later contract than this package knows, and Unavailable.
+        """
+        decode = Codec(kind).decode
+        async with Reader(self._broker, self._broker.topic(_TOPICS[kind]), start=start) as reader:
+            async for stored in reader:
+                if stored.value is not None:
+                    found = decode(stored.value)
+                    if every_tenant or found.tenant == self._tenant:
+                        yield found
+
+    async def _publish(self, change: DocumentChange) -> Published:
+        now = _now()
+        change = replace(change, version=change.version or now, occurred_at=change.occurred_at or now)
+
+        async def publish() -> Published:
+            board = await self._board.get()
+            receipt = board.expect(change)
+            await self._publisher.publish(change)
+            return Published(change, receipt, board)
+
+        return await self._retried(publish)
+
+    def _change(self, document_id: str, operation: Operation, fields: Mapping[str, object]) -> DocumentChange:
+        given: dict[str, Any] = {"version": 0, "occurred_at": Timestamp(0), **_tuples(fields)}
+        return DocumentChange(tenant=self._tenant, document_id=DocumentId(document_id), operation=operation, **given)
+
+    def _query(self, text: str, fields: Mapping[str, object]) -> ContextQuery:
+        given = _tuples(fields)
+        return ContextQuery(
+            query_id=QueryId(str(uuid.uuid4())), tenant=self._tenant, text=text, asked_at=_now(), **given
+        )
+
+    async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        for attempt in range(1, ATTEMPTS):
+            try:
+                return await call()
+            except Unavailable:
+                await asyncio.sleep(backoff(attempt, first=self._first_wait_s, longest=_LONGEST_S, jitter=random()))  # noqa: S311 - spreads load
+        return await call()
+
+    async def _open_board(self, opened: AsyncExitStack) -> ReceiptBoard:
+        reader = await opened.enter_async_context(Reader(self._broker, self._broker.topic("outcomes")))
+        return await opened.enter_async_context(ReceiptBoard(reader, Codec(IndexOutcome).decode))
+
+    async def _open_asker(self, opened: AsyncExitStack) -> Asker:
+        # Refusals come where all answers come: a question whose token is refused has no tenant.
+        names = dict.fromkeys([self._broker.topic("contexts"), *([self._answers_on] if self._answers_on else [])])
+        readers = [await opened.enter_async_context(Reader(self._broker, name)) for name in names]
+        queries = Sink(self._producer, self._broker.topic("queries"), Codec(ContextQuery).encode)
+        return await opened.enter_async_context(
+            Asker(queries=queries, answers=readers, decode=Codec(ContextResult).decode, token=self._token)
+        )
+
+
+class _Kept(Generic[F]):
+    """A follower of a topic, opened when it is first needed, and anew once it has ended."""
+
+    def __init__(self, open_follower: Callable[[AsyncExitStack], Awaitable[F]]) -> None:
+        self._open = open_follower
+        self._opening = asyncio.Lock()
+        self._closing = AsyncExitStack()
+        self._current: F | None = None
+
+    async def get(self) -> F:
+        async with self._opening:
+            if self._current is not None and self._current.is_reading:
+                return self._current
+            await self.aclose()
+            async with AsyncExitStack() as opened:
+                self._current = await self._open(opened)
+                self._closing = opened.pop_all()
+            return self._current
+
+    async def aclose(self) -> None:
+        closing, self._closing, self._current = self._closing, AsyncExitStack(), None
+        # Why it ended was raised to those who waited.
+        with suppress(InfraError):
+            await closing.aclose()
+
+
+def _tuples(fields: Mapping[str, object]) -> dict[str, Any]:
+    """Return fields with tuples in place of lists, which records have."""
+    return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
+
+
+def _now() -> Timestamp:
+    return Timestamp(time.time_ns() // 1_000_000)

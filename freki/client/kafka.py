@@ -1,0 +1,196 @@
+"""Connection to Kafka by aiokafka, which is imported by the first one."""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
+from types import TracebackType
+from typing import TYPE_CHECKING, Literal, Self
+
+from freki.client.broker import Broker
+from freki.client.messages import Headers, Outgoing
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.schemas.names import record
+
+if TYPE_CHECKING:
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+
+_POLL_MS = 500
+_MARGIN_BYTES = 64 * 1024
+"""Size reserved for headers and framing around the largest record."""
+_TOO_LARGE = frozenset({"MessageSizeTooLargeError", "RecordListTooLargeError"})
+_REFUSED = ("Auth", "Authorization", "Sasl", "Unsupported", "UnknownTopic", "InvalidTopic")
+
+
+@record
+class StoredRecord:
+    """A record on a topic, undecoded."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+class Producer:
+    """Sends records in order per key, each confirmed by all replicas."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+        self._client: AIOKafkaProducer | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect. Raises Unavailable, or Misconfigured naming the option."""
+        with _translated("connect", self._broker):
+            from aiokafka import AIOKafkaProducer  # noqa: PLC0415 - not before it is needed
+
+            client = AIOKafkaProducer(
+                acks="all",
+                enable_idempotence=self._broker.idempotent,
+                linger_ms=0,
+                max_request_size=self._broker.max_message_bytes + _MARGIN_BYTES,
+                **_options(self._broker),
+            )
+            try:
+                await client.start()
+            except BaseException:
+                await client.stop()
+                raise
+        self._client = client
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Send what is queued, then disconnect."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.stop()
+
+    async def send(self, *records: Outgoing) -> None:
+        """Return when the broker has stored all records.
+
+        Raises the first error after all have ended: Rejected for one that is too large, Unavailable, Misconfigured.
+        """
+        if self._client is None:
+            raise RuntimeError("the client is not open: use it in `async with`")
+        with _translated("send", self._broker):
+            stored = [
+                await self._client.send(one.topic, key=one.key, value=one.value, headers=list(one.headers))
+                for one in records
+            ]
+            for result in await asyncio.gather(*stored, return_exceptions=True):
+                if isinstance(result, BaseException):
+                    raise result
+
+
+class Reader:
+    """Reads all partitions of a topic, without a group: once open, records sent from then on are read."""
+
+    def __init__(self, broker: Broker, topic: str, *, start: Literal["earliest", "latest"] = "latest") -> None:
+        self._broker = broker
+        self._topic = topic
+        self._start = start
+        self._client: AIOKafkaConsumer | None = None
+
+    async def __aenter__(self) -> Self:
+        """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
+        with _translated(f"read {self._topic}", self._broker):
+            from aiokafka import AIOKafkaConsumer  # noqa: PLC0415 - not before it is needed
+
+            client = AIOKafkaConsumer(
+                group_id=None,
+                enable_auto_commit=False,
+                auto_offset_reset="earliest",
+                # Records of aborted transactions have no effect.
+                isolation_level="read_committed",
+                fetch_max_wait_ms=self._broker.fetch_wait_ms,
+                max_partition_fetch_bytes=self._broker.max_message_bytes + _MARGIN_BYTES,
+                **_options(self._broker),
+            )
+            try:
+                await client.start()
+                await self._take_position(client)
+            except BaseException:
+                await client.stop()
+                raise
+        self._client = client
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Disconnect."""
+        if self._client is not None:
+            client, self._client = self._client, None
+            await client.stop()
+
+    async def _take_position(self, client: "AIOKafkaConsumer") -> None:
+        from aiokafka import TopicPartition  # noqa: PLC0415 - as above
+
+        # Metadata of all topics: a request for one would create it where the broker allows that.
+        numbers = (await client._client.fetch_all_metadata()).partitions_for_topic(self._topic)  # noqa: SLF001
+        if not numbers:
+            raise Misconfigured(
+                f"topic {self._topic} does not exist, or may not be read: correct prefix, version or generation of the "
+                "Broker, let `freki topics apply` create it, or get the right to read it"
+            )
+        places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
+        client.assign(places)
+        # Now and not with the first fetch, so that no answer comes before.
+        ends = client.end_offsets if self._start == "latest" else client.beginning_offsets
+        for place, offset in (await ends(places)).items():
+            client.seek(place, offset)
+
+    async def __aiter__(self) -> AsyncIterator[StoredRecord]:
+        """Yield records endlessly; within a partition in order."""
+        while True:
+            if self._client is None:
+                raise RuntimeError("the reader is not open")
+            with _translated(f"read {self._topic}", self._broker):
+                fetched = await self._client.getmany(timeout_ms=_POLL_MS)
+            for records in fetched.values():
+                for one in records:
+                    yield StoredRecord(
+                        topic=one.topic,
+                        partition=one.partition,
+                        offset=one.offset,
+                        timestamp_ms=one.timestamp,
+                        key=one.key,
+                        value=one.value,
+                        headers=tuple((name, value or b"") for name, value in one.headers),
+                    )
+
+
+def _options(broker: Broker) -> dict[str, object]:
+    return {
+        "bootstrap_servers": broker.bootstrap.split(","),
+        "client_id": "freki-client",
+        "request_timeout_ms": int(broker.timeout_s * 1000),
+        **broker.options,
+    }
+
+
+@contextmanager
+def _translated(action: str, broker: Broker) -> Iterator[None]:
+    """Raise ours for aiokafka's, keeping theirs as the cause."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise Misconfigured("aiokafka is not installed: pip install 'freki-client[kafka]'") from error
+    except (InfraError, ValueError, RuntimeError):
+        raise
+    except OSError as error:
+        raise Unavailable(f"{action}: {error}; is Kafka up at {broker.bootstrap}?") from error
+    except Exception as error:
+        name = type(error).__name__
+        if not type(error).__module__.startswith("aiokafka"):
+            raise
+        if name in _TOO_LARGE:
+            message = f"{action}: the record is larger than the broker or max_message_bytes of the Broker allows"
+            raise Rejected(message) from error
+        if name.startswith(_REFUSED):
+            raise Misconfigured(f"{action}: {error}; check options of the Broker and the rights of its user") from error
+        raise Unavailable(f"{action}: {str(error) or name}; is Kafka up at {broker.bootstrap}?") from error

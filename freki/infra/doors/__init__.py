@@ -1,0 +1,1 @@
+"""What the doors of `freki serve` share, whatever their protocol."""

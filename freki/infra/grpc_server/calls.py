@@ -1,0 +1,173 @@
+"""What all calls of the gRPC door share: who calls, trace, request id, deadline, and how errors are told."""
+
+import secrets
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import aclosing, asynccontextmanager
+from typing import Any, TypeVar
+from urllib.parse import unquote
+
+import grpc
+import structlog
+from google.protobuf.any_pb2 import Any as Packed
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.message import Message
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+from opentelemetry.context import attach, detach
+from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+from freki.infra.doors.callers import Caller, Callers, CallRefused, Wrong
+from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
+from freki.schemas import ContextResult, ResultStatus
+from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.proto.convert import UnknownValueError
+
+DOMAIN = "freki"
+"""Domain of the reasons in error details."""
+ON_THE_WAY_MS = 20
+"""Part of a call's deadline that is left for its way back, in milliseconds."""
+ROUNDED_UP = 0.01
+"""Share of a deadline by which clients may have rounded it up: the header has few digits for long ones."""
+_W3C = TraceContextTextMapPropagator()
+_CODES = {
+    Wrong.NO_TOKEN: grpc.StatusCode.UNAUTHENTICATED,
+    Wrong.INVALID_TOKEN: grpc.StatusCode.UNAUTHENTICATED,
+    Wrong.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
+    Wrong.TOO_MANY: grpc.StatusCode.RESOURCE_EXHAUSTED,
+}
+_REFUSED_BY = {"authenticate": grpc.StatusCode.PERMISSION_DENIED, "audit": grpc.StatusCode.UNAVAILABLE}
+"""Codes of refusals by the step that refused; others broke a rule, or found no time."""
+_BELOW: Mapping[type[Exception], tuple[grpc.StatusCode, str]] = {
+    TimeoutError: (grpc.StatusCode.DEADLINE_EXCEEDED, "NO_ANSWER"),
+    Unavailable: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+    Rejected: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),
+    UnknownValueError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),
+    # A token that serves one query only came twice at once.
+    ValueError: (grpc.StatusCode.ABORTED, "CONFLICT"),
+}
+"""What fails below the door; the first that fits counts."""
+_log = structlog.get_logger(__name__)
+Q = TypeVar("Q", bound=Message)
+A = TypeVar("A", bound=Message)
+
+
+class CallFailed(Exception):
+    """A call that ends with a status."""
+
+    def __init__(self, code: grpc.StatusCode, detail: str, *, reason: str, retry_after_s: int = 0, **more: str) -> None:
+        """Describe it; reason: in capitals, for programs; more: metadata of the reason."""
+        super().__init__(detail)
+        self.code = code
+        self.detail = detail
+        self.reason = reason
+        self.retry_after_s = retry_after_s
+        self.more = more
+
+    def status(self) -> Status:
+        """Return what is told in `grpc-status-details-bin`."""
+        status = Status(code=self.code.value[0], message=self.detail)
+        details: list[Message] = [ErrorInfo(reason=self.reason, domain=DOMAIN, metadata=self.more)]
+        if self.retry_after_s:
+            details.append(RetryInfo(retry_delay=Duration(seconds=self.retry_after_s)))
+        for detail in details:
+            packed = Packed()
+            packed.Pack(detail)
+            status.details.append(packed)
+        return status
+
+
+class Call:
+    """One call."""
+
+    def __init__(self, context: "grpc.aio.ServicerContext[Any, Any]", callers: Callers) -> None:
+        self._context = context
+        self._callers = callers
+        self.metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+        self.request_id = self.metadata.get("x-request-id", "")[:64] or secrets.token_hex(8)
+
+    async def caller(self, *, publishes: bool = False) -> Caller:
+        """Tell who calls; publishes: whether documents are changed. Raises CallRefused."""
+        ask = self._callers.publisher if publishes else self._callers.caller
+        return await ask(self.metadata.get("authorization", ""), address=_address(self._context.peer()))
+
+    @property
+    def remaining_ms(self) -> int | None:
+        """Milliseconds in which an answer must leave; None: the caller waits as long as it takes."""
+        remaining_s = self._context.time_remaining()
+        return None if remaining_s is None else max(1, int(remaining_s * 1000 * (1 - ROUNDED_UP)) - ON_THE_WAY_MS)
+
+
+def unary(
+    callers: Callers, answer: Callable[[Q, Call], Awaitable[A]], request: type[Q], response: type[A]
+) -> grpc.RpcMethodHandler:
+    """Return the handler of a method with one response."""
+
+    async def handle(message: Q, context: "grpc.aio.ServicerContext[Q, A]") -> A:
+        async with _answered(context, callers) as call:
+            return await answer(message, call)
+
+    return grpc.unary_unary_rpc_method_handler(handle, request.FromString, response.SerializeToString)
+
+
+def streamed(
+    callers: Callers, answers: Callable[[Q, Call], AsyncGenerator[A, None]], request: type[Q], response: type[A]
+) -> grpc.RpcMethodHandler:
+    """Return the handler of a method with a stream of responses."""
+
+    async def handle(message: Q, context: "grpc.aio.ServicerContext[Q, A]") -> AsyncIterator[A]:
+        async with _answered(context, callers) as call, aclosing(answers(message, call)) as stream:
+            async for each in stream:
+                yield each
+
+    return grpc.unary_stream_rpc_method_handler(handle, request.FromString, response.SerializeToString)
+
+
+@asynccontextmanager
+async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", callers: Callers) -> AsyncIterator[Call]:
+    """Continue the caller's trace, and end the call with a status for each error."""
+    call = Call(context, callers)
+    await context.send_initial_metadata((("x-request-id", call.request_id),))
+    trace = attach(_W3C.extract({"traceparent": call.metadata.get("traceparent", "")}))
+    try:
+        yield call
+    except Exception as error:  # noqa: BLE001 - a call ends with a status
+        failed = _failed(error)
+        await context.abort(
+            failed.code, failed.detail, (("grpc-status-details-bin", failed.status().SerializeToString()),)
+        )
+    finally:
+        detach(trace)
+
+
+def _failed(error: Exception) -> CallFailed:
+    """Return the status of an error; one that nobody expected tells nothing of itself."""
+    if isinstance(error, CallFailed):
+        return error
+    if isinstance(error, CallRefused):
+        return CallFailed(_CODES[error.wrong], error.detail, reason=error.wrong.name, retry_after_s=error.retry_after_s)
+    for kind, (code, reason) in _BELOW.items():
+        if isinstance(error, kind):
+            _log.warning("call not answered", reason=reason, error=str(error))
+            retry_after_s = 1 if code is grpc.StatusCode.UNAVAILABLE else 0
+            return CallFailed(code, str(error) or NO_ANSWER, reason=reason, retry_after_s=retry_after_s)
+    _log.error("call failed", exc_info=error)
+    return CallFailed(grpc.StatusCode.INTERNAL, "the server's log says why", reason="INTERNAL")
+
+
+def answered(result: ContextResult) -> ContextResult:
+    """Return a result that is an answer. Raises CallFailed for one that says why there is none."""
+    why = why_refused(result)
+    if why is None:
+        return result
+    if (left_s := retry_after_s(result)) is not None:
+        raise CallFailed(grpc.StatusCode.RESOURCE_EXHAUSTED, why, reason="LIMIT", retry_after_s=left_s)
+    is_late = result.status is ResultStatus.EXPIRED
+    code = grpc.StatusCode.DEADLINE_EXCEEDED if is_late else grpc.StatusCode.INVALID_ARGUMENT
+    for notice in result.notices:
+        code = _REFUSED_BY.get(notice.stage, code)
+    raise CallFailed(code, why, reason=result.status, trace_id=result.trace_id)
+
+
+def _address(peer: str) -> str:
+    """Return the address without scheme and port: `ipv4:10.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
+    return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]") or peer

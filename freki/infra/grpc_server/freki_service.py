@@ -1,0 +1,135 @@
+"""The service `freki.v1.Freki`: documents and queries."""
+
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import replace
+
+import grpc
+
+from freki.infra.doors.callers import Callers, tenant_of
+from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
+from freki.infra.grpc_server.calls import Call, CallFailed, answered, streamed, unary
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentChange,
+    DocumentId,
+    Operation,
+    OutcomeStatus,
+    QueryId,
+    StageTime,
+    Timestamp,
+)
+from freki.schemas.proto.convert import fill, values_of
+from freki.schemas.proto.freki.v1 import freki_pb2 as proto
+from freki.schemas.query_options import QUERY_OPTIONS
+
+SERVICE = proto.DESCRIPTOR.services_by_name["Freki"].full_name
+_MOST_DEADLINE_MS = int((QUERY_OPTIONS["deadline_ms"].bounds or (1, 600_000))[1])
+
+
+class FrekiService:
+    """Answers calls by the gateway that all doors share."""
+
+    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str) -> None:
+        """Create it; tenant: of calls that name none."""
+        self._gateway = gateway
+        self._callers = callers
+        self._tenant = tenant
+
+    def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
+        """Return the handler of each method."""
+        callers = self._callers
+        return {
+            "IndexDocument": unary(callers, self.index, proto.IndexDocumentRequest, proto.ChangeResponse),
+            "DeleteDocument": unary(callers, self.delete, proto.DeleteDocumentRequest, proto.ChangeResponse),
+            "RetrieveContext": unary(callers, self.retrieve, proto.RetrieveContextRequest, proto.ContextResult),
+            "StreamContext": streamed(callers, self.stream, proto.RetrieveContextRequest, proto.ContextEvent),
+        }
+
+    async def index(self, request: proto.IndexDocumentRequest, call: Call) -> proto.ChangeResponse:
+        """Publish a document."""
+        caller = await call.caller(publishes=True)
+        document = request.document
+        if document.WhichOneof("content") is None:
+            raise _invalid("document.content: give either `text` or `file`")
+        values = values_of(document, DocumentChange)
+        values["tenant"] = tenant_of(caller, values.get("tenant"), self._tenant)
+        change = DocumentChange(operation=Operation.UPSERT, **values)
+        return await self._publish(change, request.wait_ms, call)
+
+    async def delete(self, request: proto.DeleteDocumentRequest, call: Call) -> proto.ChangeResponse:
+        """Delete a document."""
+        caller = await call.caller(publishes=True)
+        named = request.tenant if request.HasField("tenant") else None
+        change = DocumentChange(
+            tenant=tenant_of(caller, named, self._tenant),
+            document_id=DocumentId(request.document_id),
+            operation=Operation.DELETE,
+            version=request.version,
+            occurred_at=Timestamp(0),
+        )
+        return await self._publish(change, request.wait_ms, call)
+
+    async def retrieve(self, request: proto.RetrieveContextRequest, call: Call) -> proto.ContextResult:
+        """Answer a question."""
+        query, token = await self._query(request.query, call)
+        return fill(proto.ContextResult(), answered(await self._gateway.ask(query, token=token)))
+
+    async def stream(
+        self, request: proto.RetrieveContextRequest, call: Call
+    ) -> AsyncGenerator[proto.ContextEvent, None]:
+        """Answer a question step by step."""
+        query, token = await self._query(request.query, call)
+        async with aclosing(self._gateway.stream(query, token=token)) as heard:
+            async for each in heard:
+                if isinstance(each, StageTime):
+                    yield proto.ContextEvent(step=fill(proto.StageTime(), each))
+                else:
+                    for event in _told(answered(each)):
+                        yield event
+
+    async def _query(self, message: proto.ContextQuery, call: Call) -> tuple[ContextQuery, str | None]:
+        caller = await call.caller()
+        values = values_of(message, ContextQuery)
+        values["tenant"] = tenant_of(caller, values.get("tenant"), self._tenant)
+        query = ContextQuery(**values | {"query_id": QueryId(""), "asked_at": Timestamp(0)})
+        return in_time(query, call), caller.token
+
+    async def _publish(self, change: DocumentChange, wait_ms: int, call: Call) -> proto.ChangeResponse:
+        """Publish a change, and wait for its receipt as long as the call may take."""
+        if not change.document_id:
+            raise _invalid("document_id: it is empty; name the document")
+        if not 0 <= wait_ms <= MOST_WAIT_MS or change.version < 0:
+            raise _invalid(f"wait_ms: 0 to {MOST_WAIT_MS}; version: 0 or above")
+        remaining_ms = call.remaining_ms
+        wait_ms = wait_ms if remaining_ms is None else min(wait_ms, remaining_ms)
+        receipt = await self._gateway.publish(change, wait_s=wait_ms / 1000)
+        response = proto.ChangeResponse()
+        if receipt is None:
+            return response
+        if receipt.status is OutcomeStatus.REJECTED:
+            raise CallFailed(
+                grpc.StatusCode.INVALID_ARGUMENT, receipt.reason, reason="REJECTED", version=str(receipt.version)
+            )
+        fill(response.receipt, receipt)
+        return response
+
+
+def in_time(query: ContextQuery, call: Call) -> ContextQuery:
+    """Return a query whose answer leaves before the deadline of its call."""
+    remaining_ms = call.remaining_ms
+    if remaining_ms is None:
+        return query
+    limit_ms = min(remaining_ms, _MOST_DEADLINE_MS)
+    return replace(query, deadline_ms=limit_ms if query.deadline_ms is None else min(query.deadline_ms, limit_ms))
+
+
+def _told(result: ContextResult) -> list[proto.ContextEvent]:
+    hits = [proto.ContextEvent(hit=fill(proto.ContextHit(), hit)) for hit in result.hits]
+    rest = fill(proto.ContextResult(), replace(result, hits=()))
+    return [*hits, proto.ContextEvent(result=rest)]
+
+
+def _invalid(detail: str) -> CallFailed:
+    return CallFailed(grpc.StatusCode.INVALID_ARGUMENT, detail, reason="INVALID")

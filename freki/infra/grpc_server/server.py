@@ -1,0 +1,87 @@
+"""The server of the gRPC door, with health and reflection."""
+
+from pathlib import Path
+
+import grpc
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection
+
+from freki.infra.doors.callers import Callers, check_tokens
+from freki.infra.doors.gateway import Gateway
+from freki.infra.grpc_server import freki_service, wolf_service
+from freki.infra.grpc_server.freki_service import FrekiService
+from freki.infra.grpc_server.wolf_service import WolfService
+from freki.infra.settings import ServeSettings
+from freki.schemas.errors import Misconfigured
+
+LEAST_PING_INTERVAL_MS = 10_000
+"""Least interval of a client's pings while no call is under way."""
+SERVICES = (freki_service.SERVICE, wolf_service.SERVICE)
+
+
+class GrpcServer:
+    """Server of all services on one port, in the event loop of the process."""
+
+    def __init__(self, gateway: Gateway, settings: ServeSettings, *, tenant: str, callers: Callers) -> None:
+        """Create a server that does not listen yet.
+
+        tenant: of calls that name none. Raises Misconfigured if callers are believed and other machines could call.
+        """
+        check_tokens(settings, tokens=callers.have_tokens)
+        self._settings = settings
+        self._server = grpc.aio.server(
+            options=[
+                ("grpc.max_receive_message_length", int(settings.max_body_mb * 1_000_000)),
+                ("grpc.max_send_message_length", -1),
+                # Services that watch their connections ping when idle, which would end a connection by default.
+                ("grpc.keepalive_permit_without_calls", 1),
+                ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
+                # Else a second server would take half of the calls of the first one.
+                ("grpc.so_reuseport", 0),
+            ]
+        )
+        services = {
+            freki_service.SERVICE: FrekiService(gateway, callers, tenant=tenant).handlers(),
+            wolf_service.SERVICE: WolfService(gateway, callers, tenant=tenant).handlers(),
+        }
+        self._server.add_generic_rpc_handlers(
+            [grpc.method_handlers_generic_handler(name, methods) for name, methods in services.items()]
+        )
+        self._health = health.aio.HealthServicer()
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        reflection.enable_server_reflection([*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
+
+    async def start(self) -> int:
+        """Listen, and return the port. Raises Misconfigured if it is taken, or a key or certificate cannot be used."""
+        port = self._bind()
+        await self._server.start()
+        for name in ("", *SERVICES):
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        return port
+
+    async def stop(self, grace_s: float) -> None:
+        """Take no further call, and return when those under way are answered, or cancelled after `grace_s` seconds."""
+        await self._health.enter_graceful_shutdown()
+        await self._server.stop(grace_s)
+
+    def _bind(self) -> int:
+        settings = self._settings
+        host = f"[{settings.host}]" if ":" in settings.host else settings.host
+        address = f"{host}:{settings.grpc_port or 0}"
+        try:
+            if settings.cert_file is None or settings.key_file is None:
+                return int(self._server.add_insecure_port(address))
+            pair = (_read(settings.key_file, "KEY"), _read(settings.cert_file, "CERT"))
+            return int(self._server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
+        except RuntimeError as error:
+            raise Misconfigured(
+                f"gRPC cannot listen at {address}; is the port taken? FREKI_SERVE__GRPC_PORT names another one,"
+                " or `none`"
+            ) from error
+
+
+def _read(file: Path, name: str) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise Misconfigured(f"FREKI_SERVE__{name}_FILE: {file} cannot be read: {error.strerror}") from error

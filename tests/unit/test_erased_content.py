@@ -1,0 +1,136 @@
+"""Whose content a record is: what an erasure removes, and what a rectification leaves."""
+
+from dataclasses import replace
+
+import pytest
+
+from freki.infra.kafka.records import Record
+from freki.infra.settings import Settings
+from freki.operators.identify import record_key
+from freki.schemas import ClaimCheck, DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.avro import Codec
+from freki.schemas.findings import Older
+from freki.streams.deliver.dead_letters import DeadLetter, to_record
+from freki.streams.topics import Topic
+from freki.streams.wire.erasing.topics import ChangeReader, Content, judged_document, searched_topics
+from freki.streams.wire.from_settings import topics_of
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+TENANT, A, B = TenantId("hr"), DocumentId("a"), DocumentId("b")
+OLDER = {A: Older(version=3, before_ms=Timestamp(100))}
+
+
+def change(name: DocumentId = A, *, version: int = 1, operation: Operation = Operation.UPSERT) -> DocumentChange:
+    content = "text" if operation is Operation.UPSERT else None
+    return DocumentChange(
+        tenant=TENANT,
+        document_id=name,
+        operation=operation,
+        version=version,
+        occurred_at=Timestamp(1),
+        content=content,
+    )
+
+
+def stored(topic: Topic, value: bytes | None, *, key: bytes | None = None, at: int = 50) -> Record:
+    return Record(
+        topic=topic.name,
+        partition=0,
+        offset=0,
+        timestamp_ms=at,
+        key=record_key(TENANT, A) if key is None else key,
+        value=value,
+        headers=(),
+    )
+
+
+def content(older: dict[DocumentId, Older] | None = None) -> Content:
+    return Content(Settings(), TENANT, [A], older)
+
+
+def test_a_change_is_content_and_a_deletion_a_null_value_and_another_document_are_not() -> None:
+    documents = topics_of(Settings()).documents
+
+    def found(one: DocumentChange | None, value: bytes | None = b"x", key: bytes | None = None) -> set[DocumentId]:
+        return set(content().of(documents, stored(documents, value, key=key), one))
+
+    assert found(change()) == {A}
+    assert found(replace(change(), content=None, claim=ClaimCheck(uri="u", size=1, sha256="0" * 64))) == {A}
+    assert found(change(operation=Operation.DELETE)) == set()
+    assert found(None, None) == set()
+    assert found(None) == {A}, "what cannot be decoded may hold anything"
+    assert found(change(B), key=record_key(TENANT, B)) == set()
+    assert found(change(), key=record_key(TenantId("sales"), A)) == set()
+
+
+def test_of_older_versions_only_what_is_older_is_content() -> None:
+    topics = topics_of(Settings())
+
+    def found(topic: Topic, one: DocumentChange | None, *, at: int = 50, value: bytes = b"x") -> set[DocumentId]:
+        return set(content(OLDER).of(topic, stored(topic, value, at=at), one))
+
+    for topic in (topics.documents, topics.dead_letters):
+        assert found(topic, change(version=2)) == {A}
+        assert found(topic, change(version=3)) == set()
+        assert found(topic, change(version=4), at=1) == set()
+        assert found(topic, None) == {A}
+        assert found(topic, None, at=101) == set()
+    work, answers = next(iter(topics.chunks.values())), topics.contexts
+    for topic, value in ((work, b"x"), (answers, b'{"document": "a"}')):
+        assert found(topic, None, value=value, at=100) == {A}
+        assert found(topic, None, value=value, at=101) == set()
+
+
+def test_an_answer_is_content_of_a_document_that_it_names() -> None:
+    contexts = topics_of(Settings()).contexts
+
+    for value, expected in ((b"\x02a", {A}), (b'["a"]', {A}), (b"\x04aa", set()), (b'["aa"]', set())):
+        assert content().of(contexts, stored(contexts, value, key=b"q"), None) == expected
+
+
+def test_a_judgement_is_content_of_its_document_in_its_tenant_and_stays_if_an_older_version_goes() -> None:
+    judgements = topics_of(Settings()).judgements
+    key = b'["hr", "ada", "q", "a"]'
+
+    assert content().of(judgements, stored(judgements, b"x", key=key), None) == {A}
+    assert content(OLDER).of(judgements, stored(judgements, b"x", key=key), None) == set()
+    assert judged_document(key, TenantId("sales")) is None
+    for other in (None, b"", b"\xff", b"[]", b'{"a": 1}'):
+        assert judged_document(other, TENANT) is None
+
+
+async def test_the_change_in_a_dead_letter_is_read_and_what_is_no_change_is_none() -> None:
+    settings, codec = Settings(), Codec(DocumentChange)
+    topics, reader = topics_of(settings), ChangeReader(settings, None)
+    letter = DeadLetter(
+        key=record_key(TENANT, A),
+        value=codec.encode(change()),
+        headers=(),
+        topic=topics.documents.name,
+        partition=0,
+        offset=1,
+        timestamp=Timestamp(1),
+        stage="chunk",
+        error="Rejected",
+        message="m",
+        traceback="",
+        attempts=1,
+        died_at=Timestamp(2),
+    )
+    sent = to_record(letter, topics.dead_letters.name)
+    record = replace(stored(topics.dead_letters, sent.value), headers=sent.headers)
+
+    assert await reader.change_of(record) == change()
+    assert await reader.change_of(stored(topics.documents, codec.encode(change()))) == change()
+    for value in (None, b"", b"no change"):
+        assert await reader.change_of(stored(topics.documents, value)) is None
+        assert await reader.change_of(stored(topics.dead_letters, value)) is None
+
+
+def test_topics_of_all_generations_are_searched_each_once() -> None:
+    settings = Settings()
+    names = [topic.name for topic in searched_topics(settings, ["g1", "g2"], TENANT)]
+
+    assert len(names) == len(set(names))
+    assert {"freki.chunks.v1", "freki.chunks.v1.g2", "freki.documents.v1", "freki.dead-letters.v1"} <= set(names)

@@ -1,0 +1,109 @@
+"""Retrievers for other frameworks, each with the framework itself where it is installed: `make frameworks`."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from freki.client import ContextResult, Rejected, ResultStatus, Unavailable
+from freki.client.hits import hits_of, metadata_of
+from freki.schemas import ContextQuery, Notice, NoticeKind, QueryId, TenantId, Timestamp
+from tests.unit import evaluations
+
+
+def result_with(*texts: str) -> ContextResult:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TenantId("hr"), text="?", asked_at=Timestamp(1))
+    hits = [
+        replace(evaluations.hit(rank, f"{rank}.md", 1 / rank), text=text, end=len(text))
+        for rank, text in enumerate(texts, start=1)
+    ]
+    return evaluations.result(query, hits)
+
+
+class Client:
+    """Answers each question alike, and remembers what it was asked."""
+
+    def __init__(self, result: ContextResult) -> None:
+        self.result = result
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+
+    def ask(self, question: str, **fields: Any) -> ContextResult:
+        self.asked.append((question, fields))
+        return self.result
+
+
+@pytest.fixture
+def client() -> Client:
+    return Client(result_with("Die Leitung genehmigt Urlaub.", "Der Antrag ist schriftlich."))
+
+
+def test_what_was_not_answered_is_no_empty_list() -> None:
+    notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message="top_k is 0")
+    rejected = replace(result_with(), status=ResultStatus.REJECTED, notices=(notice,))
+
+    with pytest.raises(Rejected, match="top_k is 0"):
+        hits_of(rejected)
+    with pytest.raises(Unavailable):
+        hits_of(replace(rejected, status=ResultStatus.EXPIRED))
+    assert hits_of(replace(rejected, status=ResultStatus.EMPTY)) == ()
+
+
+def test_langchain(client: Client) -> None:
+    pytest.importorskip("langchain_core")
+    from freki.client.langchain import FrekiRetriever
+
+    retriever = FrekiRetriever(client=client, fields={"top_k": 5, "principals": ["none"]})
+    found = retriever.invoke("Wer genehmigt Urlaub?", principals=["ada"])
+    found_async = asyncio.run(retriever.ainvoke("Wer genehmigt Urlaub?"))
+
+    _check(client, [(each.id, each.page_content, each.metadata) for each in found])
+    assert found_async == found
+    assert client.asked[0] == ("Wer genehmigt Urlaub?", {"top_k": 5, "principals": ["ada"]})
+    (batch,) = retriever.batch(["Noch eine?"])
+    assert batch == found
+
+
+def test_llamaindex(client: Client) -> None:
+    pytest.importorskip("llama_index.core")
+    from freki.client.llamaindex import FrekiRetriever
+
+    retriever = FrekiRetriever(client, principals=["ada"])
+    found = retriever.retrieve("Wer genehmigt Urlaub?")
+    found_async = asyncio.run(retriever.aretrieve("Wer genehmigt Urlaub?"))
+
+    _check(client, [(each.node.node_id, each.text, each.metadata) for each in found])
+    assert [each.score for each in found] == [hit.score for hit in client.result.hits]
+    assert [each.node_id for each in found_async] == [each.node_id for each in found]
+    assert client.asked[0] == ("Wer genehmigt Urlaub?", {"principals": ["ada"]})
+
+
+def test_haystack(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    haystack = pytest.importorskip("haystack")
+    from haystack.utils import Secret
+
+    from freki.client.haystack import FrekiRetriever
+
+    monkeypatch.setenv("FREKI_TEST_TOKEN", "secret")
+    made = FrekiRetriever({"bootstrap": "kafka:9092"}, tenant="hr", token=Secret.from_env_var("FREKI_TEST_TOKEN"))
+    pipeline = haystack.Pipeline()
+    pipeline.add_component("retriever", made)
+    # Haystack loads no component of a module that it was not told to trust.
+    loaded = haystack.Pipeline.loads(pipeline.dumps(), allowed_modules=["freki.client.haystack"])
+    retriever = loaded.get_component("retriever")
+    assert "secret" not in pipeline.dumps()
+    assert (retriever.tenant, retriever.broker, retriever.token) == (made.tenant, made.broker, made.token)
+
+    retriever._client = client
+    found = loaded.run({"retriever": {"query": "Wer genehmigt Urlaub?", "top_k": 2, "fields": {"principals": ["ada"]}}})
+    found_async = asyncio.run(retriever.run_async("Wer genehmigt Urlaub?"))
+
+    _check(client, [(each.id, each.content, each.meta) for each in found["retriever"]["documents"]])
+    assert found_async["documents"] == found["retriever"]["documents"]
+    assert client.asked[0] == ("Wer genehmigt Urlaub?", {"principals": ["ada"], "top_k": 2})
+
+
+def _check(client: Client, found: list[tuple[Any, Any, Any]]) -> None:
+    result = client.result
+    assert found == [(hit.chunk_id, hit.text, metadata_of(hit, result)) for hit in result.hits]
+    assert len(found) == 2

@@ -1,0 +1,461 @@
+"""The gRPC door, with a real server and client: what it sends on, what it refuses, and how it says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
+from google.rpc.status_pb2 import Status
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+
+from freki.infra.doors.callers import Callers
+from freki.infra.grpc_server.server import GrpcServer
+from freki.infra.settings import ServeSettings
+from freki.schemas import Operation, OutcomeStatus, ResultStatus, Widening
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas.identity import RefusalReason
+from freki.schemas.limits import LIMIT
+from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
+from tests.http_door import InProcess, app_of, identify
+from tests.kafka.certificates import Authority
+from tests.unit.revisions import TENANT, World, revision
+from tests.unit.test_retriever import TEXTS
+
+TEXT = TEXTS[0]
+TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
+GOOD = (("authorization", "Bearer good"),)
+Code = grpc.StatusCode
+
+
+class Client:
+    """Calls methods by their names."""
+
+    def __init__(self, channel: grpc.aio.Channel) -> None:
+        self.channel = channel
+
+    def call(self, method: str, request: Any, response: Any, **how: Any) -> Any:
+        return self.channel.unary_unary(f"/freki.v1.{method}", type(request).SerializeToString, response.FromString)(
+            request, **how
+        )
+
+    def index(self, *, wait_ms: int = 1000, metadata: Any = None, timeout: float | None = None, **document: Any) -> Any:
+        request = freki_pb2.IndexDocumentRequest(document=freki_pb2.Document(**document), wait_ms=wait_ms)
+        return self.call("Freki/IndexDocument", request, freki_pb2.ChangeResponse, metadata=metadata, timeout=timeout)
+
+    def delete(self, **request: Any) -> Any:
+        metadata = request.pop("metadata", None)
+        given = freki_pb2.DeleteDocumentRequest(**request)
+        return self.call("Freki/DeleteDocument", given, freki_pb2.ChangeResponse, metadata=metadata)
+
+    def ask(self, *, metadata: Any = None, timeout: float | None = None, **query: Any) -> Any:
+        request = freki_pb2.RetrieveContextRequest(query=freki_pb2.ContextQuery(**query))
+        return self.call("Freki/RetrieveContext", request, freki_pb2.ContextResult, metadata=metadata, timeout=timeout)
+
+    def stream(self, **query: Any) -> Any:
+        request = freki_pb2.RetrieveContextRequest(query=freki_pb2.ContextQuery(**query))
+        return self.channel.unary_stream(
+            "/freki.v1.Freki/StreamContext",
+            freki_pb2.RetrieveContextRequest.SerializeToString,
+            freki_pb2.ContextEvent.FromString,
+        )(request)
+
+    def enrich(self, **request: Any) -> Any:
+        given = {"request_id": "r1"} | request
+        return self.call("Wolf/Enrich", wolf_pb2.WolfRequest(**given), wolf_pb2.WolfResponse)
+
+
+@pytest.fixture
+async def gateway() -> InProcess:
+    world = World()
+    await world.feed(revision("a", 1, TEXTS))
+    return InProcess(world)
+
+
+@asynccontextmanager
+async def served(
+    gateway: InProcess, *, tokens: bool = False, callers: Callers | None = None, **given: Any
+) -> AsyncIterator[tuple[GrpcServer, str]]:
+    settings = ServeSettings(grpc_port=0, **given)
+    callers = callers or Callers(settings, identify if tokens else None)
+    server = GrpcServer(gateway, settings, tenant=TENANT, callers=callers)
+    try:
+        yield server, f"127.0.0.1:{await server.start()}"
+    finally:
+        await server.stop(0)
+
+
+@asynccontextmanager
+async def door(gateway: InProcess, **given: Any) -> AsyncIterator[Client]:
+    async with served(gateway, **given) as (_, address), grpc.aio.insecure_channel(address) as channel:
+        yield Client(channel)
+
+
+@asynccontextmanager
+async def refused(code: grpc.StatusCode) -> AsyncIterator[dict[str, Any]]:
+    """Expect a status; give what its details say."""
+    told: dict[str, Any] = {}
+    with pytest.raises(grpc.aio.AioRpcError) as error:
+        yield told
+    assert error.value.code() is code, error.value.details()
+    told["detail"] = error.value.details()
+    for name, value in error.value.trailing_metadata():
+        if name == "grpc-status-details-bin":
+            for each in Status.FromString(value).details:
+                for kind in (ErrorInfo, RetryInfo):
+                    detail = kind()
+                    if each.Unpack(detail):
+                        told[kind.__name__] = detail
+
+
+async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway: InProcess) -> None:
+    condition = {"field": "language", "operator": "FILTER_OPERATOR_NE", "values": ["xx"]}
+    async with door(gateway) as client:
+        none = freki_pb2.WideningList()
+        result = await client.ask(text=TEXT, top_k=2, filters=[condition], widen=none)
+        await client.ask(text=TEXT, widen=freki_pb2.WideningList(values=["WIDENING_SYNONYMS"]))
+        await client.ask(text=TEXT)
+
+    assert result.status == freki_pb2.RESULT_STATUS_COMPLETE
+    assert result.hits[0].text
+    assert result.context
+    assert [asked.widen for asked in gateway.asked] == [(), (Widening.SYNONYMS,), None]
+    assert gateway.asked[0].filters[0].values == ("xx",)
+    assert (gateway.asked[0].top_k, gateway.asked[0].tenant) == (2, TENANT)
+
+
+async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        events = [event async for event in client.stream(text=TEXT)]
+
+    kinds = [event.WhichOneof("event") for event in events]
+    assert kinds == sorted(kinds, key=["step", "hit", "result"].index)
+    assert kinds.count("result") == 1
+    assert kinds.count("hit") >= 1
+    assert "analyse" in [event.step.stage for event in events if event.HasField("step")]
+    assert events[-1].result.context
+    assert not events[-1].result.hits
+
+
+@pytest.mark.parametrize(
+    ("ends", "code", "reason"),
+    [
+        (ResultStatus.REJECTED, Code.INVALID_ARGUMENT, "REJECTED"),
+        (ResultStatus.EXPIRED, Code.DEADLINE_EXCEEDED, "EXPIRED"),
+        (TimeoutError(), Code.DEADLINE_EXCEEDED, "NO_ANSWER"),
+        (Unavailable("broker is gone"), Code.UNAVAILABLE, "UNAVAILABLE"),
+        (Rejected("longer than a record may be"), Code.INVALID_ARGUMENT, "INVALID"),
+        (ValueError("question 1 still waits"), Code.ABORTED, "CONFLICT"),
+        (RuntimeError("secret"), Code.INTERNAL, "INTERNAL"),
+    ],
+)
+async def test_each_failure_is_a_status_with_its_reason(
+    gateway: InProcess, ends: Any, code: grpc.StatusCode, reason: str
+) -> None:
+    gateway.ends = ends
+    async with door(gateway) as client:
+        async with refused(code) as told:
+            await client.ask(text="a")
+        async with refused(code):
+            async for _ in client.stream(text="a"):
+                pass
+
+    assert told["ErrorInfo"].reason == reason
+    assert told["ErrorInfo"].domain == "freki"
+    assert "secret" not in told["detail"]
+    if code is Code.UNAVAILABLE:
+        assert told["RetryInfo"].retry_delay.seconds == 1
+
+
+async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        unknown = freki_pb2.ContextQuery(text="a")
+        unknown.fusion = 99  # type: ignore[assignment] # as of a newer client
+        async with refused(Code.INVALID_ARGUMENT) as told:
+            request = freki_pb2.RetrieveContextRequest(query=unknown)
+            await client.call("Freki/RetrieveContext", request, freki_pb2.ContextResult)
+        assert "99 is no Fusion" in told["detail"]
+        async with refused(Code.INVALID_ARGUMENT) as told:
+            await client.index(document_id="a")
+        assert "`text` or `file`" in told["detail"]
+        async with refused(Code.INVALID_ARGUMENT):
+            await client.index(text="a")
+        async with refused(Code.INVALID_ARGUMENT):
+            await client.delete(document_id="a", wait_ms=-1)
+
+    assert gateway.asked == []
+    assert gateway.changes == []
+
+
+async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        waited = await client.index(document_id="a/b.pdf", file=b"%PDF", principals=["ada"])
+        stored = await client.index(document_id="a/b.pdf", text="§ 1", version=7, wait_ms=0)
+        deleted = await client.delete(document_id="a/b.pdf", tenant="other", version=8, wait_ms=1)
+
+    assert waited.receipt.status == freki_pb2.OUTCOME_STATUS_INDEXED
+    assert not stored.HasField("receipt")
+    assert deleted.HasField("receipt")
+    first, second, third = gateway.changes
+    assert (first.content, first.principals, first.tenant) == (b"%PDF", ("ada",), TENANT)
+    assert (second.content, second.version) == ("§ 1", 7)
+    assert (third.document_id, third.tenant, third.version) == ("a/b.pdf", "other", 8)
+    assert third.operation is Operation.DELETE
+
+
+async def test_a_document_that_can_not_be_indexed_is_refused_with_the_reason(gateway: InProcess) -> None:
+    gateway.status = OutcomeStatus.REJECTED
+    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+        await client.index(document_id="a", text="b")
+
+    assert told["detail"] == "it is no PDF"
+
+
+async def test_the_deadline_of_a_call_is_that_of_its_query(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        await client.ask(text="a")
+        await client.ask(text="a", timeout=30)
+        await client.ask(text="a", timeout=30, deadline_ms=100)
+        await client.ask(text="a", timeout=30, deadline_ms=60_000)
+        await client.ask(text="a", timeout=3_600)
+        await client.index(document_id="a", text="b", wait_ms=60_000, timeout=30)
+
+    none, own, shorter, longer, longest = [asked.deadline_ms for asked in gateway.asked]
+    assert none is None
+    assert own is not None
+    assert longer is not None
+    assert 25_000 < own < 30_000
+    assert shorter == 100
+    assert 25_000 < longer < 30_000
+    assert longest == 600_000
+    assert 25 < gateway.waits_s[0] < 30
+
+
+async def test_a_trace_goes_on_and_a_request_id_comes_back(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        call = client.ask(
+            text="a", metadata=(("traceparent", f"00-{TRACE}-00f067aa0ba902b7-01"), ("x-request-id", "7"))
+        )
+        await call
+        other = client.ask(text="a")
+        await other
+
+        assert dict(await call.initial_metadata())["x-request-id"] == "7"
+        assert len(dict(await other.initial_metadata())["x-request-id"]) == 16
+    assert [f"{trace:032x}" for trace in gateway.traces] == [TRACE, "0" * 32]
+
+
+async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_name(gateway: InProcess) -> None:
+    async with door(gateway, tokens=True) as client:
+        for metadata in (None, (("authorization", "Basic good"),), (("authorization", "Bearer bad"),)):
+            async with refused(Code.UNAUTHENTICATED):
+                await client.ask(text="a", metadata=metadata)
+        await client.ask(text="a", metadata=GOOD)
+        async with refused(Code.PERMISSION_DENIED):
+            await client.ask(text="a", tenant="other", metadata=GOOD)
+        async with refused(Code.UNAUTHENTICATED):
+            await client.enrich(prompt="a")
+
+    assert gateway.tokens == ["good"]
+    assert gateway.asked[0].tenant == TENANT
+
+
+@pytest.mark.parametrize(("publishers", "may"), [((), False), (("bob",), False), (("staff",), True)])
+async def test_with_tokens_only_publishers_change_documents(
+    gateway: InProcess,
+    publishers: tuple[str, ...],
+    may: bool,  # noqa: FBT001
+) -> None:
+    async with door(gateway, tokens=True, publishers=publishers) as client:
+        for change in (
+            client.index(document_id="a", text="b", metadata=GOOD),
+            client.delete(document_id="a", metadata=GOOD),
+        ):
+            if may:
+                await change
+            else:
+                async with refused(Code.PERMISSION_DENIED) as told:
+                    await change
+                assert "FREKI_SERVE__PUBLISHERS" in told["detail"]
+
+    assert len(gateway.changes) == (2 if may else 0)
+
+
+async def test_a_caller_has_one_rate_at_all_doors(gateway: InProcess) -> None:
+    import httpx
+
+    settings = ServeSettings(calls_per_minute=2)
+    callers = Callers(settings, None)
+    app = app_of(gateway, callers=callers, calls_per_minute=2)
+    async with door(gateway, callers=callers) as client:
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as http:
+            assert (await http.post("/v1/queries", json={"text": "a"})).status_code == 200
+        await client.ask(text="a")
+        async with refused(Code.RESOURCE_EXHAUSTED) as told:
+            await client.ask(text="a")
+
+    assert 1 <= told["RetryInfo"].retry_delay.seconds <= 31
+
+
+async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again(gateway: InProcess) -> None:
+    gateway.ends = ResultStatus.EXPIRED
+    gateway.ends_at = LIMIT
+    async with door(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
+        await client.ask(text="a")
+
+    assert told["ErrorInfo"].reason == "LIMIT"
+    assert 1 <= told["RetryInfo"].retry_delay.seconds <= 60
+
+
+async def test_who_tries_tokens_is_stopped_and_each_refused_one_is_told(gateway: InProcess) -> None:
+    told: list[tuple[str, str]] = []
+
+    async def on_refused(reason: RefusalReason, address: str) -> None:
+        told.append((reason, address))
+
+    settings = ServeSettings(failures_per_minute=2)
+    async with door(gateway, callers=Callers(settings, identify, on_refused=on_refused)) as client:
+        for metadata in ((("authorization", "Bearer guess"),), None):
+            async with refused(Code.UNAUTHENTICATED):
+                await client.ask(text="a", metadata=metadata)
+        async with refused(Code.RESOURCE_EXHAUSTED):
+            await client.ask(text="a", metadata=GOOD)
+
+    assert told == [(RefusalReason.SIGNATURE, "127.0.0.1")]
+
+
+async def test_a_message_above_the_limit_is_refused(gateway: InProcess) -> None:
+    async with door(gateway, max_body_mb=0.001) as client, refused(Code.RESOURCE_EXHAUSTED):
+        await client.ask(text="a" * 2_000)
+
+    assert gateway.asked == []
+
+
+async def test_a_prompt_gets_the_documents_that_belong_to_it(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        response = await client.enrich(prompt=TEXT, metadata={"language": "de", "session_id": "s", "max_tokens": 9})
+
+    assert (response.request_id, response.model_type) == ("r1", wolf_pb2.RAG)
+    assert response.WhichOneof("response") == "rag_context"
+    best = response.rag_context.documents[0]
+    assert best.document_id == "a"
+    assert best.content in TEXT
+    assert best.metadata["citation"] == "[Document 1: a]"
+    scores = [each.relevance_score for each in response.rag_context.documents]
+    assert response.rag_context.retrieval_score == pytest.approx(sum(scores) / len(scores))
+    assert response.metadata.timestamp > 1_700_000_000_000
+    assert gateway.asked[0].language == "de"
+
+
+async def test_a_prompt_of_a_million_characters_is_searched_by_a_part_which_the_response_says(
+    gateway: InProcess,
+) -> None:
+    # The longest in bytes too: 4 for each character, which is what gRPC takes at most unless told otherwise.
+    padding = "\N{GRINNING FACE}" * (1_000_000 - len(TEXT) - 1)
+    async with door(gateway) as client:
+        response = await client.enrich(prompt=f"{TEXT} {padding}")
+        async with refused(Code.INVALID_ARGUMENT) as told:
+            await client.enrich(prompt=f"{TEXT} {padding}!")
+        async with refused(Code.INVALID_ARGUMENT):
+            await client.enrich(prompt="")
+
+    assert len(gateway.asked[0].text) == 1_000_000
+    assert response.rag_context.documents
+    assert "the question has 1000000 characters; it was searched by" in response.metadata.error
+    assert "1000001 characters are more than 1000000" in told["detail"]
+
+
+async def test_a_prompt_that_nothing_belongs_to_is_not_found(gateway: InProcess) -> None:
+    gateway.ends = ResultStatus.EMPTY
+    async with door(gateway) as client, refused(Code.NOT_FOUND) as told:
+        await client.enrich(prompt=TEXT)
+
+    assert "does not mean that nothing exists" in told["detail"]
+
+
+@pytest.mark.parametrize(
+    ("request_", "code"),
+    [
+        ({"model_type": "LLM", "prompt": "a"}, Code.UNIMPLEMENTED),
+        ({"model_type": 7, "prompt": "a"}, Code.INVALID_ARGUMENT),
+        ({"request_id": "", "prompt": "a"}, Code.INVALID_ARGUMENT),
+    ],
+)
+async def test_requests_for_another_wolf_are_refused(
+    gateway: InProcess, request_: dict[str, Any], code: grpc.StatusCode
+) -> None:
+    async with door(gateway) as client, refused(code):
+        await client.enrich(**request_)
+
+    assert gateway.asked == []
+
+
+async def test_health_and_reflection_need_no_token(gateway: InProcess) -> None:
+    async with door(gateway, tokens=True) as client:
+        health = health_pb2_grpc.HealthStub(client.channel)
+        for name in ("", "freki.v1.Freki", "freki.v1.Wolf"):
+            checked = await health.Check(health_pb2.HealthCheckRequest(service=name))
+            assert checked.status == health_pb2.HealthCheckResponse.SERVING
+        asked = reflection_pb2.ServerReflectionRequest(list_services="")
+        listing = reflection_pb2_grpc.ServerReflectionStub(client.channel).ServerReflectionInfo(iter([asked]))
+        (listed,) = [each async for each in listing]
+
+    names = {each.name for each in listed.list_services_response.service}
+    assert {"freki.v1.Freki", "freki.v1.Wolf", "grpc.health.v1.Health"} <= names
+
+
+async def test_a_call_under_way_is_answered_before_the_server_ends(gateway: InProcess) -> None:
+    gateway.go_on.clear()
+    async with served(gateway) as (server, address), grpc.aio.insecure_channel(address) as channel:
+        call = asyncio.ensure_future(Client(channel).ask(text=TEXT))
+        await gateway.entered.wait()
+        stopping = asyncio.create_task(server.stop(30))
+        await asyncio.sleep(0)
+        gateway.go_on.set()
+
+        assert (await call).hits
+        await stopping
+
+
+async def test_who_hangs_up_ends_the_call(gateway: InProcess) -> None:
+    gateway.go_on.clear()
+    async with door(gateway) as client:
+        call = client.ask(text=TEXT)
+        asking = asyncio.ensure_future(call)
+        await gateway.entered.wait()
+        call.cancel()
+
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+
+
+async def test_with_a_certificate_calls_are_encrypted(gateway: InProcess, tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "authority")
+    pair = authority.pair("server")
+    async with served(gateway, cert_file=pair.certificate, key_file=pair.key) as (_, address):
+        trusted = grpc.ssl_channel_credentials(authority.file.read_bytes())
+        async with grpc.aio.secure_channel(address, trusted) as channel:
+            assert (await Client(channel).ask(text=TEXT)).hits
+        async with grpc.aio.insecure_channel(address) as channel, refused(Code.UNAVAILABLE):
+            await Client(channel).ask(text=TEXT)
+
+
+async def test_a_port_that_is_taken_and_a_missing_key_name_their_settings(gateway: InProcess, tmp_path: Path) -> None:
+    settings = ServeSettings(port=0, grpc_port=0)
+    callers = Callers(settings, None)
+    async with served(gateway) as (_, address):
+        taken = ServeSettings(grpc_port=int(address.rpartition(":")[2]))
+        with pytest.raises(Misconfigured, match="FREKI_SERVE__GRPC_PORT"):
+            await GrpcServer(gateway, taken, tenant=TENANT, callers=callers).start()
+    missing = ServeSettings(grpc_port=0, cert_file=tmp_path / "a.pem", key_file=tmp_path / "b.pem")
+    with pytest.raises(Misconfigured, match="FREKI_SERVE__KEY_FILE"):
+        await GrpcServer(gateway, missing, tenant=TENANT, callers=callers).start()
+    with pytest.raises(Misconfigured, match="FREKI_AUTH__JWKS"):
+        GrpcServer(gateway, ServeSettings(host="10.0.0.1"), tenant=TENANT, callers=callers)
+    with pytest.raises(ValueError, match="FREKI_SERVE__GRPC_PORT"):
+        ServeSettings(port=8781)

@@ -1,0 +1,96 @@
+"""Both doors of `freki serve` start, and stop, together."""
+
+import asyncio
+import os
+import re
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import grpc
+import httpx
+import pytest
+
+from freki.cli import serve
+from freki.infra.doors.callers import Callers
+from freki.infra.settings import ServeSettings
+from freki.schemas.errors import Unavailable
+from freki.schemas.proto.freki.v1 import freki_pb2
+from tests.http_door import InProcess, app_of
+from tests.unit.revisions import TENANT, World, revision
+from tests.unit.test_retriever import TEXTS
+
+
+class Gateway(InProcess):
+    """Breaks when it is told to."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(world)
+        self.breaks = asyncio.Event()
+
+    async def broken(self) -> None:
+        await self.breaks.wait()
+        raise Unavailable("the broker is gone")
+
+
+@asynccontextmanager
+async def serving(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[tuple[Gateway, str, str, "asyncio.Task[None]"]]:
+    """Run both doors; give the gateway, the addresses of HTTP and gRPC, and what ends when they do."""
+    world = World()
+    await world.feed(revision("a", 1, TEXTS))
+    gateway: Any = Gateway(world)
+    settings = ServeSettings(port=0, grpc_port=0)
+    callers = Callers(settings, None)
+    app = app_of(gateway, callers=callers, port=0, grpc_port=0)
+    server = await serve._start_grpc(gateway, settings, TENANT, callers)
+    running = asyncio.create_task(serve._run(app, settings, gateway, server))
+    said = ""
+    while (url := re.search(r"serving at (http://\S+)/ ", said)) is None:
+        await asyncio.sleep(0.01)
+        said += capsys.readouterr().err
+    at = re.search(r"gRPC at (\S+)", said)
+    assert at is not None
+    try:
+        yield gateway, url[1], at[1], running
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+
+async def test_calls_under_way_at_both_doors_are_answered_before_the_end(capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving(capsys) as (gateway, url, address, running):
+        gateway.go_on.clear()
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client, grpc.aio.insecure_channel(address) as channel:
+            method = channel.unary_unary(
+                "/freki.v1.Freki/RetrieveContext",
+                freki_pb2.RetrieveContextRequest.SerializeToString,
+                freki_pb2.ContextResult.FromString,
+            )
+            asked = freki_pb2.RetrieveContextRequest(query=freki_pb2.ContextQuery(text=TEXTS[0]))
+            over_http = asyncio.create_task(client.post("/v1/queries", json={"text": TEXTS[0]}))
+            over_grpc = asyncio.ensure_future(method(asked))
+            while len(gateway.asked) < 2:  # noqa: ASYNC110 - of two callers
+                await asyncio.sleep(0.01)
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(0.05)
+            assert not running.done()
+            gateway.go_on.set()
+
+            assert (await over_http).status_code == 200
+            assert (await over_grpc).hits
+        await running
+
+
+async def test_a_server_whose_receipts_are_not_read_any_more_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    async with serving(capsys) as (gateway, url, address, running):
+        gateway.breaks.set()
+
+        with pytest.raises(Unavailable, match="the broker is gone"):
+            await running
+        async with httpx.AsyncClient() as client:
+            with pytest.raises(httpx.ConnectError):
+                await client.get(url)
+        async with grpc.aio.insecure_channel(address) as channel:
+            with pytest.raises(grpc.aio.AioRpcError):
+                await channel.unary_unary("/grpc.health.v1.Health/Check")(b"")

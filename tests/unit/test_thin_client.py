@@ -1,0 +1,259 @@
+"""The thin client: small to import, typed, and honest about what the broker did."""
+
+import asyncio
+import gc
+import subprocess
+import sys
+import tomllib
+from collections.abc import AsyncIterator, Callable
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any, Self
+
+import pytest
+from hypothesis import given, settings
+
+from freki.client import (
+    Broker,
+    Client,
+    Deserializer,
+    IndexOutcome,
+    Misconfigured,
+    Rejected,
+    Serializer,
+    Unavailable,
+    aio,
+)
+from freki.client.exchange import Publisher, ReceiptBoard
+from freki.client.fields import DocumentFields, QueryFields
+from freki.client.messages import Outgoing, Stored
+from freki.schemas import ContextQuery, ContextResult, DocumentChange
+from freki.schemas.avro import Codec
+from tests.strategies import records
+
+HEAVY = {
+    *("aiokafka", "aiohttp", "faust", "grpc", "huggingface_hub", "httpx", "kafka", "mode", "numpy", "onnxruntime"),
+    *("opentelemetry", "pydantic", "pymilvus", "rich", "structlog", "tokenizers", "typer", "yaml"),
+}
+
+
+def test_importing_it_loads_nothing_of_workers() -> None:
+    """A process of its own: here everything is imported."""
+    code = "import sys, freki.client; print(*sorted(sys.modules))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = set(done.stdout.split())
+
+    assert not HEAVY & {name.partition(".")[0] for name in loaded}
+    own = {".".join(name.split(".")[:2]) for name in loaded if name.startswith("freki.")}
+    assert own == {"freki.client", "freki.schemas"}
+
+
+def test_its_keywords_are_the_fields_of_the_records() -> None:
+    given_by_client = {"tenant", "document_id", "operation", "content", "query_id", "text", "asked_at"}
+
+    assert DocumentFields.__annotations__.keys() == {each.name for each in fields(DocumentChange)} - given_by_client
+    assert QueryFields.__annotations__.keys() == {each.name for each in fields(ContextQuery)} - given_by_client
+
+
+@settings(max_examples=20)
+@given(change=records(DocumentChange), result=records(ContextResult))
+def test_what_is_serialised_is_read_as_it_was_with_and_without_a_context(
+    change: DocumentChange, result: ContextResult
+) -> None:
+    for record in (change, result):
+        data = Serializer(type(record))(record, object())
+        assert data == Codec(type(record)).encode(record)
+        assert Deserializer(type(record))(data) == record
+    assert Serializer(DocumentChange)(None) is None
+    assert Deserializer(DocumentChange)(None) is None
+
+
+@pytest.mark.parametrize(("wrong", "told"), [({"bootstrap": " "}, "bootstrap"), ({"prefix": "a b"}, "prefix 'a b'")])
+def test_a_broker_that_cannot_be_named_is_refused(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(Misconfigured, match=told):
+        Broker(**wrong)
+
+
+def test_topics_are_named_as_workers_name_them() -> None:
+    assert Broker().topic("documents") == "freki.documents.v1"
+    assert Broker(prefix="x", version=2, generation="g2").topic("outcomes") == "x.outcomes.v2.g2"
+    assert Broker(generation="g2").topic("contexts") == "freki.contexts.v1"
+
+
+Answer = Callable[[Outgoing], list[tuple[str, bytes | None, bytes]]]
+
+
+class Bus:
+    """Stands for Kafka: what is sent is answered by `answer`."""
+
+    def __init__(
+        self, answer: Callable[[Outgoing], list[tuple[str, bytes | None, bytes]]], *, failures: int = 0
+    ) -> None:
+        self.answer = answer
+        self.failures = failures
+        self.sent: list[Outgoing] = []
+        self.topics: dict[str, list[asyncio.Queue[Stored]]] = {}
+
+    def producer(self, _: Broker) -> "BusProducer":
+        return BusProducer(self)
+
+    def reader(self, _: Broker, topic: str, *, start: str = "latest") -> "BusReader":
+        assert start == "latest"
+        return BusReader(self.topics.setdefault(topic, []))
+
+
+class BusProducer:
+    def __init__(self, bus: Bus) -> None:
+        self.bus = bus
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        pass
+
+    async def send(self, *sent: Outgoing) -> None:
+        if self.bus.failures:
+            self.bus.failures -= 1
+            raise Unavailable("no broker")
+        self.bus.sent += sent
+        for record in sent:
+            for topic, key, value in self.bus.answer(record):
+                for queue in self.bus.topics.get(topic, []):
+                    queue.put_nowait(StoredAnswer(topic, key, value))
+
+
+class StoredAnswer:
+    def __init__(self, topic: str, key: bytes | None, value: bytes) -> None:
+        self.topic, self.key, self.value = topic, key, value
+        self.partition = self.offset = self.timestamp_ms = 0
+        self.headers = ()
+
+
+class BusReader:
+    def __init__(self, readers: list[asyncio.Queue[Stored]]) -> None:
+        self.queue: asyncio.Queue[Stored] = asyncio.Queue()
+        self.readers = readers
+
+    async def __aenter__(self) -> Self:
+        self.readers.append(self.queue)
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.readers.remove(self.queue)
+
+    async def __aiter__(self) -> AsyncIterator[Stored]:
+        while True:
+            yield await self.queue.get()
+
+
+@pytest.fixture
+def on(monkeypatch: pytest.MonkeyPatch) -> Callable[[Bus], Client]:
+    def connect(bus: Bus) -> Client:
+        monkeypatch.setattr(aio, "Producer", bus.producer)
+        monkeypatch.setattr(aio, "Reader", bus.reader)
+        return Client(Broker(inline_bytes=100), tenant="acme", first_wait_s=0.0)
+
+    return connect
+
+
+def receipt_of(record: Outgoing, outcome: IndexOutcome) -> list[tuple[str, bytes | None, bytes]]:
+    if record.value is None or not record.topic.startswith("freki.documents"):
+        return []
+    change = Codec(DocumentChange).decode(record.value)
+    made = replace(outcome, tenant=change.tenant, document_id=change.document_id, version=change.version)
+    return [("freki.outcomes.v1", record.key, Codec(IndexOutcome).encode(made))]
+
+
+@settings(max_examples=5)
+@given(outcome=records(IndexOutcome))
+async def test_a_receipt_is_that_of_the_change_also_after_failures(outcome: IndexOutcome) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        bus = Bus(lambda record: receipt_of(record, outcome), failures=aio.ATTEMPTS - 1)
+        patch.setattr(aio, "Producer", bus.producer)
+        patch.setattr(aio, "Reader", bus.reader)
+        async with Client(tenant="acme", first_wait_s=0.0) as client:
+            first, second = await asyncio.gather(
+                client.publish("a", "Text", principals=["everyone"], version=7), client.delete("b")
+            )
+            receipts = [await client.wait(each, timeout_s=5) for each in (second, first)]
+
+    assert [(each.document_id, each.status) for each in receipts] == [("b", outcome.status), ("a", outcome.status)]
+    assert receipts[1].version == 7
+    # A deletion is followed by its tombstone.
+    assert [each.value is None for each in bus.sent if each.key == b"acme/b"] == [False, True]
+
+
+async def test_a_broker_that_stays_away_is_told(on: Callable[[Bus], Client]) -> None:
+    async with on(Bus(lambda _: [], failures=99)) as client:
+        with pytest.raises(Unavailable, match="no broker"):
+            await client.publish("a", "Text")
+
+
+async def test_content_that_is_too_large_is_refused_with_what_to_do(on: Callable[[Bus], Client]) -> None:
+    bus = Bus(lambda _: [])
+    async with on(bus) as client:
+        with pytest.raises(Rejected, match="give its claim"):
+            await client.publish("a", "x" * 101)
+    assert bus.sent == []
+
+
+@settings(max_examples=5)
+@given(result=records(ContextResult))
+async def test_each_question_gets_its_own_answer_and_carries_the_token(result: ContextResult) -> None:
+    def answer(record: Outgoing) -> list[tuple[str, bytes | None, bytes]]:
+        query = Codec(ContextQuery).decode(record.value or b"")
+        made = replace(result, query_id=query.query_id, context=query.text)
+        return [("freki.contexts.v1", record.key, Codec(ContextResult).encode(made))]
+
+    bus = Bus(answer)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aio, "Producer", bus.producer)
+        patch.setattr(aio, "Reader", bus.reader)
+        async with Client(tenant="acme", token=lambda: "secret") as client:
+            answers = await asyncio.gather(*(client.ask(f"Frage {number}", top_k=3) for number in range(4)))
+
+    assert [each.context for each in answers] == [f"Frage {number}" for number in range(4)]
+    assert {each.headers for each in bus.sent} == {(("freki-token", b"secret"),)}
+    assert {Codec(ContextQuery).decode(each.value or b"").top_k for each in bus.sent} == {3}
+
+
+async def test_a_receipt_that_nobody_waits_for_takes_no_memory() -> None:
+    async def nothing() -> AsyncIterator[Stored]:
+        await asyncio.Event().wait()
+        yield StoredAnswer("", None, b"")
+
+    change = DocumentChange(**_minimal())
+    async with ReceiptBoard(nothing(), Codec(IndexOutcome).decode) as board:
+        receipt = board.expect(change)
+        assert len(board._waiting) == 1
+        del receipt
+        gc.collect()
+        assert not board._waiting
+
+
+def _minimal() -> dict[str, Any]:
+    return {"tenant": "t", "document_id": "d", "operation": "UPSERT", "version": 1, "occurred_at": 1}
+
+
+def test_one_implementation_serves_workers_and_services() -> None:
+    from freki.streams import client
+
+    assert client.Publisher is Publisher
+    assert client.ReceiptBoard is ReceiptBoard
+
+
+def test_its_own_package_has_the_version_of_freki_and_no_other_requirements() -> None:
+    root = Path(__file__).parents[2]
+    whole, thin = (
+        tomllib.loads((root / place / "pyproject.toml").read_text(encoding="utf-8")) for place in (".", "client")
+    )
+
+    assert thin["project"]["version"] == whole["project"]["version"]
+    assert thin["project"]["dependencies"] == [
+        each for each in whole["project"]["dependencies"] if each.startswith("fastavro")
+    ]
+    assert thin["tool"]["setuptools"]["packages"]["find"]["include"] == ["freki", "freki.client*", "freki.schemas*"]
+    extras = thin["project"]["optional-dependencies"]
+    for name in ("langchain", "llamaindex", "haystack"):
+        assert extras[name] == ["freki-client[kafka]", *whole["project"]["optional-dependencies"][name]]
