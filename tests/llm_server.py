@@ -1,5 +1,6 @@
 """A server with OpenAI's chat interface that answers as a test says."""
 
+import json
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -14,6 +15,16 @@ def says(text: str | None, **usage: Any) -> Reply:
     """Answer with a text."""
     counted = {"usage": {"prompt_tokens": 100, "completion_tokens": 10, **usage}}
     return Reply({"choices": [{"message": {"role": "assistant", "content": text}}], **counted})
+
+
+def writes(*pieces: str, finish: str | None = "stop", **usage: int) -> Reply:
+    """Answer with a stream of text."""
+    events: list[Any] = [{"choices": [{"delta": {"role": "assistant"}, "finish_reason": None}]}]
+    events += [{"choices": [{"delta": {"content": piece}, "finish_reason": None}]} for piece in pieces]
+    events += [{"choices": [{"delta": {}, "finish_reason": finish}]}] if finish else []
+    events += [{"choices": [], "usage": usage}] if usage else []
+    lines = [f"data: {json.dumps(event)}\n\n" for event in events]
+    return Reply("".join([*lines, "data: [DONE]\n\n"]).encode(), headers={"Content-Type": "text/event-stream"})
 
 
 def asked_of(body: Mapping[str, Any]) -> str:

@@ -2,7 +2,7 @@
 
 import json
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple, TypeVar
@@ -39,6 +39,8 @@ class ScriptedServer:
         """Set when the test is over."""
         self.dead = False
         """Hangs up on every client, as a process that was killed does."""
+        self.pieces: list[bytes | None] = []
+        """Sent one by one as server-sent events, in place of the script; at None until the test is over nothing."""
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -54,6 +56,9 @@ class ScriptedServer:
                 service.requests.append(Request(self.path, self.headers["Authorization"], body))
                 if service.dead:
                     self.close_connection = True
+                    return
+                if service.pieces:
+                    _stream(self, service.pieces, service.release)
                     return
                 content, status, headers = service.script(body)
                 raw = content if isinstance(content, bytes) else json.dumps(content).encode()
@@ -77,6 +82,20 @@ class ScriptedServer:
     def bodies(self) -> list[dict[str, Any]]:
         """Return the bodies of all requests, in order."""
         return [request.body for request in self.requests]
+
+
+def _stream(handler: BaseHTTPRequestHandler, pieces: Sequence[bytes | None], release: threading.Event) -> None:
+    handler.close_connection = True
+    with suppress(BrokenPipeError, ConnectionResetError):
+        handler.send_response(200)
+        handler.send_header("Content-Type", "text/event-stream")
+        handler.end_headers()
+        for piece in pieces:
+            if piece is None:
+                release.wait(60)
+            else:
+                handler.wfile.write(piece)
+                handler.wfile.flush()
 
 
 S = TypeVar("S", bound=ScriptedServer)

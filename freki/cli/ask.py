@@ -38,7 +38,10 @@ async def ask(
     overrides: OverrideArguments,
     output: OutputArguments,
 ) -> None:
-    """Ask a question and show what Freki finds."""
+    """Ask a question and show what Freki finds.
+
+    Exit code 0: something was found, 3: nothing, 1: the question was refused or not answered, 2: wrong options.
+    """
     settings = _with_token(load_settings(), asked.token_file)
     query = ContextQuery(
         query_id=QueryId(str(uuid.uuid4())),
@@ -75,7 +78,8 @@ def _show(result: ContextResult, query: ContextQuery, output: OutputArguments) -
         # As it is, for whatever reads it: not wrapped, and no tab or :name: turned into something else.
         typer.echo(without_controls(result.context) if console.is_terminal else result.context)
     else:
-        show_result(console, result, question=query.text, whole=query.kind is RequestKind.CHUNK_READ)
+        whole, verbose = query.kind is RequestKind.CHUNK_READ, output.verbose or output.trace
+        show_result(console, result, question=query.text, whole=whole, verbose=verbose)
         show_explanation(console, result)
 
 

@@ -32,17 +32,20 @@ class RateColumn(ProgressColumn):
 
 
 def bars(console: Console = errors, *further: ProgressColumn) -> Progress:
-    """Return a progress display for the kind of console, with further columns."""
+    """Return a progress display for the kind of console, with rate, elapsed and remaining time, and further columns.
+
+    In the end it stays as a line.
+    """
     display = Progress if console.is_terminal else Lines
     return display(
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
+        RateColumn(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
         *further,
         console=console,
-        transient=True,
     )
 
 

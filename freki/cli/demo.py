@@ -56,7 +56,20 @@ async def demo() -> None:
                 await _ask(here, question)
             console.print(Rule("5  Stop"))
     program = _program()
-    console.print(f"Done in {time.monotonic() - started:.0f} s. Next: `{program} up`, then `{program} --help`.")
+    console.print(f"Done in {time.monotonic() - started:.0f} s. Next:")
+    for line in next_steps(program, settings):
+        console.print(f"  {line}", highlight=False, soft_wrap=True)
+
+
+def next_steps(program: str, settings: Settings) -> list[str]:
+    """Return the commands that start Freki and open the page; the demo itself is stopped."""
+    page = f"http://{settings.serve.host}:{settings.serve.port}/"
+    return [
+        f"{program} up                         # in one terminal: broker, store and workers, until Ctrl-C",
+        f"{program} publish FOLDER --wait      # in another: your documents",
+        f"{program} serve                      # the page: open {page} in a browser",
+        f"{program} --help                     # all commands",
+    ]
 
 
 def _program() -> str:

@@ -12,7 +12,7 @@ import typer
 from rich.text import Text
 
 from freki.cli.audited import record_command
-from freki.cli.bars import RateColumn, bars
+from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
 from freki.infra.archive.folder import dated_folders, remove_folder
@@ -97,7 +97,7 @@ async def _export(settings: Settings, directory: Path, tenant: TenantId | None, 
         await record_command(settings, AuditKind.EXPORTED, f"freki export {folder}", tenant=tenant or "")
         async with ArchiveWriter(folder, start) as archive:
             held = None if tenant is not None else (await index.statistics()).chunks
-            with bars(errors, RateColumn()) as progress:
+            with bars(errors) as progress:
                 bar = progress.add_task("chunks exported", total=held, completed=archive.chunks)
                 exporter = Exporter(
                     index=index, archive=archive, now=wall_clock, advance=lambda count: progress.advance(bar, count)

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from freki.cli.audited import record_command
-from freki.cli.bars import RateColumn, bars
+from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.export_index import MB, completeness, shown_completeness
 from freki.cli.show import show_error
@@ -52,7 +52,7 @@ async def import_index(
         if not dry_run:
             whose = manifest.start.tenant or ""
             await record_command(settings, AuditKind.PUBLISHED, f"freki import {directory}", tenant=whose)
-        with bars(errors, RateColumn()) as progress:
+        with bars(errors) as progress:
             task = "chunks checked" if dry_run else "chunks imported"
             bar = progress.add_task(task, total=manifest.chunks)
             importer = Importer(

@@ -92,7 +92,7 @@ COMMANDS = {
     "models": Lazy("operate:models_app", "Models that Freki runs."),
     "schemas": Lazy("schemas:schemas_app", "The contracts of the topics, and of gRPC."),
     "settings": Lazy("settings:settings_app", "Settings: values, their origins, and whether they are valid."),
-    "dead-letters": Lazy("operate:letters_app", "Dead letters: records that could not be processed."),
+    "dead-letters": Lazy("dead_letters:letters_app", "Dead letters: records that could not be processed."),
     "worker": Lazy("operate:worker", "Run stages in this process until SIGTERM or Ctrl-C."),
 }
 
@@ -107,7 +107,6 @@ app = typer.Typer(
     name="freki",
     cls=lazy_group(COMMANDS),
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
 )
 
@@ -119,7 +118,11 @@ def common(
         bool, typer.Option("--version", help="Show the version and exit.", callback=_print_version, is_eager=True)
     ] = False,
 ) -> None:
-    """Keeps a search index consistent with a stream of document changes and answers queries from it."""
+    """Keeps a search index consistent with a stream of document changes and answers queries from it.
+
+    Exit codes: 0 done; 1 failed, or something of it; 2 wrong options or settings; 3 nothing was found (ask);
+    130 interrupted.
+    """
 
 
 def main() -> None:

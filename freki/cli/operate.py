@@ -1,32 +1,24 @@
-"""Commands for operators: up, worker, topics, models, dead-letters."""
+"""Commands for operators: up, worker, topics, models."""
 
 import asyncio
 import signal
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.audited import record_command
 from freki.cli.context import command, console, fail, load_settings, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
-from freki.cli.replay import open_replaying
 from freki.cli.show import building
-from freki.infra.kafka import Admin, Reader
-from freki.infra.keys import cipher_of
+from freki.infra.kafka import Admin
 from freki.infra.local import apache_kafka
 from freki.infra.local import stack as local
 from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Stopped, Unready
 from freki.infra.local.state import StackState
 from freki.infra.models import check_models, describe_models, ensure_built
 from freki.infra.settings import Settings
-from freki.schemas import AuditKind
 from freki.streams.app import STAGES
-from freki.streams.deliver.dead_letters import DeadLetter, Letter, from_record, opened, replayed_by
-from freki.streams.deliver.replay import place_of
 from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import ERASE, topics_of
@@ -35,7 +27,6 @@ from freki.streams.worker import UNUSED, run_worker
 
 topics_app = typer.Typer(help="Topics that Freki needs.", no_args_is_help=True)
 models_app = typer.Typer(help="Models that Freki runs.", no_args_is_help=True)
-letters_app = typer.Typer(help="Dead letters: records that could not be processed.", no_args_is_help=True)
 
 
 @command
@@ -205,124 +196,3 @@ async def models_check() -> None:
         console.print(f"{mark}  {check.name}  {check.tokens_per_s:.0f} tokens/s  {check.message}")
     if not all(check.ok for check in checks):
         raise typer.Exit(1)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Letters:
-    """Dead letters and the set of those already replayed."""
-
-    by_place: Mapping[Letter, DeadLetter]
-    replayed: Collection[Letter]
-
-    def at(self, place: str) -> tuple[Letter, DeadLetter]:
-        """Return the dead letter at a place as `list` shows it; end the command if there is none."""
-        for (partition, offset), letter in self.by_place.items():
-            if f"{partition}/{offset}" == place:
-                return (partition, offset), letter
-        return fail(f"there is no dead letter {place!r}; `freki dead-letters list --all` shows them")
-
-
-async def read_letters(settings: Settings) -> Letters:
-    """Read all dead letters."""
-    by_place, replayed = dict[Letter, DeadLetter](), set[Letter]()
-    cipher = cipher_of(settings.encryption)
-    async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
-        async for stored in reader.until_end():
-            if (place := replayed_by(stored)) is not None:
-                replayed.add(place)
-            else:
-                by_place[stored.partition, stored.offset] = await opened(from_record(stored), cipher)
-    return Letters(by_place=by_place, replayed=replayed)
-
-
-@letters_app.command("list")
-@command
-async def letters_list(
-    everything: Annotated[bool, typer.Option("--all", help="Include dead letters that were already replayed")] = False,  # noqa: FBT002 - typer's way
-) -> None:
-    """List the records that could not be processed, with reasons."""
-    table = Table("letter", "record", "key", "stage", "error", "attempts", "sent again")
-    letters = await read_letters(load_settings())
-    for place, letter in letters.by_place.items():
-        if place in letters.replayed and not everything:
-            continue
-        table.add_row(
-            "{}/{}".format(*place),
-            f"{letter.topic}/{letter.partition}/{letter.offset}",
-            Text((letter.key or b"").decode(errors="replace")),
-            letter.stage,
-            Text(f"{letter.error}: {letter.message}"),
-            str(letter.attempts),
-            "yes" if place in letters.replayed else "",
-        )
-    nothing = "no dead letters" if everything or not letters.replayed else "no dead letters that were not sent again"
-    console.print(table if table.row_count else nothing)
-
-
-@letters_app.command("show")
-@command
-async def letters_show(
-    letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
-) -> None:
-    """Show one dead letter with its headers and the beginning of its value."""
-    settings = load_settings()
-    letters = await read_letters(settings)
-    place, found = letters.at(letter)
-    tenant, _, document = (found.key or b"").decode(errors="replace").partition("/")
-    given = [(document, 0)] if document else []
-    await record_command(settings, AuditKind.REPORTED, "freki dead-letters show", tenant=tenant, documents=given)
-    for name, value in (
-        ("topic", f"{found.topic}/{found.partition}/{found.offset}"),
-        ("key", (found.key or b"").decode(errors="replace")),
-        ("stage", found.stage),
-        ("error", f"{found.error}: {found.message}"),
-        ("attempts", str(found.attempts)),
-        ("replays", str(found.replays)),
-        ("sent again", "yes" if place in letters.replayed else "no"),
-        ("traceback", found.traceback or "–"),
-        ("headers", ", ".join(f"{header}={content!r}" for header, content in found.headers) or "–"),
-        ("value", _shown(found)),
-    ):
-        console.print(Text.assemble((f"{name:<10} ", "bold"), value))
-
-
-def _shown(letter: DeadLetter) -> str:
-    if letter.encrypted:
-        return f"{len(letter.value or b'')} bytes, encrypted"
-    if letter.omitted:
-        return f"too large for the dead letter: {letter.omitted}; the original record has it until retention ends"
-    return "null" if letter.value is None else f"{len(letter.value)} bytes, {letter.value[:200]!r}"
-
-
-@letters_app.command("replay")
-@command
-async def letters_replay(
-    letter: Annotated[str, typer.Argument(help="partition/offset, or all: every dead letter not yet replayed")],
-) -> None:
-    """Send a record again to its original topic, after the cause of the failure is fixed.
-
-    Records that would overwrite a newer state of a document, or that were already replayed, are not sent.
-    """
-    settings = load_settings()
-    letters = await read_letters(settings)
-    if letter == "all":
-        chosen = {place: one for place, one in letters.by_place.items() if place not in letters.replayed}
-    else:
-        chosen = dict([letters.at(letter)])
-    # A record may have several dead letters; a letter named explicitly is replayed regardless.
-    sent_before = [one for place, one in letters.by_place.items() if letter == "all" and place in letters.replayed]
-    done = {place_of(one) for one in sent_before}
-    sent = 0
-    async with open_replaying(settings, list(chosen.values())) as replaying:
-        for place, one in chosen.items():
-            name = "{}/{}".format(*place)
-            reason = (
-                "its record was sent again already" if place_of(one) in done else await replaying.replay(place, one)
-            )
-            if reason is None:
-                done.add(place_of(one))
-                sent += 1
-                console.print(f"{name}: sent again to {one.topic}")
-            else:
-                console.print(Text(f"{name}: not sent: {reason}", style="yellow"))
-    console.print(f"sent {sent} again" + (f", skipped {len(chosen) - sent}" if sent < len(chosen) else ""))

@@ -1,5 +1,6 @@
 """Send document changes, wait for their receipts and print them."""
 
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from math import ceil
@@ -11,6 +12,7 @@ from rich.text import Text
 from freki.cli.changes import Make
 from freki.cli.context import console, errors
 from freki.cli.show import show_error
+from freki.cli.words import counted
 from freki.schemas import DocumentChange, IndexOutcome, LlmUse, OutcomeStatus
 from freki.schemas.errors import Rejected
 from freki.streams.client import Publisher, Receipts
@@ -53,22 +55,37 @@ async def send(
     bar = progress.add_task("published", total=total)
     sent = unchanged = size = 0
     batch: list[DocumentChange] = []
-    for make in changes:
-        progress.advance(bar)
-        try:
-            change = make()
-        except Rejected as error:
-            show_error(errors, f"not published: {error}")
-            continue
-        if change is None:
-            unchanged += 1
-            continue
-        batch.append(change)
-        size += len(change.content or b"")
-        if len(batch) >= BATCH_CHANGES or size >= BATCH_BYTES:
-            sent += await _send(publisher, receipts, batch, record)
-            batch, size = [], 0
-    return Sent(sent + await _send(publisher, receipts, batch, record), unchanged)
+    try:
+        for make in changes:
+            progress.advance(bar)
+            try:
+                change = make()
+            except Rejected as error:
+                show_error(errors, f"not published: {error}")
+                continue
+            if change is None:
+                unchanged += 1
+                continue
+            batch.append(change)
+            size += len(change.content or b"")
+            if len(batch) >= BATCH_CHANGES or size >= BATCH_BYTES:
+                sent += await _send(publisher, receipts, batch, record)
+                batch, size = [], 0
+        sent += await _send(publisher, receipts, batch, record)
+    except CancelledError:
+        _show_interrupted(sent, total)
+        raise
+    return Sent(sent, unchanged)
+
+
+def _show_interrupted(sent: int, total: int) -> None:
+    """Print what an interrupted command has published."""
+    errors.print(
+        f"{counted(sent, 'change')} of {total:,} {'was' if sent == 1 else 'were'} published and will be indexed, and"
+        f" perhaps up to {BATCH_CHANGES} that were on their way; the same command publishes the rest",
+        highlight=False,
+        soft_wrap=True,
+    )
 
 
 async def _send(
@@ -117,9 +134,13 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
     embedded = sum(outcome.embedded for outcome in outcomes)
     chunks = sum(outcome.chunks for outcome in outcomes)
     removed = sum(outcome.removed for outcome in outcomes)
-    named = "1 outcome" if len(outcomes) == 1 else f"{len(outcomes)} outcomes"
-    console.print(f"{named}: " + ", ".join(f"{counts[status]} {status.lower()}" for status in OutcomeStatus))
-    console.print(f"{chunks} chunks in these revisions, {embedded} embedded, {removed} old rows removed")
+    console.print(
+        f"{counted(len(outcomes), 'outcome')}: "
+        + ", ".join(f"{counts[status]} {status.lower()}" for status in OutcomeStatus)
+    )
+    console.print(
+        f"{counted(chunks, 'chunk')} in these revisions, {embedded:,} embedded, {counted(removed, 'old row')} removed"
+    )
     if delays := sorted(
         outcome.searchable_at - outcome.received_at for outcome in outcomes if outcome.searchable_at is not None
     ):
@@ -134,7 +155,8 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
         console.print(f"… and {len(rejected) - SHOWN_PROBLEMS} more; `freki dead-letters list` shows all")
     if missing:
         console.print(
-            f"[yellow]{missing} changes have no outcome yet: do workers run? `freki status` shows their lag[/]"
+            f"[yellow]{counted(missing, 'change')} without an outcome yet: do workers run? `freki status` shows their"
+            " lag[/]"
         )
     return not rejected and not missing
 

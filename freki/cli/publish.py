@@ -29,6 +29,7 @@ from freki.cli.changes import (
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
 from freki.cli.show import show_error
+from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.infra.sources import SourceFile, read_stream, walk
@@ -97,7 +98,9 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
             )
     show_files(source)
     if receipts is None:
-        console.print(f"Published {sent.changes} changes." + " Use --wait to see their receipts." * bool(sent.changes))
+        console.print(
+            f"Published {counted(sent.changes, 'change')}." + " Use --wait to see their receipts." * bool(sent.changes)
+        )
     elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes)):
         raise typer.Exit(1)
     if sum(sent) < total:

@@ -116,7 +116,10 @@ class OutputArguments(ArgumentGroup):
 
     context: Annotated[bool, typer.Option("--context", help="Print the context text for a prompt instead")] = False
     as_json: Annotated[bool, typer.Option("--json", help="Print the whole result as JSON instead")] = False
-    trace: Annotated[bool, typer.Option("--trace", help="Print the trace of this question too")] = False
+    verbose: Annotated[
+        bool, typer.Option("--verbose", "-v", help="Print versions, all scores and the time of each step too")
+    ] = False
+    trace: Annotated[bool, typer.Option("--trace", help="As --verbose, and print the trace of this question")] = False
 
 
 def _parameter(option: QueryOption) -> Parameter:

@@ -24,10 +24,12 @@ from freki.schemas.identity import RefusalReason
 from freki.streams.audit.log import AuditUnwritable
 from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
+from freki.streams.wire.answers import open_answerer
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker, open_gateway, open_outbox
 from freki.streams.wire.direct import open_direct
+from freki.streams.wire.operations import Operations
 from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
 
 if TYPE_CHECKING:
@@ -37,7 +39,10 @@ if TYPE_CHECKING:
     from freki.infra.grpc_server.server import GrpcServer
 
 USED = frozenset(
-    {"tenant", "kafka", "registry", "auth", "audit", "encryption", "claims", "retrieval", "telemetry", "local", "serve"}
+    {
+        *("tenant", "kafka", "registry", "auth", "audit", "encryption", "claims", "retrieval", "telemetry"),
+        *("local", "serve", "llm", "milvus"),
+    }
 )
 """Parts of the settings that this process reads."""
 STOP_S = 30
@@ -80,7 +85,9 @@ async def serve(
         if direct or serving.direct:
             here = await opened.enter_async_context(open_direct(settings, reloader.takeovers))
         gateway = await opened.enter_async_context(open_gateway(settings, connect=connect, direct=here))
-        app = make_app(gateway, serving, tenant=tenant, callers=callers)
+        answerer = await opened.enter_async_context(open_answerer(settings))
+        operations = Operations(lambda: of_local_stack(reloader.settings))
+        app = make_app(gateway, serving, tenant=tenant, callers=callers, answerer=answerer, operations=operations)
 
         def prepare(after: Settings) -> TakeOver:
             check_reach(after.serve, tokens=callers.have_tokens)
@@ -142,6 +149,10 @@ def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvico
                 told = f"serving at {scheme}://{_address(settings, port)}/ until Ctrl-C"
                 errors.print(told, highlight=False, soft_wrap=True)
 
+        async def shutdown(self, sockets: list[socket] | None = None) -> None:
+            stopping.set()
+            await super().shutdown(sockets)
+
         @contextmanager
         def capture_signals(self) -> Iterator[None]:
             # Uvicorn would raise the signal again in the end, and nothing of ours would be closed.
@@ -172,10 +183,9 @@ async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: 
         ssl_certfile=settings.cert_file,
         ssl_keyfile=settings.key_file,
     )
-    stopping = asyncio.Event()
-    server = _announcing(settings, stopping)(config)
+    server = _announcing(settings, app.state.stopping)(config)
     serving, broken = asyncio.create_task(server.serve()), asyncio.create_task(gateway.broken())
-    told = asyncio.create_task(stopping.wait())
+    told = asyncio.create_task(app.state.stopping.wait())
     await asyncio.wait({serving, broken, told}, return_when=asyncio.FIRST_COMPLETED)
     told.cancel()
     server.should_exit = True

@@ -22,6 +22,7 @@ from freki.schemas import (
     ContextHit,
     ContextPart,
     ContextResult,
+    Notice,
     NoticeKind,
     ResultStatus,
     StageTime,
@@ -41,6 +42,8 @@ WHOLE_DOCUMENT = "0"
 NANOS = 1_000_000
 _TOLD = (FREKI_DOCUMENT_ID, FREKI_STATUS, FREKI_ITEMS, GEN_AI_REQUEST_MODEL, ERROR_TYPE)
 """Attributes that are shown with a span."""
+DOUBTS = frozenset({NoticeKind.DEGRADED, NoticeKind.FRESHNESS, NoticeKind.REJECTED, NoticeKind.UNMET})
+"""Kinds of notices that stand above the hits; the others say what was left out."""
 _NOTICE_STYLE = {
     NoticeKind.DEGRADED: "yellow",
     NoticeKind.SKIPPED: "yellow",
@@ -51,32 +54,47 @@ _NOTICE_STYLE = {
 }
 
 
-def show_result(console: Console, result: ContextResult, *, question: str, whole: bool = False) -> None:
-    """Print hits with citations and their text, whole or a part, then notices and step times."""
+def show_result(
+    console: Console, result: ContextResult, *, question: str, whole: bool = False, verbose: bool = False
+) -> None:
+    """Print what puts the answer in doubt, then hits with citations and their text, whole or a part.
+
+    verbose: also versions, all scores, and the time of each step.
+    """
     console.print()
     console.print(Text(question, style="bold"))
+    # Who reads from the top must not take for an answer what is none.
+    for line in _doubts(result):
+        console.print(Padding(line, (0, 2)))
     is_answered = result.confidence is not Confidence.NONE
-    advice = result.advice if is_answered else result.advice[1:]
-    if not is_answered:
-        console.print(Padding(Text(result.advice[0], style="yellow"), (0, 2)))
     for hit in result.hits:
-        console.print(_hit(hit, hit.text if whole else _part(hit), is_first=hit.rank == 1 and is_answered))
+        text = hit.text if whole else _part(hit)
+        console.print(_hit(hit, text, verbose=verbose, is_first=hit.rank == 1 and is_answered))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
         console.print(_around(result.hits[0].name, result.hits[0].parent))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
         console.print(_further(list(further)))
+    for notice in result.notices:
+        if notice.kind not in DOUBTS:
+            console.print(Padding(_notice(notice), (0, 2)))
+    console.print(Padding(_summary(result, verbose=verbose), (0, 2)))
+    if result.stages and verbose:
+        console.print(Padding(_stages(result.stages), (0, 2)))
+
+
+def _doubts(result: ContextResult) -> Iterator[Text]:
     # Advice says so in the language of the query; there is none for chunks that are read by name.
     if not result.hits and not result.advice and result.status in {ResultStatus.EMPTY, ResultStatus.DEGRADED}:
-        nothing = Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
-        console.print(Padding(nothing, (0, 2)))
-    for line in advice:
-        console.print(Padding(Text(f"→ {line}"), (0, 2)))
+        yield Text("Nothing was found. That does not mean that nothing exists.", style="yellow")
+    for advice in result.advice:
+        yield Text(f"→ {advice}", style="yellow")
     for notice in result.notices:
-        style = _NOTICE_STYLE[notice.kind]
-        console.print(Padding(Text(f"{notice.kind.lower()} · {notice.stage}: {notice.message}", style=style), (0, 2)))
-    console.print(Padding(_summary(result), (0, 2)))
-    if result.stages:
-        console.print(Padding(_stages(result.stages), (0, 2)))
+        if notice.kind in DOUBTS:
+            yield _notice(notice)
+
+
+def _notice(notice: Notice) -> Text:
+    return Text(f"{notice.kind.lower()} · {notice.stage}: {notice.message}", style=_NOTICE_STYLE[notice.kind])
 
 
 def _part(hit: ContextHit) -> str:
@@ -85,30 +103,40 @@ def _part(hit: ContextHit) -> str:
     return hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
 
 
-def _hit(hit: ContextHit, text: str, *, is_first: bool) -> RenderableType:
-    scores = [f"score {hit.score:.3f}"]
+def _hit(hit: ContextHit, text: str, *, verbose: bool, is_first: bool) -> RenderableType:
+    where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
+    age = "" if hit.age_ms == UNKNOWN_AGE else f"  {_age(hit.age_ms)} old"
+    origin = f"{hit.document_id}  characters {hit.start}–{hit.end}{age}  score {hit.score:.3f}"
+    lines = [
+        # Not the title of the panel, which would be cut.
+        Text(hit.citation, style="cyan", overflow="fold"),
+        Text(where, style="bold"),
+        Text(text),
+        Text(origin, style="dim", overflow="fold"),
+    ]
+    if verbose:
+        lines.append(Text("  ".join([f"version {hit.version}", *_scores(hit)]), style="dim"))
+    if hit.duplicates:
+        others = dict.fromkeys(f"{each.document_id}  version {each.version}" for each in hit.duplicates)
+        lines.append(Text(f"the same stands in {', '.join(others)}", style="dim", overflow="fold"))
+    return Panel(
+        Group(*lines),
+        title=Text(str(hit.rank), style="cyan"),
+        title_align="left",
+        border_style="cyan" if is_first else "dim",
+    )
+
+
+def _scores(hit: ContextHit) -> Iterator[str]:
     for name, score in (
         ("dense", hit.dense_score),
         ("BM25", hit.lexical_score),
         ("fused", hit.fused_score),
         ("reranked", hit.rerank_score),
     ):
-        scores.append(f"{name} –" if score is None else f"{name} {score:.3f}")
+        yield f"{name} –" if score is None else f"{name} {score:.3f}"
     if hit.judged:
-        scores.append(f"judged {hit.judged:+.3f}")
-    where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
-    age = "" if hit.age_ms == UNKNOWN_AGE else f"  {_age(hit.age_ms)} old"
-    origin = f"{hit.document_id}  version {hit.version}  characters {hit.start}–{hit.end}{age}"
-    lines = [Text(where, style="bold"), Text(text), Text(origin, style="dim"), Text("  ".join(scores), style="dim")]
-    if hit.duplicates:
-        others = dict.fromkeys(f"{each.document_id}  version {each.version}" for each in hit.duplicates)
-        lines.append(Text(f"the same stands in {', '.join(others)}", style="dim"))
-    return Panel(
-        Group(*lines),
-        title=Text(hit.citation, style="cyan"),
-        title_align="left",
-        border_style="cyan" if is_first else "dim",
-    )
+        yield f"judged {hit.judged:+.3f}"
 
 
 def _around(name: str, part: ContextPart) -> RenderableType:
@@ -138,19 +166,23 @@ def _age(milliseconds: int) -> str:
     return f"{seconds:.1f} s"
 
 
-def _summary(result: ContextResult) -> Text:
-    parts = [result.status.lower(), f"reranker {result.reranker}"]
-    if result.analysis is not None:
-        analysis = result.analysis
-        weight = "" if analysis.alpha is None else f", alpha {analysis.alpha:.2f}"
-        parts.append(f"{analysis.language}, {analysis.query_type.lower()}{weight}")
-    fresh = result.freshness
-    if fresh.last_commit_at is not None:
-        parts.append(f"last change {_age(result.answered_at - fresh.last_commit_at)} ago, {fresh.consistency.lower()}")
+def _summary(result: ContextResult, *, verbose: bool) -> Text:
+    parts = [result.status.lower(), *(_details(result) if verbose else ())]
     if result.cached_ms is not None:
         parts.append(f"an answer of {_age(result.cached_ms)} ago")
     parts.append(f"{result.answered_at - result.asked_at} ms from question to answer")
     return Text(" · ".join(parts), style="dim")
+
+
+def _details(result: ContextResult) -> Iterator[str]:
+    yield f"reranker {result.reranker}"
+    if result.analysis is not None:
+        analysis = result.analysis
+        weight = "" if analysis.alpha is None else f", alpha {analysis.alpha:.2f}"
+        yield f"{analysis.language}, {analysis.query_type.lower()}{weight}"
+    fresh = result.freshness
+    if fresh.last_commit_at is not None:
+        yield f"last change {_age(result.answered_at - fresh.last_commit_at)} ago, {fresh.consistency.lower()}"
 
 
 def _stages(stages: Iterable[StageTime]) -> Table:

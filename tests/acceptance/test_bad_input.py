@@ -4,11 +4,11 @@ import os
 
 import pytest
 
-from freki.cli.operate import read_letters
 from freki.infra.kafka import KafkaProducer
 from freki.schemas import Filter, FilterOperator, OutcomeStatus, ResultStatus
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.replaying import read_letters
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, messages, publish, upsert
 

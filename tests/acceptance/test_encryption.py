@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from freki.cli.operate import read_letters
 from freki.infra.kafka import Reader
 from freki.infra.keys import make_keys
 from freki.infra.local.stack import LocalStack
@@ -17,6 +16,7 @@ from freki.infra.settings import EncryptionSettings, Settings
 from freki.schemas import ContextResult, OutcomeStatus
 from freki.streams.wire.connect import apply_topics, open_index
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.replaying import read_letters
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert
 from tests.acceptance.test_command_line import freki_command

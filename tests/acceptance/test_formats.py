@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from freki.cli.operate import read_letters
 from freki.schemas import OutcomeStatus
+from freki.streams.wire.replaying import read_letters
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import ask, publish, upsert
 from tests.acceptance.test_command_line import freki_command

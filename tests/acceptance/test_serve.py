@@ -7,8 +7,9 @@ import secrets
 import shutil
 import signal
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pytest
@@ -16,17 +17,35 @@ from playwright.async_api import Page, async_playwright, expect
 
 from tests.acceptance.conftest import Freki
 from tests.acceptance.test_command_line import environment
+from tests.http_door import events_of
+from tests.llm_server import LlmServer, an_llm_server, asked_of, writes
+from tests.scripted_server import Reply
 
 ATTACK = "<img src=x onerror=document.title='owned'> <script>document.title='owned'</script>"
 NAMELESS = """[...document.querySelectorAll('input, select, button, summary')]
-    .filter(each => !each.labels?.length && !each.textContent.trim()).length"""
+    .filter(each => !each.closest('[hidden]') && !each.labels?.length && !each.textContent.trim()).length"""
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+def quotes(body: Mapping[str, Any]) -> Reply:
+    """Write the first sentence of the first source, and one that no source has."""
+    text = re.search(r'<source number="1"[^>]*>\n(?:# .*\n+)?(.*?)[.\n]', asked_of(body))
+    assert text, asked_of(body)
+    return writes("<think>Let me see.</think>", f"{text[1]} [SOURCE-1]. ", "It costs 4711 euros [SOURCE-1].")
+
+
 @pytest.fixture
-async def served(freki: Freki, tmp_path: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+def llm() -> Iterator[LlmServer]:
+    with an_llm_server() as server:
+        server.script = quotes
+        yield server
+
+
+@pytest.fixture
+async def served(freki: Freki, llm: LlmServer, tmp_path: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     free = {"FREKI_SERVE__PORT": "0", "FREKI_SERVE__GRPC_PORT": "0"}
     variables = environment(freki) | free | {"FREKI_TENANT": f"serve-{secrets.token_hex(4)}"}
+    variables |= {"FREKI_LLM__URL": llm.url, "FREKI_LLM__MODEL": "gemma"}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "freki", "serve"), env=variables, cwd=tmp_path, stderr=asyncio.subprocess.PIPE
     )
@@ -75,6 +94,9 @@ async def test_a_service_publishes_asks_and_deletes(
         unreadable = await client.post("/v1/documents", json={"document_id": "x.pdf", "content_base64": "JVBERi0xLjc="})
         assert unreadable.status_code == 422, unreadable.text
 
+        await _answers_are_written(client, question)
+        await _operators_see_all(client, document)
+
         deleted = await client.delete("/v1/documents/hunde.md")
         assert deleted.json()["status"] == "DELETED"
         assert (await client.post("/v1/queries", json=question)).json()["hits"] == []
@@ -96,6 +118,30 @@ async def test_a_service_publishes_asks_and_deletes(
         process.send_signal(signal.SIGTERM)
         assert (await last).status_code == 200
     assert await process.wait() == 0
+
+
+async def _answers_are_written(client: httpx.AsyncClient, question: Mapping[str, Any]) -> None:
+    written = await client.post("/v1/answers", json=question)
+    events = events_of(written.text)
+    assert [name for name, _ in events][:2] == ["result", "marks"]
+    sentences = [(data["citations"], data["support"]) for name, data in events if name == "sentence"]
+    assert sentences == [([1], "SUPPORTED"), ([1], "UNSUPPORTED")]
+    assert events[-1][1]["ending"] == "COMPLETE"
+
+
+async def _operators_see_all(client: httpx.AsyncClient, document: Mapping[str, Any]) -> None:
+    overview = (await client.get("/v1/operations/overview")).json()
+    assert overview["problems"] == []
+    assert {"chunk", "embed", "retrieve"} <= {stage["stage"] for stage in overview["stages"]}
+    assert (await client.get("/v1/operations/dead-letters")).json() is not None
+    async with client.stream("GET", "/v1/operations/receipts") as receipts:
+        lines = receipts.aiter_lines()
+        assert await anext(lines) == "event: ready"
+        again = asyncio.create_task(client.post("/v1/documents", json={**document, "content": "Neue Hundegebühr."}))
+        async with asyncio.timeout(30):
+            while "hunde.md" not in await anext(lines):
+                pass
+        assert (await again).json()["status"] == "INDEXED"
 
 
 def _errors_of(page: Page) -> list[str]:
@@ -135,16 +181,20 @@ async def test_the_page_shows_sources_and_never_their_markup(served: tuple[str, 
             await page.keyboard.press("Enter")
             first = page.locator(".hit").first
             await expect(first).to_contain_text("zehn Euro" if name == "hunde.md" else "ten euros")
-            await expect(page.locator("h1")).to_contain_text(heading)
+            await expect(page.locator("#heading")).to_contain_text(heading)
             await expect(first.locator(".foot")).to_contain_text(name)
             assert await first.locator("mark").count() > 0
-            assert await first.locator("a").get_attribute("href") == f"https://example.org/{name}"
+            address = await first.locator("a").get_attribute("href")
+            assert address is not None
+            assert address.startswith(f"https://example.org/{name}#:~:text=")
             assert await page.locator(".hit img, .hit script").count() == 0
             assert await page.title() == "Freki"
             # Nothing is wider than the phone.
             assert await page.evaluate("document.documentElement.scrollWidth <= innerWidth")
             # Each field and button has a name for those who do not see it.
             assert await page.evaluate(NAMELESS) == 0
+            await expect(page.locator(".sentence")).to_have_count(2)
+            await expect(page.locator(".sentence").last.locator(".doubt")).to_be_visible()
             judged = page.locator(".judge button").first
             await judged.click()
             await expect(judged).to_have_attribute("aria-pressed", "true")

@@ -12,7 +12,6 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from freki.cli.operate import read_letters
 from freki.infra.kafka import Reader
 from freki.infra.kafka.connection import PROFILES
 from freki.infra.settings import ModelSettings, Settings
@@ -32,6 +31,7 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing
 from freki.streams.wire.connect import open_asker, open_outbox, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.replaying import read_letters
 from tests.chaos.books import Books
 from tests.chaos.brokers import plan as broker_plan
 from tests.chaos.brokers import strike

@@ -3,12 +3,11 @@ from collections.abc import Sequence
 
 from kafka import KafkaProducer
 
-from freki.cli.operate import Letters, read_letters
-from freki.cli.replay import open_replaying
 from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.errors import OperatorError
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
+from freki.streams.wire.replaying import Letters, open_replaying, read_letters
 from tests.integration.stages import Batch, World, running
 
 

@@ -152,7 +152,7 @@ async def test_each_part_works_with_its_rights_alone(parts: Parts, tmp_path: Pat
         async with KafkaProducer(parts.settings.kafka) as producer:
             await (await producer.send(parts.topics.documents.name, key=b"default/broken", value=b"no record"))
         await until(parts, lambda listed: "no dead letters" not in listed, "dead-letters", "dead-letters", "list")
-        assert "sent 1 again" in await parts.run("dead-letters", "dead-letters", "replay", "all")
+        assert "sent 1 record again" in await parts.run("dead-letters", "dead-letters", "replay", "all")
 
 
 async def told(settings: Settings, kind: DocumentQueryKind) -> DocumentReport:

@@ -15,16 +15,15 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from freki.infra.doors.callers import Callers
 from freki.infra.grpc_server.server import GrpcServer
-from freki.infra.http_server.app import make_app
 from freki.infra.settings import ServeSettings
 from freki.schemas import Operation, OutcomeStatus, ResultStatus, Widening
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LIMIT
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
+from tests.http_door import InProcess, app_of, identify
 from tests.kafka.certificates import Authority
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_http_door import InProcess, identify
 from tests.unit.test_retriever import TEXTS
 
 TEXT = TEXTS[0]
@@ -291,7 +290,7 @@ async def test_a_caller_has_one_rate_at_all_doors(gateway: InProcess) -> None:
 
     settings = ServeSettings(calls_per_minute=2)
     callers = Callers(settings, None)
-    app = make_app(gateway, settings, tenant=TENANT, callers=callers)
+    app = app_of(gateway, callers=callers, calls_per_minute=2)
     async with door(gateway, callers=callers) as client:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as http:

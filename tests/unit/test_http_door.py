@@ -1,11 +1,7 @@
 """The HTTP door: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
-import json
 from base64 import b64encode
-from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,133 +9,27 @@ import httpx
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from opentelemetry.trace import get_current_span
 
 from freki.infra.doors.callers import Rate, network_of
-from freki.infra.http_server.app import make_app
 from freki.infra.settings import ServeSettings
-from freki.operators.errors import InvalidQuery
-from freki.operators.validate_query import validate_query
 from freki.schemas import (
-    ContextQuery,
-    ContextResult,
-    DocumentChange,
-    DocumentQuery,
-    DocumentReport,
+    DocumentId,
     Filter,
     FilterOperator,
-    IndexOutcome,
-    Judgement,
-    Notice,
-    NoticeKind,
     Operation,
     OutcomeStatus,
-    QueryId,
     ReportStatus,
     ResultStatus,
-    StageTime,
-    TenantId,
-    Timestamp,
     Verdict,
 )
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
-from freki.schemas.identity import Identity, RefusalReason
+from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LIMIT
-from tests.unit.questions import now, retriever
+from tests.http_door import InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
 
-ADA = Identity(tenant=TenantId(TENANT), principals=("ada", "staff"), subject="ada", token_id=None)
 REFUSED = {ResultStatus.REJECTED: 400, ResultStatus.EXPIRED: 504}
-
-
-class InProcess:
-    """Answers at once, by a store in memory; keeps what came."""
-
-    def __init__(self, world: World) -> None:
-        self._retriever = retriever(world)
-        self.asked: list[ContextQuery] = []
-        self.tokens: list[str | None] = []
-        self.traces: list[int] = []
-        self.waits_s: list[float] = []
-        self.entered = asyncio.Event()
-        self.go_on = asyncio.Event()
-        self.go_on.set()
-        self.changes: list[DocumentChange] = []
-        self.judgements: list[Judgement] = []
-        self.status = OutcomeStatus.INDEXED
-        self.ends: ResultStatus | Exception | None = None
-        self.ends_at = "validate"
-        self.report = ReportStatus.FOUND
-
-    async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
-        self.changes.append(change)
-        self.waits_s.append(wait_s)
-        if not wait_s:
-            return None
-        return IndexOutcome(
-            tenant=change.tenant,
-            document_id=change.document_id,
-            version=change.version,
-            status=self.status,
-            reason="it is no PDF" if self.status is OutcomeStatus.REJECTED else "",
-            generation="g1",
-            chunks=1,
-            embedded=1,
-            removed=0,
-            tokens=5,
-            occurred_at=change.occurred_at,
-            recorded_at=now(),
-            received_at=now(),
-            embedded_at=None,
-            searchable_at=now(),
-        )
-
-    async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
-        self.asked.append(query)
-        self.traces.append(get_current_span().get_span_context().trace_id)
-        self.tokens.append(token)
-        self.entered.set()
-        await self.go_on.wait()
-        if isinstance(self.ends, Exception):
-            raise self.ends
-        # However busy the machine is.
-        query = replace(query, query_id=QueryId("1"), asked_at=now(), principals=("everyone",), deadline_ms=600_000)
-        try:
-            validate_query(query)
-        except InvalidQuery as error:
-            notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
-            return self._retriever.refusal(query, notice, trace_id="")
-        ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
-        if self.ends is None:
-            return result
-        notice = Notice(stage=self.ends_at, kind=NoticeKind.REJECTED, message="alpha is 3: 0 to 1")
-        return replace(result, status=self.ends, notices=(notice,), hits=())
-
-    async def stream(
-        self, query: ContextQuery, *, token: str | None
-    ) -> AsyncGenerator[StageTime | ContextResult, None]:
-        result = await self.ask(query, token=token)
-        for step in result.stages:
-            yield step
-        yield result
-
-    async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
-        self.tokens.append(token)
-        return DocumentReport(
-            query_id=query.query_id,
-            tenant=query.tenant,
-            status=self.report,
-            message="",
-            generation="g1",
-            asked_at=Timestamp(1),
-            answered_at=Timestamp(2),
-            total=0,
-            next=None,
-        )
-
-    async def judge(self, judgement: Judgement) -> None:
-        self.judgements.append(judgement)
 
 
 @pytest.fixture
@@ -149,16 +39,109 @@ async def gateway() -> InProcess:
     return InProcess(world)
 
 
-async def identify(token: bytes) -> Identity | RefusalReason:
-    return ADA if token == b"good" else RefusalReason.SIGNATURE
+async def test_an_answer_comes_as_events_after_the_hits(gateway: InProcess) -> None:
+    async with door(gateway, answerer=Quoting()) as client:
+        reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
+
+    assert reply.headers["content-type"].startswith("text/event-stream")
+    events = events_of(reply.text)
+    assert [name for name, _ in events] == ["result", "marks", "text", "sentence", "end"]
+    assert events[0][1]["hits"][0]["text"] == events[3][1]["text"]
+    assert events[3][1]["support"] == "SUPPORTED"
 
 
-@asynccontextmanager
-async def door(gateway: InProcess, *, tokens: bool = False, **given: Any) -> AsyncIterator[httpx.AsyncClient]:
-    app = make_app(gateway, ServeSettings(**given), tenant=TENANT, identify=identify if tokens else None)
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as client:
-        yield client
+async def test_without_a_language_model_there_are_the_hits_and_nothing_invented(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
+
+    (first, result), (second, _), (last, end) = events_of(reply.text)
+    assert (first, second, last) == ("result", "marks", "end")
+    assert result["hits"]
+    assert end["ending"] == "NO_MODEL"
+
+
+async def test_a_refused_question_has_its_status_and_no_events(gateway: InProcess) -> None:
+    gateway.ends = ResultStatus.REJECTED
+    async with door(gateway, answerer=Quoting()) as client:
+        reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
+    assert reply.status_code == 400
+    async with door(gateway, answerer=Quoting(), tokens=True) as client:
+        assert (await client.post("/v1/answers", json={"text": TEXTS[0]})).status_code == 401
+
+
+async def test_marks_are_the_words_of_the_question_in_whatever_form(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        reply = await client.post("/v1/answers?write=false", json={"text": "Welche Gebühren?", "deadline_ms": 60_000})
+
+    (_, result), (name, marks) = events_of(reply.text)
+    assert name == "marks"
+    marked = {
+        hit["text"][start:end] for hit, each in zip(result["hits"], marks, strict=True) for start, end in each["text"]
+    }
+    assert marked == {"gebühr"}
+
+
+async def test_operators_see_all_parts_and_send_dead_letters_again(gateway: InProcess) -> None:
+    operations = ScriptedOperations()
+    async with door(gateway, operations=operations) as client:
+        overview = (await client.get("/v1/operations/overview")).json()
+        groups = (await client.get("/v1/operations/dead-letters")).json()
+        sent = await client.post("/v1/operations/dead-letters/replay", json={"letters": ["0/1"]})
+        left = (await client.get("/v1/operations/dead-letters")).json()
+        unknown = await client.post("/v1/operations/dead-letters/replay", json={"letters": ["0/9"]})
+
+    assert overview["stages"][0]["waiting"] == 3
+    assert {len(group["letters"]) for group in groups} == {1, 2}
+    assert sent.json() == [{"letter": "0/1", "sent": True, "reason": ""}]
+    assert [each["letter"] for group in left for each in group["letters"]] == ["0/0", "0/2"]
+    assert unknown.status_code == 422
+    assert operations.by == ["serve:127.0.0.1"]
+
+
+@pytest.mark.parametrize(
+    ("operators", "status"),
+    [((), 403), (("staff",), 403), (("other/staff",), 403), (("t/staff",), 200), (("t/ada",), 200)],
+)
+async def test_with_tokens_only_operators_of_their_tenant_see_operations(
+    gateway: InProcess, operators: tuple[str, ...], status: int
+) -> None:
+    headers = {"Authorization": "Bearer good"}
+    operations = ScriptedOperations()
+    async with door(gateway, tokens=True, operations=operations, operators=operators) as client:
+        assert (await client.get("/v1/operations/overview")).status_code == 401
+        for path in ("overview", "dead-letters"):
+            assert (await client.get(f"/v1/operations/{path}", headers=headers)).status_code == status
+        body = {"letters": ["0/1"]}
+        sent = await client.post("/v1/operations/dead-letters/replay", json=body, headers=headers)
+    assert sent.status_code == status
+    assert operations.by == (["serve:t/ada"] if status == 200 else [])
+
+
+async def test_receipts_come_until_the_server_stops(gateway: InProcess) -> None:
+    operations = ScriptedOperations()
+    app = app_of(gateway, operations=operations)
+    async with calling(app) as client:
+        listening = asyncio.create_task(client.get("/v1/operations/receipts"))
+        operations.arrived.put_nowait(receipt(TENANT, DocumentId("a.md"), 1))
+        while not operations.arrived.empty():  # noqa: ASYNC110 - taken by the stream
+            await asyncio.sleep(0)
+        app.state.stopping.set()
+        events = events_of((await listening).text)
+
+    assert [name for name, _ in events] in (["ready", "receipt"], ["ready"])
+
+
+async def test_no_form_of_another_site_sends_a_dead_letter_again(gateway: InProcess) -> None:
+    operations = ScriptedOperations()
+    path, body = "/v1/operations/dead-letters/replay", b'{"letters": ["0/1"]}'
+    async with door(gateway, operations=operations) as client:
+        plain = await client.post(path, content=body, headers={"Content-Type": "text/plain"})
+        other = await client.post(
+            path, content=body, headers={"Content-Type": "application/json", "Origin": "http://x"}
+        )
+        read = await client.get(path)
+    assert (plain.status_code, other.status_code, read.status_code) == (415, 403, 405)
+    assert operations.sent == []
 
 
 async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway: InProcess) -> None:
@@ -223,12 +206,6 @@ async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, err
 
     assert reply.status_code == status
     assert reply.json()["status"] == status
-
-
-def events_of(text: str) -> list[tuple[str, Any]]:
-    """Read server-sent events: name and data of each."""
-    lines = [event.split("\n") for event in text.strip().split("\n\n")]
-    return [(name.removeprefix("event: "), json.loads(data.removeprefix("data: "))) for name, data in lines]
 
 
 async def test_steps_and_hits_come_as_events_before_the_rest_of_the_answer(gateway: InProcess) -> None:
@@ -426,8 +403,7 @@ async def test_who_tries_tokens_is_stopped_by_address_and_each_refused_one_is_to
     async def on_refused(reason: RefusalReason, address: str) -> None:
         told.append((reason, address))
 
-    settings = ServeSettings(failures_per_minute=3)
-    app = make_app(gateway, settings, tenant=TENANT, identify=identify, on_refused=on_refused)
+    app = app_of(gateway, tokens=True, on_refused=on_refused, failures_per_minute=3)
 
     async def call(address: str, token: str | None) -> httpx.Response:
         transport = httpx.ASGITransport(app=app, client=(address, 1))
@@ -473,9 +449,8 @@ async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again
 
 
 async def test_limits_that_change_count_for_the_next_call(gateway: InProcess) -> None:
-    app = make_app(gateway, ServeSettings(), tenant=TENANT)
-    transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
-    async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as client:
+    app = app_of(gateway)
+    async with calling(app) as client:
 
         async def status(host: str = "127.0.0.1") -> int:
             return (await client.post("/v1/queries", json={"text": "a"}, headers={"host": host})).status_code
@@ -507,12 +482,12 @@ def test_never_more_calls_than_a_full_bucket_and_what_flowed_in(per_minute: int,
 @pytest.mark.parametrize("given", [{"host": "10.0.0.1"}, {"host": "freki.example.org"}])
 def test_a_server_that_anybody_could_call_does_not_start(gateway: InProcess, given: dict[str, Any]) -> None:
     with pytest.raises(Misconfigured, match="FREKI_AUTH__JWKS"):
-        make_app(gateway, ServeSettings(**given), tenant=TENANT)
+        app_of(gateway, **given)
 
 
 def test_a_server_on_all_addresses_names_its_hosts(gateway: InProcess) -> None:
     with pytest.raises(Misconfigured, match="ALLOWED_HOSTS"):
-        make_app(gateway, ServeSettings(host="::"), tenant=TENANT, identify=identify)
+        app_of(gateway, tokens=True, host="::")
 
 
 def test_a_certificate_comes_with_its_key() -> None:

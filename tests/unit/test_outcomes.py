@@ -1,3 +1,4 @@
+from asyncio import CancelledError
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
@@ -98,3 +99,21 @@ async def test_a_change_that_the_broker_refuses_holds_up_no_other(capsys: pytest
     assert found == Sent(changes=2, unchanged=0)
     assert set(broker.course) == {"a", "c"}
     assert "not published: b: too large" in capsys.readouterr().err
+
+
+async def test_who_interrupts_is_told_what_was_sent(capsys: pytest.CaptureFixture[str]) -> None:
+    class Interrupted(Broker):
+        async def send(
+            self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        ) -> Awaitable[object]:
+            if len(self.course) == BATCH_CHANGES:
+                raise CancelledError
+            return await super().send(topic, key=key, value=value, headers=headers)
+
+    makes = [partial(change, f"a{number}") for number in range(2 * BATCH_CHANGES)]
+    with pytest.raises(CancelledError):
+        await sent(Interrupted(), makes)
+
+    told = " ".join(capsys.readouterr().err.split())
+    assert told.startswith(f"{BATCH_CHANGES} changes of ")
+    assert "the same command publishes the rest" in told

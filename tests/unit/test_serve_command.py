@@ -14,12 +14,11 @@ import pytest
 
 from freki.cli import serve
 from freki.infra.doors.callers import Callers
-from freki.infra.http_server.app import make_app
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Unavailable
 from freki.schemas.proto.freki.v1 import freki_pb2
+from tests.http_door import InProcess, app_of
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_http_door import InProcess
 from tests.unit.test_retriever import TEXTS
 
 
@@ -43,7 +42,7 @@ async def serving(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[tuple[Gat
     gateway: Any = Gateway(world)
     settings = ServeSettings(port=0, grpc_port=0)
     callers = Callers(settings, None)
-    app = make_app(gateway, settings, tenant=TENANT, callers=callers)
+    app = app_of(gateway, callers=callers, port=0, grpc_port=0)
     server = await serve._start_grpc(gateway, settings, TENANT, callers)
     running = asyncio.create_task(serve._run(app, settings, gateway, server))
     said = ""

@@ -41,7 +41,7 @@ async def test_an_age_is_shown_where_a_time_is_known() -> None:
     text = shown(replace(answer, hits=hits))
 
     assert {hit.document_id: hit.age_ms for hit in hits} == {"a": 3 * day_ms, "b": UNKNOWN_AGE}
-    assert [line.count("old") for line in text.splitlines() if "version" in line] in ([1, 0], [0, 1])
+    assert [line.count("old") for line in text.splitlines() if "characters" in line] in ([1, 0], [0, 1])
     assert "3 days old" in text
 
 
@@ -70,3 +70,42 @@ async def test_a_question_that_was_refused_is_not_called_one_without_an_answer()
 
     assert "text is empty" in text
     assert "found" not in text
+
+
+async def test_doubt_stands_above_the_hits_and_what_was_left_out_below() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["alpha"]))
+    answer = await ask(retriever(world), "alpha")
+    notices = (
+        Notice(stage="rerank", kind=NoticeKind.DEGRADED, message="no reranker"),
+        Notice(stage="assemble", kind=NoticeKind.DROPPED, message="over the budget"),
+    )
+
+    text = shown(replace(answer, notices=notices, advice=("Ask otherwise.",)))
+
+    places = [text.index(each) for each in ("Ask otherwise.", "no reranker", "[QUELLE-1", "over the budget")]
+    assert places == sorted(places)
+
+
+async def test_scores_and_steps_are_shown_on_request_only() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["alpha"]))
+    answer = await ask(retriever(world), "alpha")
+    file = StringIO()
+    show_result(Console(file=file, width=200), answer, question="alpha", verbose=True)
+
+    for each in ("BM25", "version 7", "reranker", "█"):
+        assert each in file.getvalue()
+        assert each not in shown(answer)
+
+
+async def test_no_id_is_cut_in_a_narrow_terminal() -> None:
+    world, long = World(), "ordner/" * 20 + "a"
+    await world.feed(revision(long, 7, ["alpha"]))
+    answer = await ask(retriever(world), "alpha")
+    file = StringIO()
+    show_result(Console(file=file, width=80), answer, question="alpha")
+
+    letters = "".join(line.strip("│ ") for line in file.getvalue().splitlines()).replace(" ", "")
+    assert long in letters
+    assert answer.hits[0].chunk_id in letters

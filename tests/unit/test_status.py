@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from freki.cli.main import app
-from freki.cli.status import quantile
+from freki.streams.wire.overview import quantile
 
 BOUNDS = (0.1, 1.0, 10.0, float("inf"))
 
@@ -35,7 +35,7 @@ def test_values_count_as_spread_evenly_within_their_bucket() -> None:
 
 @pytest.mark.usefixtures("folder")
 def test_where_nothing_runs_that_is_said_and_no_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("freki.cli.status._page", None)
+    monkeypatch.setattr("freki.cli.status.overview", None)
 
     ended = CliRunner().invoke(app, ["status"])
 

@@ -22,6 +22,7 @@ from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, 
 from freki.cli.evaluate.place import EvaluationTarget, open_place
 from freki.cli.evaluate.reports.evaluation import render
 from freki.cli.evaluate.show_evaluation import show_set
+from freki.cli.words import counted
 from freki.infra.evaluation_sets import read_set
 from freki.infra.models import joint_identity
 from freki.infra.settings import Settings
@@ -37,6 +38,8 @@ from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import analyser_of, wall_clock
 
 AS_SET = "as set"
+SHOWN_ABSENT = 5
+"""Most expected documents outside of the corpus that are named."""
 # Two batches of a worker, so that it always has a next one.
 MAX_IN_FLIGHT = 32
 
@@ -179,6 +182,7 @@ def _result(
     asked = len(runs[0].answers)
     if asked < len(examined.questions):
         notes.append(f"{asked} of {len(examined.questions)} questions were asked")
+    notes += _absent(examined, runs[0])
     return SetResult(
         name=examined.name,
         fingerprint="" if examined.corpus is None else fingerprint_of(examined.corpus),
@@ -188,6 +192,20 @@ def _result(
         runs=runs,
         titles=titles,
     )
+
+
+def _absent(examined: EvaluationSet, run: Run) -> list[str]:
+    """Return the note on expected documents that the corpus of the set does not have."""
+    if examined.corpus is None:
+        return []
+    there = {document.document_id for document in examined.corpus}
+    absent = sorted({each for answer in run.answers for each in answer.relevant} - there)
+    if not absent:
+        return []
+    more = f" and {len(absent) - SHOWN_ABSENT} more" if len(absent) > SHOWN_ABSENT else ""
+    are = "is" if len(absent) == 1 else "are"
+    expected = counted(len(absent), "expected document")
+    return [f"{expected} {are} not in the corpus, and cannot be found: {', '.join(absent[:SHOWN_ABSENT])}{more}"]
 
 
 def _beside(earlier: Evaluation, result: SetResult) -> SetResult:

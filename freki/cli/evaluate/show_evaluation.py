@@ -7,6 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from freki.cli.words import counted
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean, most_changed
 from freki.streams.evaluate.result import Answered, Run, SetResult, breakdown, headline
 
@@ -36,7 +37,21 @@ def show_set(console: Console, result: SetResult) -> None:
         console.print(_groups(result, title, key))
     if len(result.runs) > 1:
         _show_changes(console, result)
+    _show_unanswered(console, result.runs[-1])
     console.print(Text(verdict(result), style="bold"))
+
+
+def _show_unanswered(console: Console, run: Run) -> None:
+    """Print the questions none of whose expected documents was found."""
+    found = [answer for answer in run.answers if answer.relevant and answer.first_relevant is None]
+    if not found:
+        return
+    console.print(Text(f"{counted(len(found), 'question')} without any expected document in the answer:", "yellow"))
+    for answer in found[:SHOWN_CHANGES]:
+        expected = ", ".join(sorted(answer.relevant))
+        console.print(Text(f"  {answer.question_id}  {answer.text[:QUESTION_CHARACTERS]}  (expected {expected})"))
+    if len(found) > SHOWN_CHANGES:
+        console.print(Text(f"  and {len(found) - SHOWN_CHANGES} more: the report lists all", style="dim"))
 
 
 def verdict(result: SetResult) -> str:

@@ -1,4 +1,4 @@
-"""Who may call a door of `freki serve`, by whatever protocol: tokens, rates, publishers, tenants."""
+"""Who may call a door of `freki serve`, by whatever protocol: tokens, rates, publishers, operators, tenants."""
 
 import ipaddress
 import time
@@ -84,6 +84,7 @@ class Callers:
     def take_over(self, settings: ServeSettings) -> None:
         """Judge later calls by these settings; what callers have used of their rate stays counted."""
         self._publishers = frozenset(settings.publishers)
+        self._operators = frozenset(settings.operators)
         self._failures.per_minute = settings.failures_per_minute
         self._rate.per_minute = settings.calls_per_minute
 
@@ -107,6 +108,17 @@ class Callers:
             raise CallRefused(
                 Wrong.FORBIDDEN, "you may not change documents here: FREKI_SERVE__PUBLISHERS names who may"
             )
+        return caller
+
+    async def operator(self, authorization: str, *, address: str) -> Caller:
+        """Tell who calls. Raises CallRefused as `caller` does, and unless the caller is an operator.
+
+        Groups of two tenants may have one name, so operators are named with their tenant.
+        """
+        caller = await self.caller(authorization, address=address)
+        names = {f"{caller.tenant}/{principal}" for principal in (*caller.principals, caller.name.partition("/")[2])}
+        if self._identify is not None and not self._operators.intersection(names):
+            raise CallRefused(Wrong.FORBIDDEN, "you are no operator: FREKI_SERVE__OPERATORS names who is")
         return caller
 
     async def _known(self, authorization: str, address: str) -> Caller:

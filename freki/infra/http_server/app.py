@@ -1,5 +1,6 @@
 """The application of the HTTP door: documents, questions and judgements as JSON, and the page."""
 
+import asyncio
 import secrets
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
@@ -15,8 +16,9 @@ from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
-from freki.infra.doors.callers import Caller, Callers, Identify, OnRefused
+from freki.infra.doors.callers import Caller, Callers
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
+from freki.infra.http_server.answers import Answerer, add_answers
 from freki.infra.http_server.bodies import (
     Document,
     Question,
@@ -24,12 +26,12 @@ from freki.infra.http_server.bodies import (
     change_of,
     documents_query,
     judgement_of,
-    query_of,
 )
-from freki.infra.http_server.door import Door, answered, checked_result, trace_of
-from freki.infra.http_server.events import add_events
+from freki.infra.http_server.door import Door, answered, asked, trace_of
 from freki.infra.http_server.guard import Guard, check_reach
+from freki.infra.http_server.operations import Operations, add_operations
 from freki.infra.http_server.problems import Problem, problem_of
+from freki.infra.http_server.steps import add_steps
 from freki.infra.http_server.vector_stores import add_vector_stores
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
@@ -82,29 +84,33 @@ def make_app(
     settings: ServeSettings,
     *,
     tenant: str,
-    identify: Identify | None = None,
-    on_refused: OnRefused | None = None,
-    callers: Callers | None = None,
+    callers: Callers,
+    answerer: Answerer,
+    operations: Operations | None = None,
 ) -> FastAPI:
     """Return the application.
 
-    tenant: of calls that name none. identify: tells who a token is of, or why it is refused; None: callers are
-    believed. on_refused: told of each refused token. callers: those that all doors of the process share, in place of
-    both. Raises Misconfigured if callers are believed and other machines could call.
+    tenant: of calls that name none. callers: tells who calls; all doors of the process share it. answerer: writes
+    answers and marks hits. operations: for the routes of operators; None: there are none. Raises Misconfigured if
+    callers are believed and other machines could call.
     """
-    callers = callers or Callers(settings, identify, on_refused=on_refused)
     check_reach(settings, tokens=callers.have_tokens)
     door = Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
     app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
     # For whoever changes its settings while it runs.
     app.state.guard = door.guard
+    # Set when the server is told to stop: streams that never end would hold it up.
+    app.state.stopping = asyncio.Event()
     _handle_errors(app)
     _check_requests(app, door.guard)
     _add_questions(app, door)
-    add_events(app, door)
+    add_steps(app, door)
+    add_answers(app, door, answerer)
     add_vector_stores(app, door)
     _add_changes(app, door)
     _add_documents(app, door)
+    if operations is not None:
+        add_operations(app, door, operations)
     _add_page(app)
     return app
 
@@ -114,10 +120,7 @@ def _add_questions(app: FastAPI, door: Door) -> None:
 
     @app.post("/v1/queries", summary="Ask a question")
     async def ask(body: Question, request: Request, caller: Known) -> ContextResult:
-        query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
-        with trace_of(request):
-            result = await answered(door.gateway.ask(query, token=caller.token))
-        return checked_result(result)
+        return await asked(door, body, request, caller)
 
     @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a question")
     async def judge(body: Verdict, caller: Known) -> None:
@@ -211,6 +214,10 @@ def _add_page(app: FastAPI) -> None:
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(_PAGE / "index.html")
+
+    @app.get("/operate", include_in_schema=False)
+    async def operate() -> FileResponse:
+        return FileResponse(_PAGE / "operate.html")
 
     app.mount("/static", StaticFiles(directory=_PAGE))
 

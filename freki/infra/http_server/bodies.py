@@ -48,15 +48,20 @@ def _default(field: "Field[Any]") -> object:
 
 if TYPE_CHECKING:
 
-    class Question(BaseModel):
+    class _Named(BaseModel):
         """What is made below."""
 
         tenant: str | None
 
-    class Document(Question):
+    class Question(_Named):
         """What is made below."""
 
-    class Verdict(Question):
+        text: str
+
+    class Document(_Named):
+        """What is made below."""
+
+    class Verdict(_Named):
         """What is made below."""
 
         judge: str | None

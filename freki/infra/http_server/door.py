@@ -11,6 +11,7 @@ from starlette.requests import Request
 
 from freki.infra.doors.callers import Caller, tenant_of
 from freki.infra.doors.gateway import NO_ANSWER, Gateway, retry_after_s, why_refused
+from freki.infra.http_server.bodies import Question, query_of
 from freki.infra.http_server.guard import Guard, as_problem
 from freki.infra.http_server.problems import Problem
 from freki.schemas import ContextResult, ResultStatus, TenantId
@@ -32,6 +33,14 @@ class Door:
         """Return the tenant of a call. Raises Problem if the token is of another one than the call names."""
         with as_problem():
             return tenant_of(caller, named, self.tenant)
+
+
+async def asked(door: Door, body: Question, request: Request, caller: Caller) -> ContextResult:
+    """Return the answer to a question. Raises Problem if it is refused, or if no answer comes in time."""
+    query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
+    with trace_of(request):
+        result = await answered(door.gateway.ask(query, token=caller.token))
+    return checked_result(result)
 
 
 def checked_result(result: ContextResult) -> ContextResult:

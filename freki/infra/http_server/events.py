@@ -1,76 +1,47 @@
-"""A question whose steps and hits come as events, in the format of server-sent events."""
+"""Server-sent events."""
 
-from collections.abc import AsyncGenerator, Iterator
-from contextlib import aclosing
-from dataclasses import replace
-from typing import Annotated, Any
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from typing import Final
 
-import structlog
-from fastapi import Depends, FastAPI
-from pydantic import TypeAdapter
-from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from freki.infra.doors.callers import Caller
-from freki.infra.http_server.bodies import Question, query_of
-from freki.infra.http_server.door import Door, answered, checked_result, trace_of
-from freki.infra.http_server.problems import Problem, problem_of
-from freki.schemas import ContextHit, ContextResult, StageTime
-from freki.schemas.errors import InfraError
-
-MEDIA_TYPE = "text/event-stream"
-_STEP, _HIT, _RESULT = TypeAdapter(StageTime), TypeAdapter(ContextHit), TypeAdapter(ContextResult)
-_log = structlog.get_logger(__name__)
-Heard = StageTime | ContextResult
+MEDIA_TYPE: Final = "text/event-stream"
+BEAT_S: Final = 15.0
+"""After so long without an event a comment is sent, so that proxies do not take the connection for dead."""
 
 
-def add_events(app: FastAPI, door: Door) -> None:
-    """Add the route."""
-    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
-    described: dict[int | str, dict[str, Any]] = {
-        200: {
-            "description": "Events `step` (StageTime), `hit` (ContextHit), then `result` (ContextResult without its"
-            " hits), or `error` (problem details)",
-            "content": {MEDIA_TYPE: {}},
-        }
-    }
-
-    @app.post("/v1/queries/stream", summary="Ask a question, and hear each step", responses=described)
-    async def stream(body: Question, request: Request, caller: Known) -> StreamingResponse:
-        query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
-        heard = door.gateway.stream(query, token=caller.token)
-        # A question that is refused at once has a status of its own.
-        with trace_of(request):
-            first = await answered(anext(heard))
-        if isinstance(first, ContextResult):
-            checked_result(first)
-        return StreamingResponse(_events(first, heard), media_type=MEDIA_TYPE)
+def event(name: str, data: str) -> bytes:
+    """Return one event; data: JSON on one line."""
+    return f"event: {name}\ndata: {data}\n\n".encode()
 
 
-async def _events(first: Heard, heard: AsyncGenerator[Heard, None]) -> AsyncGenerator[bytes, None]:
-    async with aclosing(heard):
-        try:
-            for event in _told(first):
-                yield event
-            while not isinstance(first, ContextResult):
-                first = await answered(anext(heard))
-                for event in _told(first):
-                    yield event
-        except (Problem, InfraError) as error:
-            # The status has left already.
-            _log.warning("call not answered", reason=str(error))
-            yield _event("error", problem_of(error).json())
+def streamed(events: AsyncIterator[bytes], *, until: asyncio.Event | None = None) -> StreamingResponse:
+    """Return the response that sends events as they come; no proxy may collect them.
+
+    until: ends the response, for events that never end by themselves.
+    """
+    beating = _beating(events, until or asyncio.Event())
+    return StreamingResponse(beating, media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
 
 
-def _told(heard: Heard) -> Iterator[bytes]:
-    if isinstance(heard, StageTime):
-        yield _event("step", _STEP.dump_json(heard))
-        return
-    result = checked_result(heard)
-    for hit in result.hits:
-        yield _event("hit", _HIT.dump_json(hit))
-    yield _event("result", _RESULT.dump_json(replace(result, hits=())))
-
-
-def _event(name: str, data: bytes) -> bytes:
-    return b"event: %s\ndata: %s\n\n" % (name.encode(), data)
+async def _beating(events: AsyncIterator[bytes], until: asyncio.Event) -> AsyncIterator[bytes]:
+    coming = asyncio.ensure_future(anext(events, None))
+    ended = asyncio.ensure_future(until.wait())
+    try:
+        while not ended.done():
+            done, _ = await asyncio.wait({coming, ended}, timeout=BEAT_S, return_when=asyncio.FIRST_COMPLETED)
+            if coming in done:
+                if (found := coming.result()) is None:
+                    return
+                yield found
+                coming = asyncio.ensure_future(anext(events, None))
+            elif not done:
+                yield b": still here\n\n"
+    finally:
+        ended.cancel()
+        coming.cancel()
+        # Its error was raised above, or belongs to nobody.
+        await asyncio.wait({coming})
+        if isinstance(events, AsyncGenerator):
+            await events.aclose()

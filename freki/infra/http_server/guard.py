@@ -86,6 +86,11 @@ class Guard:
         with as_problem():
             return await self._callers.publisher(request.headers.get("authorization", ""), address=_address(request))
 
+    async def operator(self, request: Request) -> Caller:
+        """Tell who calls. Raises Problem as `caller` does, and unless the caller is an operator."""
+        with as_problem():
+            return await self._callers.operator(request.headers.get("authorization", ""), address=_address(request))
+
 
 def _address(request: Request) -> str:
     return request.client.host if request.client else "unknown"

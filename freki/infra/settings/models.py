@@ -187,6 +187,11 @@ class LlmSettings(SettingsSection):
     api_key_file: SecretFile = Field(default=None, description="File that holds it")
     timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for one answer, all attempts together")
     at_once: int = Field(default=2, ge=1, le=256, description="Calls under way at once, of each worker")
+    answer_tokens: int = Field(
+        default=1000,
+        ge=0,
+        description="Most tokens of an answer that `freki serve` has written, thoughts included; 0: none is written",
+    )
     max_tokens_day: int = Field(
         default=10_000_000, ge=0, description="Most tokens a day (UTC) of all workers that share `ledger`; 0: any"
     )

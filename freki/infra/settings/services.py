@@ -84,6 +84,18 @@ class ServeSettings(SettingsSection):
     calls_per_minute: int = Field(
         default=0, ge=0, description="Most calls of one user, else of one address; 0: any", json_schema_extra=RELOADS
     )
+    operators: tuple[str, ...] = Field(
+        default=(),
+        description="With FREKI_AUTH__JWKS: who may see workers, lag and receipts of all tenants and replay dead"
+        ' letters, as JSON of tenant/user or tenant/group: `["acme/operators"]`; without: who is on this machine',
+        json_schema_extra=RELOADS,
+    )
+    workers: tuple[str, ...] = Field(
+        default=(),
+        description="Endpoints of workers for the page of operators, beside those of the local stack, as JSON:"
+        ' `["http://10.0.0.7:9464"]`',
+        json_schema_extra=RELOADS,
+    )
     failures_per_minute: int = Field(
         default=60,
         ge=0,

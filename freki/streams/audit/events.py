@@ -100,6 +100,11 @@ def groups_changed(tenant: TenantId, principal: str, *, before: Sequence[str], a
     )
 
 
+def letter_replayed(letter: str, record: str, *, by: str) -> Event:
+    """Return that a dead letter is sent again to its topic; letter: its place, record: that of its record."""
+    return Event(kind=AuditKind.PUBLISHED, asker=by, subject=record, reason=f"dead letter {letter} is sent again")
+
+
 def reloaded(names: Sequence[str]) -> Event:
     """Return that this process takes over other values of these settings while it runs."""
     return Event(kind=AuditKind.SETTINGS, reason=f"while running: {', '.join(names)}")

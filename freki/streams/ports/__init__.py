@@ -13,6 +13,7 @@ from freki.streams.ports.models import (
     EmbeddingCacheKey,
     Llm,
     Reranker,
+    StreamingLlm,
     TokenBudget,
     Vectors,
 )
@@ -66,6 +67,7 @@ __all__ = [
     "Scanner",
     "SchemaRegistry",
     "Store",
+    "StreamingLlm",
     "TokenBudget",
     "TokenVerifier",
     "Trees",

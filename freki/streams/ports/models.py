@@ -1,9 +1,10 @@
 """Protocols of models, caches and language models."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from freki.schemas import ChunkKind, Completion, NoCompletion, Prompt
+from freki.schemas.answer import StreamEnd
 from freki.schemas.embeddings import Embeddings, PassageEmbedding
 from freki.schemas.index import RerankPair
 
@@ -107,6 +108,17 @@ class Llm(Protocol):
 
         max_tokens: limit per completion. budget_s: time limit per call; None: the adapter's.
         """
+
+
+class StreamingLlm(Protocol):
+    """Language model that gives its text as it writes it."""
+
+    @property
+    def model(self) -> str:
+        """Name of the model."""
+
+    def stream(self, prompt: Prompt, *, max_tokens: int) -> AsyncIterator[str | StreamEnd | NoCompletion]:
+        """Yield text as it comes; last its end, or why there is no more of it. Raises nothing; no wait is endless."""
 
 
 class TokenBudget(Protocol):

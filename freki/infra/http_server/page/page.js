@@ -1,75 +1,29 @@
-// The page of `freki serve`. Text of documents is only ever set as text, never as HTML: documents are not trusted.
+// The page for questions: passages with their sources, and the answer of a language model where one is configured.
 
-const TEXTS = {
-  en: {
-    question: "Question", ask: "Ask", options: "Filters and rights", language: "Language of documents", any: "any",
-    kind: "Kind of passage", prose: "text", code: "code", table: "table", list: "list",
-    name: "Name of the document begins with", top: "Most passages", tenant: "Tenant",
-    token: "Token, if the server wants one (kept until this tab closes)", step: "Step", time: "Time", items: "Items",
-    asking: "Searching …", found: (n) => (n === 1 ? "1 passage" : `${n} passages`), nothing: "Nothing here answers this",
-    near: "Nothing here clearly answers this; the nearest passages:", version: (v) => `version ${v}`, page: (p) => `page ${p}`,
-    score: (s) => `score ${s}`, age: (a) => `${a} old`, around: "In its context", useful: "Useful", useless: "Not useful",
-    thanks: "Noted.", steps: (ms) => `Steps, ${ms} ms in all`, also: (ids) => `Also in ${ids}`,
-    fresh: (when) => `The index has what was published up to ${when}.`, unknown: "The index does not know how fresh it is.",
-    original: "original", failed: "The server does not answer.", judgement: (n) => `Judge passage ${n}`,
-  },
-  de: {
-    question: "Frage", ask: "Fragen", options: "Filter und Rechte", language: "Sprache der Dokumente", any: "beliebig",
-    kind: "Art der Stelle", prose: "Text", code: "Code", table: "Tabelle", list: "Liste",
-    name: "Name des Dokuments beginnt mit", top: "Höchstens so viele Stellen", tenant: "Mandant",
-    token: "Token, falls der Server eines verlangt (bis dieser Tab schließt)", step: "Schritt", time: "Zeit", items: "Anzahl",
-    asking: "Suche läuft …", found: (n) => (n === 1 ? "1 Stelle" : `${n} Stellen`), nothing: "Dazu wurde hier nichts gefunden",
-    near: "Nichts beantwortet das eindeutig; die nächsten Stellen:", version: (v) => `Version ${v}`, page: (p) => `Seite ${p}`,
-    score: (s) => `Wertung ${s}`, age: (a) => `${a} alt`, around: "Im Zusammenhang", useful: "Hilfreich", useless: "Nicht hilfreich",
-    thanks: "Vermerkt.", steps: (ms) => `Schritte, zusammen ${ms} ms`, also: (ids) => `Auch in ${ids}`,
-    fresh: (when) => `Der Index enthält, was bis ${when} veröffentlicht wurde.`, unknown: "Wie aktuell der Index ist, ist nicht bekannt.",
-    original: "Original", failed: "Der Server antwortet nicht.", judgement: (n) => `Stelle ${n} beurteilen`,
-  },
-};
-const UNITS = [["year", 31536e6], ["month", 2592e6], ["day", 864e5], ["hour", 36e5], ["minute", 6e4], ["second", 1e3]];
+import * as answer from "./answer.js";
+import { age, call, currentLanguage, eventsOf, hasToken, make, moment, rememberToken, say, tell, translated } from "./common.js";
+
+const SLOW_MS = 4000;
+const WARNINGS = ["DEGRADED", "FRESHNESS", "UNMET"];
 
 const form = document.getElementById("search");
 const field = (name) => form.elements.namedItem(name);
-const status = document.getElementById("status");
-const answer = document.getElementById("answer");
-const toggle = document.getElementById("language");
-let language = (localStorage.getItem("language") ?? navigator.language).startsWith("de") ? "de" : "en";
+const results = document.getElementById("answer");
 let last = null;
-let latest = 0;
+let running = null;
 
-const say = (key, ...values) => (values.length ? TEXTS[language][key](...values) : TEXTS[language][key]);
+const slice = (letters, start, end) => letters.slice(start, end).join("");
 
-function make(tag, properties = {}, ...children) {
-  const element = Object.assign(document.createElement(tag), properties);
-  element.append(...children.filter((child) => child !== null));
-  return element;
-}
-
-function translate() {
-  document.documentElement.lang = language;
-  for (const element of document.querySelectorAll("[data-text]")) element.textContent = say(element.dataset.text);
-  toggle.lang = language === "de" ? "en" : "de";
-  toggle.textContent = language === "de" ? "English" : "Deutsch";
-  if (last !== null) draw(last);
-}
-
-function age(milliseconds) {
-  const [unit, length] = UNITS.find(([, length]) => milliseconds >= length) ?? UNITS.at(-1);
-  return new Intl.NumberFormat(language, { style: "unit", unit, unitDisplay: "long" }).format(Math.floor(milliseconds / length));
-}
-
-// Marks words that begin like one of the question: of "Kündigung" also "Kündigungsfrist".
-function marked(text, question) {
-  const words = [...question.toLowerCase().matchAll(/[\p{L}\p{N}§]{4,}/gu)].map(([word]) => word);
-  const stems = words.map((word) => word.slice(0, Math.max(4, word.length - 2)));
-  const element = make("p", { className: "text" });
-  let end = 0;
-  for (const match of text.matchAll(/[\p{L}\p{N}§]+/gu)) {
-    if (!stems.some((stem) => match[0].toLowerCase().startsWith(stem))) continue;
-    element.append(text.slice(end, match.index), make("mark", { textContent: match[0] }));
-    end = match.index + match[0].length;
+// Offsets count code points, those of JavaScript count UTF-16 units.
+function marked(element, text, spans, [from, to] = [0, Infinity]) {
+  const letters = Array.from(text);
+  let end = from;
+  for (const [start, stop] of spans) {
+    if (start < from || stop > to) continue;
+    element.append(slice(letters, end, start), make("mark", { textContent: slice(letters, start, stop) }));
+    end = stop;
   }
-  element.append(text.slice(end));
+  element.append(slice(letters, end, Math.min(to, letters.length)));
   return element;
 }
 
@@ -77,23 +31,23 @@ function linkOf(hit) {
   if (!URL.canParse(hit.source_uri ?? "")) return null;
   const url = new URL(hit.source_uri);
   if (!["http:", "https:"].includes(url.protocol)) return null;
+  const heading = hit.heading_path.at(-1);
   if (hit.first_page > 0 && url.hash === "") url.hash = `page=${hit.first_page}`;
-  return make("a", { href: url.href, rel: "noreferrer noopener", target: "_blank", textContent: say("original") });
+  else if (heading && url.hash === "") url.hash = `:~:text=${encodeURIComponent(heading).replaceAll("-", "%2D")}`;
+  const link = make("a", { href: url.href, rel: "noreferrer noopener", target: "_blank", textContent: say("original") });
+  link.setAttribute("aria-label", `${say("original")}: ${hit.name}`);
+  return link;
 }
 
-function around(hit) {
-  if (hit.parent === null && hit.before.length + hit.after.length === 0) return null;
-  const body = make("p", { className: "around" });
-  const at = hit.parent === null ? -1 : hit.parent.text.indexOf(hit.text);
-  const match = make("b", { textContent: hit.text });
-  if (at >= 0) {
-    body.append(hit.parent.text.slice(0, at), match, hit.parent.text.slice(at + hit.text.length));
-  } else if (hit.parent !== null) {
-    body.append(hit.parent.text);
-  } else {
-    body.append(hit.before.map((part) => `${part.text}\n\n`).join(""), match, hit.after.map((part) => `\n\n${part.text}`).join(""));
-  }
-  return make("details", {}, make("summary", { textContent: say("around") }), body);
+function around(hit, marks) {
+  if (!marks?.section) return null;
+  const [start, end] = marks.hit;
+  const body = make("p", { className: "around", lang: hit.language });
+  marked(body, marks.section, marks.around, [0, start]);
+  body.append(marked(make("b"), marks.section, marks.around, [start, end]));
+  marked(body, marks.section, marks.around, [end, Infinity]);
+  const summary = make("summary", { textContent: say("around") });
+  return make("details", {}, summary, body);
 }
 
 // Without tokens nobody knows who judges: a name of this browser bounds what one person does to rankings.
@@ -111,7 +65,8 @@ function buttonOf(hit, key, verdict) {
   button.addEventListener("click", async () => {
     const { question, result } = last;
     const body = { query_id: result.query_id, question, document_id: hit.document_id, chunk_id: hit.chunk_id, verdict, ...scope() };
-    if (!field("token").value) body.judge = judgeName();
+    delete body.principals;
+    if (!hasToken()) body.judge = judgeName();
     try {
       await call("/v1/judgements", body);
       for (const other of button.parentElement.children) other.setAttribute("aria-pressed", String(other === button));
@@ -123,108 +78,172 @@ function buttonOf(hit, key, verdict) {
   return button;
 }
 
-function drawHit(hit, question) {
+function drawHit(hit, marks) {
   const place = [hit.heading_path.join(" › "), hit.first_page > 0 ? say("page", hit.first_page) : ""].filter(Boolean).join(", ");
   const facts = [hit.document_id, say("version", hit.version), hit.age_ms >= 0 ? say("age", age(hit.age_ms)) : "", say("score", hit.score.toFixed(2))];
-  const title = make("h2", {}, make("span", { className: "number", textContent: hit.rank }), hit.name);
+  const title = make("h3", { tabIndex: -1 }, make("span", { className: "number", textContent: hit.rank }), hit.name);
   const buttons = make("div", { className: "judge" }, buttonOf(hit, "useful", "UP"), buttonOf(hit, "useless", "DOWN"));
   buttons.setAttribute("role", "group");
   buttons.setAttribute("aria-label", say("judgement", hit.rank));
   const copies = hit.duplicates.map((copy) => copy.document_id).join(", ");
   const link = linkOf(hit);
-  const text = marked(hit.text, question);
-  text.lang = hit.language;
-  return make("li", {}, make("article", { className: "hit" },
+  const text = marked(make("p", { className: "text", lang: hit.language }), hit.text, marks?.text ?? []);
+  return make("li", { id: `source-${hit.rank}` }, make("article", { className: "hit" },
     title,
     place ? make("p", { className: "place", textContent: place, lang: hit.language }) : null,
     text,
-    around(hit),
+    around(hit, marks),
     copies ? make("p", { className: "facts", textContent: say("also", copies) }) : null,
     make("div", { className: "foot" },
       make("p", { className: "facts" }, facts.filter(Boolean).join(" · "), link === null ? "" : " · ", link), buttons),
   ));
 }
 
-function draw({ result, question }) {
+// Notices come in English.
+const remark = (text) => make("li", { textContent: text, lang: "en" });
+
+function draw({ result, marks }) {
   // Advice is given where little was found, or nothing that surely fits.
   const doubtful = result.advice.length > 0;
   const heading = result.hits.length === 0 ? say("nothing") : doubtful ? say("near") : say("found", result.hits.length);
   document.getElementById("heading").textContent = heading;
-  const told = [...result.notices.filter((notice) => notice.stage !== "assemble").map((notice) => notice.message), ...result.advice];
-  document.getElementById("notices").replaceChildren(...told.map((text) => make("li", { textContent: text })));
-  document.getElementById("hits").replaceChildren(...result.hits.map((hit) => drawHit(hit, question)));
+  const warnings = result.notices.filter((notice) => WARNINGS.includes(notice.kind)).map((notice) => notice.message);
+  document.getElementById("degraded").hidden = result.status !== "DEGRADED";
+  document.getElementById("notices").replaceChildren(...[...warnings, ...result.advice].map(remark));
+  const others = result.notices.filter((notice) => !WARNINGS.includes(notice.kind));
+  const leftOut = document.getElementById("left-out");
+  leftOut.hidden = others.length === 0;
+  leftOut.querySelector("summary").textContent = say("leftOut", others.length);
+  leftOut.querySelector("ul").replaceChildren(...others.map((notice) => remark(`${notice.stage}: ${notice.message}`)));
+  document.getElementById("hits").replaceChildren(...result.hits.map((hit, place) => drawHit(hit, marks[place])));
   const through = result.freshness.indexed_through;
-  const format = new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" });
-  document.getElementById("freshness").textContent = through === null ? say("unknown") : say("fresh", format.format(through));
+  document.getElementById("freshness").textContent = through === null ? say("unknown") : say("fresh", moment(through));
   const steps = document.getElementById("steps");
   steps.querySelector("summary").textContent = say("steps", Math.round(result.answered_at - result.asked_at));
   steps.querySelector("tbody").replaceChildren(...result.stages.map((stage) => make("tr", {},
-    make("td", { textContent: stage.stage }),
+    make("td", { textContent: stage.stage, lang: "en" }),
     make("td", { textContent: `${stage.milliseconds.toFixed(1)} ms` }),
     make("td", { textContent: stage.items }))));
-  answer.hidden = false;
+  results.hidden = false;
 }
 
-function tell(text, wrong = false) {
-  status.classList.toggle("wrong", wrong);
-  status.textContent = text;
-}
+const groups = () => field("groups").value.split(",").map((name) => name.trim()).filter(Boolean);
 
-async function call(path, body) {
-  const headers = { "Content-Type": "application/json" };
-  if (field("token").value) headers.Authorization = `Bearer ${field("token").value}`;
-  let response;
-  try {
-    response = await fetch(path, { method: "POST", headers, body: JSON.stringify(body) });
-  } catch {
-    throw new Error(say("failed"));
-  }
-  const reply = response.status === 204 ? null : await response.json();
-  if (!response.ok) throw new Error(reply.detail ?? response.statusText);
-  return reply;
+function scope() {
+  const named = field("tenant").value ? { tenant: field("tenant").value } : {};
+  return groups().length && !hasToken() ? { ...named, principals: groups() } : named;
 }
-
-const scope = () => (field("tenant").value ? { tenant: field("tenant").value } : {});
 
 function filters() {
-  const given = [["language", "EQ"], ["kind", "EQ"], ["name", "PREFIX"]].filter(([name]) => field(name).value);
-  return given.map(([name, operator]) => ({ field: name, operator, values: [field(name).value] }));
+  const given = [["language", "EQ"], ["kind", "EQ"], ["media_type", "EQ"], ["name", "PREFIX"]].filter(([name]) => field(name).value);
+  const chosen = given.map(([name, operator]) => ({ field: name, operator, values: [field(name).value] }));
+  if (!field("attribute").value) return chosen;
+  const [key, value] = JSON.parse(field("attribute").value);
+  return [...chosen, { field: `attributes.${key}`, operator: "EQ", values: [value] }];
+}
+
+function waiting(turn) {
+  const button = form.querySelector("button[type=submit]");
+  const cancel = document.getElementById("cancel");
+  button.disabled = true;
+  cancel.hidden = false;
+  tell(say("asking"));
+  const slow = setTimeout(() => tell(say("slow")), SLOW_MS);
+  return {
+    found: () => clearTimeout(slow),
+    over: () => {
+      clearTimeout(slow);
+      if (running !== turn) return;
+      button.disabled = false;
+      cancel.hidden = true;
+      running = null;
+    },
+  };
 }
 
 async function ask() {
   const question = field("question").value.trim();
   if (!question) return;
-  const turn = ++latest;
-  const button = form.querySelector("button[type=submit]");
-  button.disabled = true;
-  sessionStorage.setItem("token", field("token").value);
-  tell(say("asking"));
+  running?.abort();
+  const turn = (running = new AbortController());
+  const wait = waiting(turn);
+  answer.begin();
+  const write = field("write").checked;
+  const body = { text: question, filters: filters(), top_k: Number(field("top").value) || 8, ...scope() };
+  let result = null;
   try {
-    const result = await call("/v1/queries", { text: question, filters: filters(), top_k: Number(field("top").value) || 8, ...scope() });
-    if (turn !== latest) return;
-    last = { result, question };
-    tell("");
-    draw(last);
-    history.replaceState(null, "", `?q=${encodeURIComponent(question)}`);
-    document.getElementById("heading").focus();
+    for await (const event of eventsOf(`/v1/answers?write=${write}`, body, turn.signal)) {
+      if (event.name === "result") {
+        result = event.data;
+      } else if (event.name === "marks") {
+        wait.found();
+        last = { result, marks: event.data, question };
+        tell(write && result.hits.length ? say("writing") : "");
+        draw(last);
+        history.replaceState(null, "", `?q=${encodeURIComponent(question)}`);
+        document.getElementById("heading").focus();
+      } else if (answer.take(event)) {
+        tell("");
+      }
+    }
   } catch (error) {
-    answer.hidden = true;
-    tell(error.message, true);
+    if (error.name === "AbortError") {
+      if (running === turn) tell(say("cancelled"));
+    } else {
+      results.hidden = true;
+      tell(error.message, true);
+    }
   } finally {
-    button.disabled = false;
+    wait.over();
   }
 }
 
-toggle.addEventListener("click", () => {
-  language = language === "de" ? "en" : "de";
-  localStorage.setItem("language", language);
-  translate();
-});
+const option = (value, text) => make("option", { value, textContent: text });
+
+// Offers what the first documents have, which whoever asks may read.
+async function offer() {
+  const query = new URLSearchParams({ limit: 100 });
+  if (field("tenant").value) query.set("tenant", field("tenant").value);
+  for (const name of hasToken() ? [] : groups()) query.append("principal", name);
+  let documents;
+  try {
+    ({ documents } = await call(`/v1/documents?${query}`));
+  } catch (error) {
+    tell(error.message, true);
+    return;
+  }
+  const kinds = [...new Set(documents.map((each) => each.media_type))].sort();
+  const attributes = [...new Set(documents.flatMap((each) => Object.entries(each.attributes)).map((pair) => JSON.stringify(pair)))].sort();
+  const languages = [...new Set(documents.map((each) => each.language))].sort();
+  const names = new Intl.DisplayNames(currentLanguage(), { type: "language", fallback: "code" });
+  const refill = (select, options) => {
+    const kept = select.value;
+    select.replaceChildren(select.options[0], ...options);
+    select.value = options.some((each) => each.value === kept) ? kept : "";
+  };
+  refill(field("media_type"), kinds.map((kind) => option(kind, kind)));
+  refill(field("attribute"), attributes.map((pair) => option(pair, JSON.parse(pair).join(": "))));
+  refill(field("language"), languages.map((code) => option(code, code === "und" ? code : names.of(code))));
+  const note = document.getElementById("facets");
+  note.textContent = documents.length ? say("facets", documents.length) : say("noDocuments");
+}
+
 form.addEventListener("submit", (event) => {
   event.preventDefault();
   ask();
 });
-field("token").value = sessionStorage.getItem("token") ?? "";
+document.getElementById("cancel").addEventListener("click", () => running?.abort());
+const options = document.getElementById("options");
+options.addEventListener("toggle", () => {
+  if (options.open) offer();
+});
+for (const name of ["tenant", "groups", "token"]) field(name).addEventListener("change", () => options.open && offer());
+field("write").checked = localStorage.getItem("write") !== "no";
+field("write").addEventListener("change", () => localStorage.setItem("write", field("write").checked ? "yes" : "no"));
+rememberToken();
 field("question").value = new URLSearchParams(location.search).get("q") ?? "";
-translate();
+translated(() => {
+  answer.redraw();
+  if (last !== null) draw(last);
+});
 if (field("question").value) ask();

@@ -1,22 +1,122 @@
-"""Replay of dead letters that no newer record supersedes."""
+"""Dead letters of the topic, and their replay where no newer record supersedes them."""
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from freki.infra.kafka import Reader
+from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revision
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected
-from freki.streams.deliver.dead_letters import DeadLetter, Letter, note_replayed, omitted_of, replay
+from freki.schemas.names import record
+from freki.schemas.operations import LetterView, ReplayResult
+from freki.streams.audit.events import letter_replayed
+from freki.streams.deliver.dead_letters import (
+    DeadLetter,
+    Letter,
+    from_record,
+    note_replayed,
+    omitted_of,
+    opened,
+    replay,
+    replayed_by,
+)
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.replay import Latest, latest_of, place_of, refusal_of_change, refusal_of_part
 from freki.streams.messages import Stored
 from freki.streams.topics import Topics
+from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
+
+
+@record
+class Letters:
+    """Dead letters, and which of them were sent again."""
+
+    by_place: Mapping[Letter, DeadLetter]
+    replayed: AbstractSet[Letter]
+
+    def open_ones(self) -> dict[Letter, DeadLetter]:
+        """Return those that were not sent again."""
+        return {place: letter for place, letter in self.by_place.items() if place not in self.replayed}
+
+    def view(self, place: Letter) -> LetterView:
+        """Return a dead letter without the value of its record."""
+        letter = self.by_place[place]
+        return LetterView(
+            letter=name_of(place),
+            record=f"{letter.topic}/{letter.partition}/{letter.offset}",
+            key=(letter.key or b"").decode(errors="replace"),
+            stage=letter.stage,
+            error=letter.error,
+            message=letter.message,
+            attempts=letter.attempts,
+            replays=letter.replays,
+            died_at=letter.died_at,
+            sent_again=place in self.replayed,
+        )
+
+
+def name_of(place: Letter) -> str:
+    """Return the place of a dead letter as people read it: partition/offset."""
+    return "{}/{}".format(*place)
+
+
+async def read_letters(settings: Settings) -> Letters:
+    """Read all dead letters."""
+    by_place, replayed = dict[Letter, DeadLetter](), set[Letter]()
+    cipher = cipher_of(settings.encryption)
+    async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
+        async for stored in reader.until_end():
+            if (place := replayed_by(stored)) is not None:
+                replayed.add(place)
+            else:
+                by_place[stored.partition, stored.offset] = await opened(from_record(stored), cipher)
+    return Letters(by_place=by_place, replayed=replayed)
+
+
+async def replay_letters(
+    settings: Settings, letters: Letters, chosen: Mapping[Letter, DeadLetter], *, by: str, again: bool
+) -> list[ReplayResult]:
+    """Send the records of dead letters again, in order; a record with several dead letters once.
+
+    by: who does it, for the audit log, which says so before anything is sent. again: also records that were sent
+    again before.
+    """
+    done = (
+        set()
+        if again
+        else {place_of(letter) for place, letter in letters.by_place.items() if place in letters.replayed}
+    )
+    results = []
+    async with open_replaying(settings, list(chosen.values())) as replaying, _audited(settings) as record_replay:
+        for place, letter in chosen.items():
+            if place_of(letter) in done:
+                reason: str | None = "its record was sent again already"
+            else:
+                await record_replay(place, letter, by)
+                reason = await replaying.replay(place, letter)
+            if reason is None:
+                done.add(place_of(letter))
+            results.append(ReplayResult(letter=name_of(place), sent=reason is None, reason=reason or ""))
+    return results
+
+
+@asynccontextmanager
+async def _audited(settings: Settings) -> AsyncIterator[Callable[[Letter, DeadLetter, str], Awaitable[None]]]:
+    async with open_outbox(settings) as (outbox, _), open_audit(settings, outbox) as audit:
+
+        async def record_replay(place: Letter, letter: DeadLetter, by: str) -> None:
+            if audit is not None:
+                await audit.record(letter_replayed(name_of(place), "/".join(map(str, place_of(letter))), by=by))
+
+        yield record_replay
+
 
 Parts = Mapping[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]]
 

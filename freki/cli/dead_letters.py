@@ -1,0 +1,173 @@
+"""`freki dead-letters`: records that could not be processed: list, show, replay."""
+
+import getpass
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from pydantic import TypeAdapter
+from rich.text import Text
+
+from freki.cli.audited import record_command
+from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.words import counted
+from freki.operators.group_letters import group_letters
+from freki.schemas import AuditKind
+from freki.schemas.operations import LetterGroup, ReplayResult
+from freki.streams.deliver.dead_letters import DeadLetter, Letter
+from freki.streams.wire.replaying import Letters, name_of, read_letters, replay_letters
+
+letters_app = typer.Typer(help="Dead letters: records that could not be processed.", no_args_is_help=True)
+
+_SHOWN = 5
+"""Letters of a group that are listed without --all."""
+_VALUE_CHARS = 600
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
+
+
+@letters_app.command("list")
+@command
+async def letters_list(
+    *,
+    everything: Annotated[bool, typer.Option("--all", help="List every one, also those that were sent again")] = False,
+    as_json: Json = False,
+) -> None:
+    """List the records that could not be processed, alike ones together, with reasons and times."""
+    letters = await read_letters(load_settings())
+    chosen = letters.by_place if everything else letters.open_ones()
+    groups = group_letters(letters.view(place) for place in chosen)
+    if as_json:
+        typer.echo(TypeAdapter(list[LetterGroup]).dump_json(groups).decode())
+        return
+    if not groups:
+        console.print("no dead letters" if everything or not letters.replayed else _all_sent(len(letters.replayed)))
+        return
+    for group in groups:
+        _print_group(group, everything=everything)
+    place = groups[0].letters[0].letter
+    console.print(
+        f"Next: `freki dead-letters show {place}` shows one. When its cause is mended,"
+        f" `freki dead-letters replay {place}` sends its record again, `replay all` sends those of all.",
+        highlight=False,
+        style="dim",
+    )
+
+
+def _all_sent(count: int) -> str:
+    return f"no dead letters but {counted(count, 'one', 'ones')} sent again: --all lists them"
+
+
+def _print_group(group: LetterGroup, *, everything: bool) -> None:
+    since = f"{_time(group.first_at)} to {_time(group.last_at)}" if len(group.letters) > 1 else _time(group.last_at)
+    console.print(Text.assemble((f"{counted(len(group.letters), 'letter')} of {group.stage}", "bold"), f", {since}"))
+    console.print(Text(f"  {group.error}: {group.message}", style="yellow"))
+    shown = group.letters if everything else group.letters[:_SHOWN]
+    width = max(len(each.letter) for each in shown)
+    for each in shown:
+        again = "  sent again" if each.sent_again else ""
+        console.print(Text(f"  {each.letter:<{width}}  {each.key or each.record}{again}"), soft_wrap=True)
+    if hidden := len(group.letters) - len(shown):
+        console.print(Text(f"  and {hidden} more: --all lists them", style="dim"))
+
+
+@letters_app.command("show")
+@command
+async def letters_show(
+    letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Show one dead letter with its headers and the beginning of its value."""
+    settings = load_settings()
+    letters = await read_letters(settings)
+    place, found = _at(letters, letter)
+    view = letters.view(place)
+    tenant, _, document = view.key.partition("/")
+    given = [(document, 0)] if document else []
+    await record_command(settings, AuditKind.REPORTED, "freki dead-letters show", tenant=tenant, documents=given)
+    if as_json:
+        typer.echo(TypeAdapter(type(view)).dump_json(view).decode())
+        return
+    for name, value in (
+        ("record", f"{view.record}, written {_time(found.timestamp)}"),
+        ("key", view.key or "none"),
+        ("stage", view.stage),
+        ("failed", f"{_time(found.died_at)}, after {counted(found.attempts, 'attempt')}"),
+        ("error", f"{found.error}: {found.message}"),
+        ("sent again", _replays(found, sent=view.sent_again)),
+        ("value", _shown(found)),
+        ("headers", "".join(f"\n  {header}: {_text(content)}" for header, content in found.headers) or "none"),
+        ("traceback", "".join(f"\n  {line}" for line in found.traceback.splitlines())),
+    ):
+        if value:
+            console.print(Text.assemble((f"{name:<10} ", "bold"), value), soft_wrap=True)
+    if not view.sent_again:
+        console.print(f"Next: `freki dead-letters replay {letter}`, when the cause is mended.", style="dim")
+
+
+def _replays(letter: DeadLetter, *, sent: bool) -> str:
+    before = f"; it had been sent again {counted(letter.replays, 'time')} before" if letter.replays else ""
+    return f"{'yes' if sent else 'no'}{before}"
+
+
+def _shown(letter: DeadLetter) -> str:
+    if letter.encrypted:
+        return f"{counted(len(letter.value or b''), 'byte')}, encrypted"
+    if letter.omitted:
+        return f"too large for the dead letter: {letter.omitted}; the original record has it until retention ends"
+    if letter.value is None:
+        return "none: the record deletes its document"
+    return f"{counted(len(letter.value), 'byte')}\n  {_text(letter.value)}"
+
+
+def _text(value: bytes) -> str:
+    """Return the printable text in bytes, with a dot for each run of other characters."""
+    text = value[:_VALUE_CHARS].decode(errors="replace")
+    shown = "".join(each if each.isprintable() and each != "�" else "\0" for each in text)
+    return " · ".join(part for part in shown.split("\0") if part.strip()) + ("…" if len(value) > _VALUE_CHARS else "")
+
+
+@letters_app.command("replay")
+@command
+async def letters_replay(
+    letter: Annotated[str, typer.Argument(help="partition/offset, or all: every dead letter not yet sent again")],
+    *,
+    as_json: Json = False,
+) -> None:
+    """Send a record again to its original topic, after the cause of the failure is mended, and mark its letter.
+
+    Records that would overwrite a newer state of a document, or that were already sent again, are not sent. Exit
+    code 1: at least one was not sent.
+    """
+    settings = load_settings()
+    letters = await read_letters(settings)
+    chosen = letters.open_ones() if letter == "all" else dict([_at(letters, letter)])
+    # A letter that is named is sent again regardless.
+    by, again = f"os:{getpass.getuser()}", letter != "all"
+    results = await replay_letters(settings, letters, chosen, by=by, again=again)
+    skipped = [each for each in results if not each.sent]
+    if as_json:
+        typer.echo(TypeAdapter(list[ReplayResult]).dump_json(results).decode())
+    else:
+        for each in results:
+            done = Text(f"{each.letter}: sent again") if each.sent else Text(f"{each.letter}: not sent: {each.reason}")
+            console.print(done, style="" if each.sent else "yellow", soft_wrap=True)
+        end = f", left out {len(skipped)}" if skipped else ""
+        console.print(f"sent {counted(len(results) - len(skipped), 'record')} again{end}")
+        if len(results) > len(skipped):
+            errors.print("`freki dead-letters list` shows those that fail once more", style="dim", highlight=False)
+    if skipped:
+        raise typer.Exit(1)
+
+
+def _at(letters: Letters, name: str) -> tuple[Letter, DeadLetter]:
+    """Return the dead letter at a place as `list` shows it; end the command if there is none."""
+    for place, letter in letters.by_place.items():
+        if name_of(place) == name:
+            return place, letter
+    return fail(f"there is no dead letter {name!r}; `freki dead-letters list --all` shows them")
+
+
+def _time(milliseconds: int) -> str:
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"

@@ -1,0 +1,71 @@
+"""What the page for operators shows and does, beside a running Freki."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
+
+from freki.infra.kafka import Reader
+from freki.infra.settings import Settings
+from freki.operators.group_letters import group_letters
+from freki.schemas import IndexOutcome
+from freki.schemas.avro import Codec
+from freki.schemas.errors import Rejected
+from freki.schemas.operations import LetterGroup, Overview, ReplayResult
+from freki.streams.wire.connect import open_registry
+from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.overview import overview
+from freki.streams.wire.replaying import name_of, read_letters, replay_letters
+
+FRESH_S: Final = 2.0
+"""An overview answers all who ask within this time."""
+
+
+class Operations:
+    """Looks at all parts and replays dead letters. Satisfies Operations of `infra.http_server`."""
+
+    def __init__(self, load: Callable[[], Settings], *, clock: Callable[[], float] = time.monotonic) -> None:
+        """Create; load: reads the settings anew, since the local stack may have started or moved."""
+        self._load = load
+        self._clock = clock
+        self._looking = asyncio.Lock()
+        self._replaying = asyncio.Lock()
+        self._seen: tuple[float, Overview] | None = None
+
+    async def overview(self) -> Overview:
+        """Return the state of all parts, at most some seconds old."""
+        async with self._looking:
+            if self._seen is None or self._clock() - self._seen[0] > FRESH_S:
+                settings = self._load()
+                found = await overview(settings, settings.serve.workers)
+                self._seen = self._clock(), found
+            return self._seen[1]
+
+    async def letters(self, *, everything: bool) -> list[LetterGroup]:
+        """Return the dead letters by cause; everything: also those that were sent again."""
+        letters = await read_letters(self._load())
+        chosen = letters.by_place if everything else letters.open_ones()
+        return group_letters(letters.view(place) for place in chosen)
+
+    async def replay(self, names: Sequence[str], *, by: str) -> list[ReplayResult]:
+        """Send the records of these dead letters again. Raises Rejected for one that does not exist."""
+        async with self._replaying:
+            settings = self._load()
+            letters = await read_letters(settings)
+            places = {name_of(place): place for place in letters.by_place}
+            if unknown := [name for name in names if name not in places]:
+                raise Rejected(f"there is no dead letter {unknown[0]}")
+            chosen = {places[name]: letters.by_place[places[name]] for name in names}
+            return await replay_letters(settings, letters, chosen, by=by, again=False)
+
+    async def receipts(self) -> AsyncIterator[IndexOutcome]:
+        """Yield the receipts of all tenants from now on."""
+        settings = self._load()
+        async with (
+            open_registry(settings) as registry,
+            Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
+        ):
+            decode = Codec(IndexOutcome, registry=registry).decode
+            async for stored in reader:
+                if stored.value is not None:
+                    yield decode(stored.value)

@@ -1,0 +1,202 @@
+"""The state of all parts, as `freki status` and the page for operators show it."""
+
+import asyncio
+from collections.abc import Awaitable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, TypeVar
+
+import httpx
+from prometheus_client.parser import text_string_to_metric_families
+
+from freki.infra.kafka import Admin
+from freki.infra.local.state import StackState, read_stack
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.settings import Settings
+from freki.infra.telemetry.endpoint import HEALTH, METRICS
+from freki.schemas.errors import InfraError
+from freki.schemas.index import serving
+from freki.schemas.names import record
+from freki.schemas.operations import Freshness, GenerationSize, Overview, StageLag, WorkerHealth
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.from_settings import (
+    RETRIEVE,
+    StageSource,
+    fingerprints_of,
+    group_of,
+    ingest_sources,
+    topics_of,
+    wall_clock,
+)
+
+T = TypeVar("T")
+
+_ANSWER_S: Final = 2.0
+"""Timeout of a request to a worker, in seconds."""
+_FRESHNESS: Final = "freki_freshness_seconds_bucket"
+
+
+@record
+class _Worker:
+    health: WorkerHealth
+    freshness: Mapping[float, float]
+    """Cumulative histogram: number of changes by upper bound of the time until searchable, in seconds."""
+
+
+def stack_of(settings: Settings) -> StackState | None:
+    """Return the local stack that the settings find; None if none runs there."""
+    return read_stack(settings.local.state_dir.expanduser().absolute())
+
+
+async def overview(settings: Settings, urls: Sequence[str] = ()) -> Overview:
+    """Ask all parts at once; one that does not answer is a problem of the overview, not an error.
+
+    urls: endpoints of workers beside those of the local stack.
+    """
+    known = [*_local_workers(stack_of(settings)), *(("", url) for url in urls)]
+    problems: list[str] = []
+
+    async def part(name: str, asked: Awaitable[T], otherwise: T) -> T:
+        try:
+            return await asked
+        except InfraError as error:
+            problems.append(f"{name}: {error}")
+            return otherwise
+
+    async with httpx.AsyncClient(timeout=_ANSWER_S, trust_env=False) as client:
+        (stages, generations, letters), workers = await asyncio.gather(
+            asyncio.gather(
+                part("broker", _stages(settings), ()),
+                part("index", _generations(settings), ()),
+                part("dead letters", _letters(settings), None),
+            ),
+            asyncio.gather(*(_worker(client, name, url) for name, url in known)),
+        )
+    return Overview(
+        at=wall_clock(),
+        stages=stages,
+        workers=tuple(each.health for each in workers),
+        generations=generations,
+        freshness=freshness_of([each.freshness for each in workers]),
+        dead_letters=letters,
+        problems=tuple(problems),
+    )
+
+
+def _local_workers(stack: StackState | None) -> list[tuple[str, str]]:
+    """Return names and endpoints of the local stack's workers, read from their ready files."""
+    files = sorted((stack.directory / "run").glob("*.ready")) if stack else []
+    return [(file.stem, url) for file in files if (url := _read(file))]
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except FileNotFoundError:  # its worker has just ended
+        return ""
+
+
+async def _worker(client: httpx.AsyncClient, name: str, url: str) -> _Worker:
+    try:
+        probes = [(await client.get(f"{url}{HEALTH}{probe}")).json() for probe in ("live", "ready", "settings")]
+        metrics = (await client.get(f"{url}{METRICS}")).text
+    except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
+        return _Worker(health=WorkerHealth(name=name, url=url, wrong=(f"no answer: {error!r}",)), freshness={})
+    wrong = [
+        f"{check_name}: {check['why']}"
+        for probe in probes
+        for check_name, check in probe.get("checks", {}).items()
+        if not check["ok"]
+    ]
+    health = WorkerHealth(name=name, url=url, wrong=tuple(wrong))
+    return _Worker(health=health, freshness=_histogram_of(metrics))
+
+
+def _histogram_of(metrics: str) -> dict[float, float]:
+    """Return the end-to-end histogram, summed over all outcomes."""
+    counts: dict[float, float] = {}
+    for family in text_string_to_metric_families(metrics):
+        for sample in family.samples:
+            if sample.name == _FRESHNESS and sample.labels["section"] == "total":
+                bound = float(sample.labels["le"])
+                counts[bound] = counts.get(bound, 0.0) + sample.value
+    return counts
+
+
+def freshness_of(histograms: Sequence[Mapping[float, float]]) -> Freshness | None:
+    """Return quantiles of the sum of cumulative histograms; None without any value."""
+    counts: dict[float, float] = {}
+    for histogram in histograms:
+        for bound, count in histogram.items():
+            counts[bound] = counts.get(bound, 0.0) + count
+    total = max(counts.values(), default=0.0)
+    if not total:
+        return None
+    return Freshness(changes=int(total), p50_s=quantile(counts, 0.5), p95_s=quantile(counts, 0.95))
+
+
+def quantile(counts: Mapping[float, float], share: float) -> float:
+    """Estimate a quantile from a cumulative histogram as Prometheus does, by linear interpolation within a bucket.
+
+    counts: by upper bound, the last one infinite; at least one value. In the last bucket, returns its lower bound.
+    """
+    bounds = sorted(counts)
+    rank = share * counts[bounds[-1]]
+    place = next(place for place, bound in enumerate(bounds) if counts[bound] >= rank)
+    low, below = (bounds[place - 1], counts[bounds[place - 1]]) if place else (0.0, 0.0)
+    if bounds[place] == float("inf"):
+        return low
+    within = counts[bounds[place]] - below
+    return low + (bounds[place] - low) * ((rank - below) / within if within else 1.0)
+
+
+async def _stages(settings: Settings) -> tuple[StageLag, ...]:
+    topics = topics_of(settings)
+    sources = [
+        *ingest_sources(settings),
+        StageSource(RETRIEVE, RETRIEVE, topics.queries.name),
+        StageSource("document-queries", RETRIEVE, topics.document_queries.name),
+    ]
+    found = []
+    async with Admin(settings.kafka) as admin:
+        for stage, group, topic in sources:
+            lags = await admin.lag(group_of(settings, group), [topic])
+            oldest = min((lag.oldest_ms for lag in lags if lag.oldest_ms is not None), default=None)
+            found.append(
+                StageLag(
+                    stage=stage,
+                    topic=topic,
+                    records=sum(lag.end for lag in lags),
+                    waiting=sum(lag.lag for lag in lags),
+                    oldest_ms=None if oldest is None else max(0, wall_clock() - oldest),
+                )
+            )
+    return tuple(found)
+
+
+async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
+    own = settings.milvus.generation
+    async with open_index(settings) as index:
+        held, watermarks = await index.statistics(), await index.watermarks()
+        outdated = await index.count_made_otherwise(fingerprints_of(settings))
+    async with MilvusGenerations(settings.milvus) as log:
+        answering = serving(await log.entries())
+        # Sizes of others would load them into the memory of the store.
+        others = [name for name in await log.stored() if name != own]
+    answers = own if answering is None else answering.generation
+    return (
+        GenerationSize(
+            name=own,
+            answers=own == answers,
+            documents=held.documents,
+            chunks=held.chunks,
+            deletions=held.deleted,
+            outdated=outdated,
+            last_commit_at=max((mark.committed_at for mark in watermarks), default=None),
+        ),
+        *(GenerationSize(name=name, answers=name == answers) for name in others),
+    )
+
+
+async def _letters(settings: Settings) -> int:
+    async with Admin(settings.kafka) as admin:
+        return await admin.held(topics_of(settings).dead_letters.name)
