@@ -83,8 +83,8 @@ async def publish(freki: Freki, *changes: DocumentChange) -> list[IndexOutcome]:
             receipts.expect(change)
             await publisher.publish(change)
         outcomes = [await receipts.next(patience_s=PATIENCE_S) for _ in changes]
-    found = {(outcome.document_id, outcome.version): outcome for outcome in outcomes}
-    return [found[change.document_id, change.version] for change in changes]
+    found = {(outcome.tenant, outcome.document_id, outcome.version): outcome for outcome in outcomes}
+    return [found[change.tenant, change.document_id, change.version] for change in changes]
 
 
 async def ask(freki: Freki, tenant: str, text: str, *, answers_on: str | None = None, **options: Any) -> ContextResult:

@@ -86,7 +86,9 @@ def page_on(subject: str) -> str:
 
 async def test_a_page_more_at_the_beginning_embeds_that_page_and_moves_the_citations(freki: Freki, tenant: str) -> None:
     # Long enough to be a chunk of its own.
-    dated = f"{TIMES}\nDie Frist beginnt, sobald alle Unterlagen vorliegen und die Gebühr bezahlt ist; Eilanträge gehen vor."
+    dated = (
+        f"{TIMES}\nDie Frist beginnt, sobald alle Unterlagen vorliegen und die Gebühr bezahlt ist; Eiliges geht vor."
+    )
     pages = [*map(page_on, SUBJECTS), dated]
     await publish(freki, upsert(tenant, "akten.pdf", pdf_of(*pages), version=1))
 

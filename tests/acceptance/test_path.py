@@ -38,8 +38,10 @@ EMPLOYERS = (
 
 async def test_an_answer_quotes_the_document_and_says_where_and_how_fresh(freki: Freki) -> None:
     # Sections of this length are chunks of their own.
-    fees = "Der Reisepass kostet für Erwachsene 70 Euro. Wer ihn sofort braucht, bezahlt einen Zuschlag von 32 Euro dazu."
-    times = "Der Antrag dauert vier Wochen. Die Frist beginnt, sobald alle Unterlagen vorliegen und die Gebühr bezahlt ist."
+    fees = "Der Reisepass kostet für Erwachsene 70 Euro. Wer ihn sofort braucht, bezahlt 32 Euro dazu, und zwar vorher."
+    times = (
+        "Der Antrag dauert vier Wochen. Die Frist beginnt, sobald alle Unterlagen da sind und die Gebühr bezahlt ist."
+    )
     text = f"# Gebühren\n\n{fees}\n\n# Fristen\n\n{times}"
     await publish(freki, upsert("path", "pass.md", text, name="Passgebühren.md", version=7))
 
