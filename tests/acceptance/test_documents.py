@@ -152,7 +152,7 @@ async def test_services_list_and_show_documents_within_the_rights_of_who_asks(fr
     assert (wrong.status, "document_id" in wrong.message) == (ReportStatus.REJECTED, True)
     assert (broken.query_id, broken.status) == ("broken", ReportStatus.REJECTED)
     # Both ways tell the same.
-    cases = {"holds": [], "objections": []}
+    cases: dict[str, list[str]] = {"holds": [], "objections": []}
     assert json.loads(listed) == json.loads(json.dumps({"tenant": tenant, **asdict(shown.documents[0]), **cases}))
     assert [json.loads(line) for line in events.splitlines() if line.strip()] == [
         asdict(event) for event in history.events
