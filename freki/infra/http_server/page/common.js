@@ -103,9 +103,9 @@ export function table(headings, rows, label) {
       return box;
     })))));
   element.setAttribute("aria-label", label);
-  // Wide tables scroll by themselves, also by keyboard.
+  // Wide tables scroll by themselves, also by keyboard. Sections are the landmarks, so tables are none.
   const box = make("div", { className: "wide", tabIndex: 0 }, element);
-  box.setAttribute("role", "region");
+  box.setAttribute("role", "group");
   box.setAttribute("aria-label", label);
   return box;
 }
