@@ -34,7 +34,7 @@ class RateColumn(ProgressColumn):
 def bars(console: Console = errors, *further: ProgressColumn) -> Progress:
     """Return a progress display for the kind of console, with rate, elapsed and remaining time, and further columns.
 
-    In the end it stays as a line.
+    In the end it stays as a line of a terminal; in a file or a pipe nothing of it is left.
     """
     display = Progress if console.is_terminal else Lines
     return display(
@@ -46,6 +46,7 @@ def bars(console: Console = errors, *further: ProgressColumn) -> Progress:
         TimeRemainingColumn(),
         *further,
         console=console,
+        transient=not console.is_terminal,
     )
 
 

@@ -38,9 +38,11 @@ EMPLOYERS = (
 
 async def test_an_answer_quotes_the_document_and_says_where_and_how_fresh(freki: Freki) -> None:
     # Sections of this length are chunks of their own.
-    fees = "Der Reisepass kostet für Erwachsene 70 Euro. Wer ihn sofort braucht, bezahlt 32 Euro dazu, und zwar vorher."
+    fees = "Der Reisepass kostet für Erwachsene 70 Euro. Wer ihn sofort braucht, bezahlt 32 Euro dazu. "
+    fees += "Kinder und Jugendliche bezahlen die Hälfte davon, wenn sie keinen eigenen Antrag gestellt haben."
     times = (
-        "Der Antrag dauert vier Wochen. Die Frist beginnt, sobald alle Unterlagen da sind und die Gebühr bezahlt ist."
+        "Der Antrag dauert vier Wochen. Die Frist beginnt, sobald alle Unterlagen da sind und die Gebühr bezahlt ist. "
+        "Eilige Anträge gehen vor, sofern sie begründet sind und die Reise binnen zwei Wochen beginnt."
     )
     text = f"# Gebühren\n\n{fees}\n\n# Fristen\n\n{times}"
     await publish(freki, upsert("path", "pass.md", text, name="Passgebühren.md", version=7))
