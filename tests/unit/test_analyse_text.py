@@ -242,7 +242,8 @@ def test_any_text_becomes_terms_that_a_splitter_at_spaces_gives_back(text: str, 
     analysed = analyse_text(text, language=language)
 
     assert analysed == " ".join(analysed.split())
-    assert analysed == analysed.lower()
+    # Letters of Cherokee fold to capitals.
+    assert all(letter in {letter.lower(), letter.casefold()} for letter in analysed)
 
 
 @given(text=st.text(max_size=40))
