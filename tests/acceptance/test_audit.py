@@ -60,8 +60,10 @@ class Audited:
         return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
 
     def freki_status(self) -> str:
-        """Return what `freki status` prints."""
-        command = [sys.executable, "-m", "freki", "status"]
+        """Return what `freki status` prints of the workers."""
+        ready = (self.freki.settings.local.state_dir / "run").glob("*.ready")
+        workers = [part for file in ready for part in ("--worker", file.read_text(encoding="utf-8"))]
+        command = [sys.executable, "-m", "freki", "status", *workers]
         return subprocess.run(command, env=self._environment(), capture_output=True, text=True, check=False).stdout
 
     def _environment(self) -> dict[str, str]:
