@@ -6,8 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= training-results
 SEEDS ?= 10000
-# Processes that run tests: one more than 2 cores, since many tests wait. Each may start a stack, which takes 3 GB.
-JOBS ?= 3
+# Processes that run tests. One of them starts the stacks, which take 3 GB and most of two cores.
+JOBS ?= 2
 BESIDE = --dist loadgroup -n $(JOBS)
 # Processes that tests start read what was compiled once, wherever this is switched off.
 export PYTHONDONTWRITEBYTECODE :=
@@ -29,7 +29,7 @@ $(READY): pyproject.toml
 demo: $(READY) ## Build the models, start a local stack, publish samples, run three queries, stop
 	@$(BIN)/python -m freki.cli.demo
 
-test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality; JOBS=3 processes
+test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality; JOBS=2 processes
 	@$(BIN)/freki models build
 	@$(BIN)/pytest $(BESIDE) $(ARGS)
 

@@ -1,7 +1,7 @@
-"""Which tests run one after another where several processes share them: `pytest -n 3 --dist loadgroup`.
+"""Which tests run one after another where several processes share them: `pytest -n 2 --dist loadgroup`.
 
-What two processes would each start, such as the stack of the acceptance tests, is used in one of them alone. What takes
-longest begins first, so that no process ends long after the others.
+What two processes would each start is used in one of them alone. So are stacks: two that work side by side on two cores
+take longer than one after the other. What takes longest begins first, so that no process ends long after the others.
 """
 
 from pathlib import Path
@@ -14,6 +14,8 @@ SHARED = ("freki", "secured", "broker", "store")
 """Fixtures of a session that start servers; a test that asks for several goes by the first of them."""
 ORDER = ("acceptance", "integration", "quality", "kafka", "neighbours", "contract", "simulation", "unit")
 """Folders of tests, those with the longest files first."""
+STACKS = ("acceptance", "neighbours")
+"""Folders whose tests start stacks."""
 ALONE = ("simulation",)
 """Folders whose tests share nothing, and take long enough to be given out one by one."""
 MARK = "@"
@@ -51,10 +53,17 @@ def arrange(items: list[pytest.Item]) -> None:
         files.setdefault(item.path, len(files))
         if (server := _server_of(item)) is not None:
             item.add_marker(pytest.mark.xdist_group(server))
-    items.sort(key=lambda item: (_server_of(item) != SHARED[0], _rank(item), files[item.path]))
+    items.sort(key=lambda item: (_server_of(item) != SHARED[0], _asks(item), _rank(item), files[item.path]))
+
+
+def _asks(item: pytest.Item) -> bool:
+    """Tell whether a test asks for the stack that others use too: it starts after those of the other tests have ended."""
+    return SHARED[0] in getattr(item, "fixturenames", ())
 
 
 def _server_of(item: pytest.Item) -> str | None:
+    if item.path.parent.name in STACKS:
+        return SHARED[0]
     return next((name for name in SHARED if name in getattr(item, "fixturenames", ())), None)
 
 

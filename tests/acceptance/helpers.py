@@ -29,7 +29,7 @@ from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
 
-PATIENCE_S = 120.0
+PATIENCE_S = 200.0
 
 
 def upsert(tenant: str, document: str, content: str | bytes, *, version: int = 1, **fields: Any) -> DocumentChange:

@@ -159,7 +159,7 @@ async def test_all_that_was_asked_refused_and_changed_is_found_also_after_worker
     assert QUESTION.encode() not in content
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_settings_change_while_questions_are_in_flight_and_none_is_lost(audited: Audited) -> None:
     freki, file = audited.freki, audited.folder / "freki.toml"
     texts = ("Die Frist endet im Mai.", "Die Frist für Anträge ist kurz.", "Eine Frist gilt immer.")

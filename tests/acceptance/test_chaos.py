@@ -7,7 +7,7 @@ import pytest
 
 from tests.chaos.run import Options, Run
 
-FAULTS = 20
+FAULTS = 10
 
 
 # Half a minute on an idle machine.

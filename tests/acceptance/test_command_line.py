@@ -37,7 +37,7 @@ async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tupl
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=90,
+            timeout=240,
         )
         return done.returncode, done.stdout
 
@@ -166,10 +166,10 @@ async def test_a_stream_with_counters_as_versions_shows_no_age_and_a_version_twi
     (tmp_path / "s.jsonl").write_text(f"{json.dumps(line)}\n" * 2, encoding="utf-8")
 
     code, printed = await freki_command(freki, "publish", str(tmp_path / "s.jsonl"), "--wait")
-    _, shown = await freki_command(freki, "ask", "Wo liegt der Bahnhof?")
+    _, shown = await freki_command(freki, "ask", "Wo liegt der Bahnhof?", "--verbose")
 
     assert (code, "2 outcomes: 1 indexed, 1 unchanged" in printed) == (0, True), printed
-    assert "a  version 7" in shown
+    assert "version 7" in shown, shown
     assert " old" not in shown
 
 
@@ -202,7 +202,7 @@ async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:
     assert (code, "0 differences" in printed) == (0, True), printed
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_tenant_is_exported_and_imported_into_another_generation(
     freki: Freki, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

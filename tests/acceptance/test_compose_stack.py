@@ -14,7 +14,7 @@ from tests.compose import process_environment, read_compose
 from tests.contract.registry_server import running_registry
 from tests.unit.tiny_models import letter_tokenizer, write_cross_encoder, write_hub_files, write_sentence_encoder
 
-PATIENCE_S = 60.0
+PATIENCE_S = 180.0
 LOOK_S = 0.05
 SERVICES: Mapping[str, Mapping[str, Any]] = read_compose({})["services"]
 WORKERS = ("chunk", "embed", "retrieve")

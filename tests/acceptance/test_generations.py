@@ -152,7 +152,7 @@ async def rows_of(freki: Freki, generation: str) -> Held:
     }
 
 
-@pytest.mark.timeout(420)
+@pytest.mark.timeout(600)
 async def test_another_generation_takes_over_and_gives_back_without_a_pause(own: Freki) -> None:
     traffic = Traffic(own)
     await publish(own, *stable_documents())
@@ -204,7 +204,7 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(own:
     assert {answer.generation for answer in after.answers} == {"g2"}
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_generation_is_filled_once_and_compared_by_questions_with_known_answers(
     own: Freki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -47,7 +47,7 @@ async def _all(receipts: Receipts, changes: Sequence[DocumentChange]) -> list[In
     return [await receipts.next(patience_s=PATIENCE_S) for _ in changes]
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 async def test_deletions_and_urgent_changes_overtake_a_backlog_that_goes_on_beside_them_also_through_kills(
     freki: Freki,
 ) -> None:

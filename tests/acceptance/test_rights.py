@@ -7,7 +7,7 @@ import pytest
 
 from tests.rights.run import Options, Run
 
-OPERATIONS = 400
+OPERATIONS = 250
 
 
 # Half a minute on an idle machine.

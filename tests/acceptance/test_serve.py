@@ -61,7 +61,7 @@ async def served(freki: Freki, llm: LlmServer, tmp_path: Path) -> AsyncIterator[
     await process.wait()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_a_service_publishes_asks_and_deletes(
     served: tuple[str, asyncio.subprocess.Process], tmp_path: Path
 ) -> None:
@@ -153,7 +153,7 @@ def _errors_of(page: Page) -> list[str]:
 
 
 @pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 async def test_the_page_shows_sources_and_never_their_markup(served: tuple[str, asyncio.subprocess.Process]) -> None:
     url, _ = served
     texts = {

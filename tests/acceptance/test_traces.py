@@ -54,7 +54,7 @@ def _way(spans: Sequence[SpanRecord], last: str) -> list[str]:
     return names[::-1]
 
 
-@pytest.mark.timeout(240)
+@pytest.mark.timeout(600)
 async def test_a_worker_that_is_killed_over_a_change_leaves_a_whole_trace_to_its_outcome(freki: Freki) -> None:
     content = "\n\n".join(
         f"Absatz {place}: Der Antrag {place * 7919} wird nach {place} Tagen von Amt {place % 13} beschieden. " * 3

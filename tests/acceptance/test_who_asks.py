@@ -192,7 +192,7 @@ async def test_the_command_line_asks_with_a_token_of_a_file(guarded: Guarded, tm
 
     def ask(*more: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "freki", "ask", "Wann endet die Frist?", "--tenant", "hr", *more]
-        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=100)
+        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=240)
 
     answered = await asyncio.to_thread(ask, "--token-file", str(file))
     refused = await asyncio.to_thread(ask)

@@ -34,13 +34,16 @@ async def fill(index: MilvusIndex) -> None:
 
 
 async def rankings(index: MilvusIndex) -> list[list[Candidate]]:
-    """Search by both retrievers for all that has a score, without the keys of rows, which each index has of its own."""
+    """Search by both retrievers for all that has a score.
+
+    Without the keys of rows and the version that wrote each, which differ: an import writes all at the last version.
+    """
     queries = [f"word{number} common" for number in range(10)]
     vectors = (await a_family().embed_queries(queries)).vectors
     scopes = [SCOPE] * len(queries)
     found = await index.dense(vectors, scopes, limit=200, strong=True)
     found += await index.lexical([f"de {query}" for query in queries], scopes, limit=200, strong=True)
-    return [[replace(hit, row_id=RowId("")) for hit in ranking] for ranking in found]
+    return [[replace(hit, row_id=RowId(""), version=0) for hit in ranking] for ranking in found]
 
 
 async def roots_of(index: MilvusIndex) -> list[Root]:

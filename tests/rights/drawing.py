@@ -28,7 +28,9 @@ class Kind(StrEnum):
     RIGHTS = "other readers"
     DELETE = "a deletion"
     ERASE = "an erasure"
+    REQUEST = "an erasure requested, of every other document while it is held"
     LATE = "a change of an erased document"
+    OBJECT = "an objection placed or lifted"
     GROUPS = "other groups"
     WORKER = "a worker comes, goes or is killed"
 
@@ -42,7 +44,9 @@ WEIGHTS = {
     Kind.RIGHTS: 80,
     Kind.DELETE: 40,
     Kind.ERASE: 8,
+    Kind.REQUEST: 2,
     Kind.LATE: 7,
+    Kind.OBJECT: 40,
     Kind.GROUPS: 60,
     Kind.WORKER: 5,
 }
@@ -93,7 +97,7 @@ class Drawing:
             if kind is Kind.LATE and not self._erased:
                 kind = Kind.ERASE
             document = self._random.choice(self._erased if kind is Kind.LATE else self._pool[tenant])
-            if kind is Kind.ERASE:
+            if kind in (Kind.ERASE, Kind.REQUEST):
                 self._pool[tenant].remove(document)
                 self._pool[tenant].append(self._new(tenant))
                 self._erased.append(document)

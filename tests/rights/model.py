@@ -63,14 +63,17 @@ class Moment:
     """What may be seen by whoever asks from now on."""
 
     documents: dict[Key, int]
+    objections: dict[Key, int]
     groups: int
 
 
 @dataclass(slots=True)
 class Model:
-    """All states of documents and groups, and what answers told that they must not."""
+    """All states of documents, objections and groups, and what answers told that they must not."""
 
     documents: dict[Key, History[State]] = field(default_factory=dict)
+    objections: dict[Key, History[bool]] = field(default_factory=dict)
+    """Whether answers must leave a document out."""
     groups: dict[Key, History[frozenset[str]]] = field(default_factory=dict)
     owners: dict[str, Key] = field(default_factory=dict)
     """Whose each secret is."""
@@ -80,6 +83,10 @@ class Model:
     def groups_of(self, user: Key) -> History[frozenset[str]]:
         """Give the groups that a user had and has."""
         return self.groups.setdefault(user, History([frozenset()]))
+
+    def objections_to(self, document: Key) -> History[bool]:
+        """Give whether answers had and have to leave a document out."""
+        return self.objections.setdefault(document, History([False]))
 
     def publish(self, document: Key, state: State) -> None:
         """Note a state before it is sent: from then on it may be seen."""
@@ -106,6 +113,7 @@ class Model:
         """Give what holds when this user asks now."""
         return Moment(
             {key: history.oldest for key, history in self.documents.items() if key.tenant == user.tenant},
+            {key: history.oldest for key, history in self.objections.items() if key.tenant == user.tenant},
             self.groups_of(user).oldest,
         )
 
@@ -125,6 +133,8 @@ class Model:
                 self._wrong(said, user, f"{secret}, which was never published")
             elif owner.tenant != user.tenant:
                 self._wrong(said, user, f"{secret} of the tenant {owner.tenant}")
+            elif all(self.objections_to(owner).since(since.objections.get(owner, 0))):
+                self._wrong(said, user, f"{secret} of {owner.name}, to which there is an objection")
             elif not any(
                 (secret in (state.secret, owner.name)) and state.readers & (names | {EVERYONE} | given)
                 for state in self.documents[owner].since(since.documents.get(owner, 0))
@@ -143,7 +153,8 @@ class Model:
         allowed = names | {EVERYONE} | self.groups_of(user).states[-1]
         for key, history in self.documents.items():
             last = history.states[-1]
-            if key.tenant == user.tenant and last.is_there and last.readers & allowed:
+            objected = self.objections_to(key).states[-1]
+            if key.tenant == user.tenant and last.is_there and last.readers & allowed and not objected:
                 yield key
 
     def may_know(self, user: Key, names: frozenset[str], document: Key) -> bool:

@@ -1,6 +1,8 @@
 """A run: starts the stack, does what was drawn, and compares each answer with the model."""
 
 import asyncio
+import contextlib
+import json
 import re
 import time
 import uuid
@@ -13,17 +15,27 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+
 from freki.infra.kafka import Reader
 from freki.infra.settings import AuthSettings, ModelSettings, Settings
 from freki.operators.validate_change import MAX_VERSION
 from freki.schemas import (
+    EVERYONE,
     ContextQuery,
     ContextResult,
+    Coverage,
     DocumentId,
     DocumentQuery,
     DocumentQueryKind,
     DocumentReport,
+    ErasureReport,
+    ErasureRequest,
+    ErasureStatus,
+    Hold,
     IndexOutcome,
+    Objection,
     QueryId,
     ReportStatus,
     TenantId,
@@ -31,6 +43,9 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.streams.client import Asker, DocumentAsker, Publisher
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import TOKEN_HEADER, Outgoing
+from freki.streams.privacy.requests import report_key
+from freki.streams.privacy.standing import case_key
 from freki.streams.wire.connect import apply_topics, open_asker, open_document_asker, open_outbox, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.helpers import delete, membership_record, query, upsert
@@ -40,20 +55,25 @@ from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server
 from tests.long_runs import watched
 from tests.rights.drawing import TOPICS, Drawing, Kind, Operation
 from tests.rights.forging import FORGERIES
-from tests.rights.model import SECRET, TENANTS, USERS, Key, Model, State, all_of
+from tests.rights.model import SECRET, TENANTS, USERS, History, Key, Model, State, all_of
 from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
 
 DIM = 16
 AT_ONCE = 12
 START_S, ANSWER_S, DRAIN_S = 180.0, 60.0, 180.0
-GROUPS_S = 1.0
-"""So long after a change of groups is stored, the groups before may still count."""
+NOTICED_S = 1.0
+"""So long after a change of groups, an objection or a hold is stored, what was before may still count."""
+ERASED_S = 300.0
+"""An erasure searches all topics, beside all else."""
 LOOK_EVERY_S = 0.5
 """Whether all receipts are there."""
 HIDDEN = 40
 """Documents that nobody may read, published to see whether anybody notices."""
 USED = "used before"
+OFFICER = "officer"
+"""Who may request erasures."""
 WORKERS = ("chunk-1", "contextualise-1", "embed-1", "retrieve-1", "retrieve-2")
+ERASER = "erase-1"
 EXTRA = "retrieve-3"
 ENVIRONMENT = {
     "FREKI_MODELS__RERANKER": "none",
@@ -72,7 +92,10 @@ class Options:
     operations: int
     directory: Path
     replay_window: bool = False
-    """Each token serves one query, and answers go to topics of tenants; nobody may then ask about documents."""
+    """Each token serves one query, and answers go to topics of tenants.
+
+    Nobody may then ask about documents or request erasures.
+    """
 
 
 @dataclass(slots=True)
@@ -102,7 +125,8 @@ class Run:
         self._show = show
         self._model = Model()
         self._issuer = Issuer()
-        kinds = tuple(k for k in Kind if not (options.replay_window and k in (Kind.LIST, Kind.SHOW)))
+        left_out = (Kind.LIST, Kind.SHOW, Kind.REQUEST) if options.replay_window else ()
+        kinds = tuple(kind for kind in Kind if kind not in left_out)
         forgeries = (*FORGERIES, *([USED] if options.replay_window else []))
         self._drawing = Drawing(options.seed, forgeries, kinds)
         self._versions: Counter[Key] = Counter()
@@ -112,6 +136,8 @@ class Run:
         self._tokens: list[str] = []
         self._extra = False
         self._waits: set[asyncio.Task[None]] = set()
+        self._erasures: dict[bytes, asyncio.Queue[ErasureReport]] = defaultdict(asyncio.Queue)
+        """What is reported on each request, by key."""
         self.report = Report(seen=self._model.seen, wrong=self._model.wrong)
 
     async def __call__(self) -> Report:
@@ -138,8 +164,19 @@ class Run:
             self._settings = place.settings
             if options.replay_window:
                 await apply_topics(self._settings, tenants=TENANTS)
+            key_file = options.directory / "signing.pem"
+            key = Ed25519PrivateKey.generate().private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+            key_file.touch(mode=0o600)
+            key_file.write_bytes(key)
+            erasure = {
+                "FREKI_ERASURE__ENABLED": "true",
+                "FREKI_ERASURE__KEY_FILE": str(key_file),
+                "FREKI_ERASURE__LOOK_S": "1",
+                "FREKI_ERASURE__REQUESTERS": json.dumps([OFFICER]),
+            }
             environment = {
                 **ENVIRONMENT,
+                **({} if options.replay_window else erasure),
                 "FREKI_MODELS__EMBEDDER": str(model),
                 "FREKI_LOCAL__STATE_DIR": str(options.directory),
                 **{f"FREKI_AUTH__{name.upper()}": str(value) for name, value in auth.items()},
@@ -159,7 +196,7 @@ class Run:
         return self.report
 
     async def _happen(self) -> None:
-        for worker in WORKERS:
+        for worker in (*WORKERS, *([] if self._options.replay_window else [ERASER])):
             self._fleet.add(worker)
         await self._during("starting", self._fleet.settle(START_S))
         for operation in self._drawing.first():
@@ -178,20 +215,30 @@ class Run:
 
     @asynccontextmanager
     async def _listening(self) -> AsyncIterator[None]:
-        topic, decode = topics_of(self._settings).outcomes.name, Codec(IndexOutcome).decode
+        topics = topics_of(self._settings)
 
-        async def listen(reader: Reader) -> None:
-            async for record in reader:
-                if record.value is not None:
-                    self._model.receive(decode(record.value))
+        async def listen(topic: str, receive: Callable[[bytes | None, bytes], None]) -> None:
+            async with Reader(self._settings.kafka, topic, start="earliest") as reader:
+                async for record in reader:
+                    if record.value is not None:
+                        receive(record.key, record.value)
 
-        async with Reader(self._settings.kafka, topic, start="earliest") as reader:
-            task = asyncio.create_task(listen(reader))
-            try:
-                yield
-            finally:
+        outcome, report = Codec(IndexOutcome).decode, Codec(ErasureReport).decode
+        tasks = [
+            asyncio.create_task(listen(topics.outcomes.name, lambda _, value: self._model.receive(outcome(value)))),
+            asyncio.create_task(
+                listen(
+                    topics.erasure_reports.name,
+                    lambda key, value: self._erasures[key or b""].put_nowait(report(value)),
+                )
+            ),
+        ]
+        try:
+            yield
+        finally:
+            for task in tasks:
                 task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+            await asyncio.gather(*tasks, return_exceptions=True)
 
     async def _operations(self) -> None:
         free = asyncio.Semaphore(AT_ONCE)
@@ -213,6 +260,10 @@ class Run:
                 await self._change_groups(operation)
             case Kind.WORKER:
                 await self._change_workers(operation)
+            case Kind.OBJECT:
+                await self._object(operation)
+            case Kind.REQUEST:
+                await self._request_erasure(operation)
             case _:
                 await self._change_document(operation)
         self.report.done[operation.kind] += 1
@@ -280,17 +331,121 @@ class Run:
                 membership_record(self._settings, user.tenant, user.name, *sorted(operation.groups))
             )
 
-            async def passes() -> None:
-                await asyncio.sleep(GROUPS_S)
-                history.passed(place)
+            self._passes_soon(history, place)
 
-            task = asyncio.create_task(passes())
-            self._waits.add(task)
-            task.add_done_callback(self._waits.discard)
+    def _passes_soon(self, history: History[Any], place: int) -> None:
+        async def passes() -> None:
+            await asyncio.sleep(NOTICED_S)
+            history.passed(place)
+
+        task = asyncio.create_task(passes())
+        self._waits.add(task)
+        task.add_done_callback(self._waits.discard)
+
+    async def _object(self, operation: Operation) -> None:
+        document = operation.document
+        async with self._locks[document]:
+            history = self._model.objections_to(document)
+            history.states.append(not history.states[-1])
+            topic, name = topics_of(self._settings).objections.name, f"objection to {document.name}"
+            objection = Objection(
+                tenant=TenantId(document.tenant),
+                name=name,
+                covers=Coverage(documents=(DocumentId(document.name),)),
+                reason="Art. 21",
+                recorded_by=OFFICER,
+                recorded_at=wall_clock(),
+            )
+            value = Codec(Objection).encode(objection) if history.states[-1] else None
+            await self._outbox.send(Outgoing(topic=topic, key=case_key(document.tenant, name), value=value))
+            self._passes_soon(history, len(history.states) - 1)
+
+    async def _request_erasure(self, operation: Operation) -> None:
+        """Have a document erased: not by a user, not while it is held, but then."""
+        document, is_held = operation.document, operation.number % 2 == 0
+        async with self._locks[document]:
+            if document not in self._secrets:
+                await self._delete(document, MAX_VERSION)
+                return
+            history = self._model.documents[document]
+            state = history.states[-1]
+            if is_held:
+                await self._hold(document, holds=True)
+                await asyncio.sleep(NOTICED_S)
+                # Else it might not be there yet.
+                await self._becomes(lambda: history.newest == len(history.states) - 1)
+            refused = await self._requested(document, operation.user)
+            if (status := await self._status(refused, ErasureStatus.REJECTED)) is not ErasureStatus.REJECTED:
+                self.report.wrong.append(f"{operation.user.name} may not erase {document.name}, and had {status}")
+            if not is_held:
+                self._model.delete(document, MAX_VERSION)
+            key = await self._requested(document, Key(document.tenant, OFFICER))
+            if is_held:
+                status = await self._status(key, ErasureStatus.HELD, ErasureStatus.ERASED)
+                if status is not ErasureStatus.HELD or not await self._is_shown(document, state.readers):
+                    self.report.wrong.append(f"{document.name} is held, but after a request to erase it {status}")
+                self._model.delete(document, MAX_VERSION)
+                await self._hold(document, holds=False)
+            self._secrets.pop(document)
+            status = await self._status(key, ErasureStatus.ERASED, ErasureStatus.INCOMPLETE)
+            self._model.seen[f"erasure: {'held, then ' if is_held else ''}{status}"] += 1
+            if status is not ErasureStatus.ERASED:
+                self.report.wrong.append(f"{document.name} was to be erased, but is {status}")
+            history.passed(len(history.states) - 1)
+
+    async def _requested(self, document: Key, by: Key) -> bytes:
+        """Send a request to erase a document; give the key of its report."""
+        request = ErasureRequest(
+            request_id=str(uuid.uuid4()),
+            tenant=TenantId(document.tenant),
+            covers=Coverage(documents=(DocumentId(document.name),)),
+            requested_at=wall_clock(),
+        )
+        key = request.request_id.encode()
+        await self._outbox.send(
+            Outgoing(
+                topic=topics_of(self._settings).erasure_requests.name,
+                key=key,
+                value=Codec(ErasureRequest).encode(request),
+                headers=((TOKEN_HEADER, self._token(by).encode()),),
+            )
+        )
+        return report_key(request.tenant, request.request_id) if by.name == OFFICER else key
+
+    async def _status(self, key: bytes, *awaited: ErasureStatus) -> ErasureStatus | None:
+        """Wait until a report says one of these; None: none does in time."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(ERASED_S):
+                while (status := (await self._erasures[key].get()).status) not in awaited:
+                    pass
+                return status
+        return None
+
+    async def _hold(self, document: Key, *, holds: bool) -> None:
+        name = f"hold of {document.name}"
+        hold = Hold(
+            tenant=TenantId(document.tenant),
+            name=name,
+            covers=Coverage(documents=(DocumentId(document.name),)),
+            reason="4 K 1/26",
+            placed_by=OFFICER,
+            placed_at=wall_clock(),
+        )
+        topic, value = topics_of(self._settings).holds.name, Codec(Hold).encode(hold) if holds else None
+        await self._outbox.send(Outgoing(topic=topic, key=case_key(document.tenant, name), value=value))
+
+    async def _is_shown(self, document: Key, readers: frozenset[str]) -> bool:
+        """Ask as a reader whether a document is there; one to which somebody objects is shown to nobody."""
+        if any(self._model.objections_to(document).states):
+            return True
+        user = Key(document.tenant, USERS[0])
+        report = await self._told(user, self._token(user, readers - {EVERYONE}), document.name)
+        return report is not None and report.status is ReportStatus.FOUND
 
     async def _change_workers(self, operation: Operation) -> None:
         if operation.number % 3 == 0:
-            await self._fleet.kill(WORKERS[operation.number % len(WORKERS)])
+            workers = WORKERS if self._options.replay_window else (*WORKERS, ERASER)
+            await self._fleet.kill(workers[operation.number % len(workers)])
         elif self._extra:
             self._extra = False
             await self._fleet.remove(EXTRA)
@@ -370,12 +525,17 @@ class Run:
 
     async def _settle(self) -> None:
         await self._fleet.settle(START_S)
+        if not await self._becomes(lambda: not self._late() and not self._waits):
+            self.report.wrong.append(f"no receipt for the last change of {self._late()}")
+
+    async def _becomes(self, condition: Callable[[], bool]) -> bool:
+        """Wait until a condition holds; False: it does not in time."""
         until = time.monotonic() + DRAIN_S
-        while (late := self._late()) or self._waits:
+        while not condition():
             if time.monotonic() > until:
-                self.report.wrong.append(f"no receipt for the last change of {late}")
-                return
+                return False
             await asyncio.sleep(LOOK_EVERY_S)
+        return True
 
     def _late(self) -> list[str]:
         histories = self._model.documents.items()

@@ -5,7 +5,7 @@ import shutil
 import sys
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler
-from pathlib import Path
+from io import BytesIO
 
 import pytest
 from pydantic import ValidationError
@@ -152,8 +152,8 @@ async def test_a_command_that_takes_too_long_is_killed_and_one_that_is_missing_n
 
 @pytest.mark.skipif(not (shutil.which("ocrmypdf") and shutil.which("tesseract")), reason="needs ocrmypdf and tesseract")
 @pytest.mark.timeout(120)
-async def test_ocrmypdf_reads_a_scan(tmp_path: Path) -> None:
-    scan = scanned("The deadline is four weeks.", tmp_path)
+async def test_ocrmypdf_reads_a_scan() -> None:
+    scan = scanned("The deadline is four weeks.")
 
     ocr = open_ocr(OcrSettings(command="ocrmypdf --quiet --skip-text -l eng {path} {output}"))
 
@@ -163,13 +163,21 @@ async def test_ocrmypdf_reads_a_scan(tmp_path: Path) -> None:
     assert PAGES_WITHOUT_TEXT not in document.attributes
 
 
-def scanned(text: str, folder: Path) -> bytes:
+def scanned(text: str) -> bytes:
     """Print a page with a text, and take a picture of it."""
-    import pypdfium2
+    from pypdfium2 import PdfDocument, PdfImage, PdfMatrix
 
-    page = pypdfium2.PdfDocument(pdf(shown(72, 700, text, size=16)))[0]
-    page.render(scale=3).to_pil().save(folder / "scan.pdf", "PDF", resolution=216)
-    return (folder / "scan.pdf").read_bytes()
+    page = PdfDocument(pdf(shown(72, 700, text, size=16)))[0]
+    scan, content = PdfDocument.new(), BytesIO()
+    width, height = page.get_size()
+    image = PdfImage.new(scan)
+    image.set_bitmap(page.render(scale=3))
+    image.set_matrix(PdfMatrix().scale(width, height))
+    taken = scan.new_page(width, height)
+    taken.insert_obj(image)
+    taken.gen_content()
+    scan.save(content)
+    return content.getvalue()
 
 
 # --- Services ---
