@@ -57,7 +57,7 @@ def arrange(items: list[pytest.Item]) -> None:
 
 
 def _asks(item: pytest.Item) -> bool:
-    """Tell whether a test asks for the stack that others use too: it starts after those of the other tests have ended."""
+    """Tell whether a test asks for the stack that all share, which starts after those of single tests have ended."""
     return SHARED[0] in getattr(item, "fixturenames", ())
 
 
