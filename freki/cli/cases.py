@@ -1,16 +1,16 @@
 """Holds and objections in the terminal: both cover documents under a name, on a compacted topic, and are audited."""
 
 import getpass
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.table import Table
-from rich.text import Text
 
-from freki.cli.context import console, fail
+from freki.cli.context import command, console, fail, load_settings
+from freki.cli.rows import AsJson, Rows
 from freki.cli.selection import pair
 from freki.infra.settings import Settings
 from freki.operators.audit_chain import Event
@@ -20,6 +20,7 @@ from freki.schemas.avro import Codec
 from freki.streams.messages import Outgoing
 from freki.streams.privacy.standing import case_key
 from freki.streams.wire.audit import open_audit
+from freki.streams.wire.cases import Cases, read_cases
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
 
@@ -57,30 +58,73 @@ def by_user() -> str:
     return f"os:{getpass.getuser()}"
 
 
-async def put(settings: Settings, case: Case, kind: AuditKind) -> None:
-    """Record a case in the audit log, then put it on its topic. Raises InvalidRequest."""
-    validate_case(case)
-    async with open_registry(settings) as registry:
-        value = Codec(type(case), registry=registry).encode(case)
-        await _send(settings, case, value, _event(case, kind, f"set: {case.reason}"))
+@dataclass(frozen=True, kw_only=True)
+class Kind:
+    """Holds or objections: what is their own."""
+
+    noun: str
+    make: Callable[[TenantId, str, Coverage, str, str], Case]
+    """Makes a case of tenant, name, coverage, reason and user, at this time."""
+    of: Callable[[Cases], Mapping[str, Case]]
+    """Picks those that stand."""
+    audited: AuditKind
+    set_help: str
+    set_said: str
+    """Printed when a case is set; formatted with the case."""
+    end_command: str
+    end_help: str
+    ended: str
+    """What a case is that has ended."""
 
 
-async def end(settings: Settings, standing: Mapping[str, Case], name: str, kind: AuditKind, *, what: str) -> None:
-    """End a case; end the command if none has this name."""
-    if name not in standing:
-        fail(f"there is no {what} {name!r} here; the command `list` shows them")
-    case = standing[name]
-    await _send(settings, case, None, _event(case, kind, "ended"))
+def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
+    """Return the commands that set, end and list the cases of a kind."""
+    app = typer.Typer(help=help_text, no_args_is_help=True)
 
+    @app.command("set", help=kind.set_help)
+    @command
+    async def set_case(
+        name: Name,
+        documents: Documents = None,
+        *,
+        attribute: Attributes = None,
+        everything: Everything = False,
+        reason: Reason,
+        tenant: Tenant = None,
+    ) -> None:
+        settings = load_settings()
+        covers = coverage_of(documents, attribute, everything=everything)
+        case = kind.make(whose(settings, tenant), name, covers, reason, by_user())
+        validate_case(case)
+        async with open_registry(settings) as registry:
+            value = Codec(type(case), registry=registry).encode(case)
+            await _send(settings, case, value, _event(case, kind.audited, f"set: {case.reason}"))
+        console.print(kind.set_said.format(case=case), markup=False)
 
-def show(cases: Mapping[str, Case], *, nothing: str) -> None:
-    """Print cases as a table."""
-    table = Table("name", "covers", "since", "by", "reason", box=None)
-    for name, case in sorted(cases.items()):
-        at, by = (case.placed_at, case.placed_by) if isinstance(case, Hold) else (case.recorded_at, case.recorded_by)
-        since = f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}" if at else "–"
-        table.add_row(Text(name), Text(str(case.covers)), since, Text(by), Text(case.reason))
-    console.print(table if table.row_count else nothing)
+    @app.command(kind.end_command, help=kind.end_help)
+    @command
+    async def end_case(name: Name, tenant: Tenant = None) -> None:
+        settings = load_settings()
+        standing = kind.of(await read_cases(settings, whose(settings, tenant)))
+        if name not in standing:
+            fail(f"there is no {kind.noun} {name!r} here; the command `list` shows them")
+        await _send(settings, standing[name], None, _event(standing[name], kind.audited, "ended"))
+        console.print(f"{name} of {whose(settings, tenant)} is {kind.ended}", markup=False)
+
+    @app.command("list", help=f"List the {kind.noun}s of a tenant.")
+    @command
+    async def list_cases(*, tenant: Tenant = None, as_json: AsJson = False) -> None:
+        settings = load_settings()
+        rows = Rows("name", "covers", "since", "by", "reason", as_json=as_json)
+        for name, case in sorted(kind.of(await read_cases(settings, whose(settings, tenant))).items()):
+            at, by = (
+                (case.placed_at, case.placed_by) if isinstance(case, Hold) else (case.recorded_at, case.recorded_by)
+            )
+            since = f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}" if at else None
+            rows.add({"name": name, "covers": str(case.covers), "since": since, "by": by, "reason": case.reason})
+        rows.end(nothing=f"tenant {whose(settings, tenant)} has no {kind.noun}s")
+
+    return app
 
 
 async def _send(settings: Settings, case: Case, value: bytes | None, event: Event) -> None:

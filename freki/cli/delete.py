@@ -11,9 +11,11 @@ from rich.text import Text
 from freki.cli.arguments import expanded
 from freki.cli.bars import bars
 from freki.cli.changes import Make
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
+from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments, chosen, is_agreed
+from freki.cli.words import counted
 from freki.schemas import DocumentChange, Operation, Timestamp
 from freki.schemas.index import Root
 from freki.streams.wire.connect import open_index, open_publisher, open_receipts
@@ -31,6 +33,9 @@ async def delete(
     patience: Annotated[float, typer.Option(help="With --wait: give up after this many seconds without a receipt")] = (
         PATIENCE_S
     ),
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead: each receipt in a line, or the number of deletions")
+    ] = False,
 ) -> None:
     """Delete documents, given by id or by conditions; a condition first shows how many it selects.
 
@@ -44,10 +49,11 @@ async def delete(
     async with open_index(settings) as index:
         roots = await chosen(index, selection, documents or ())
     live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)
+    said = errors if as_json else console
     for root in (root for root in roots if root.deleted):
-        console.print(Text(f"{root.document_id} is deleted already", style="yellow"))
+        said.print(Text(f"{root.document_id} is deleted already", style="yellow"))
     if not live:
-        console.print("nothing to delete")
+        said.print("nothing to delete")
         return
     if not documents and not is_agreed(live, f"delete {len(live)} documents", yes=yes):
         raise typer.Exit(1)
@@ -57,9 +63,11 @@ async def delete(
         with bars() as progress:
             sent = (await send(publisher, receipts, _deletions(live), total=len(live), progress=progress)).changes
             outcomes = await collect(receipts, total=sent, progress=progress, patience_s=patience) if receipts else []
-    if receipts is None:
-        console.print(f"Sent {sent} deletions. Use --wait to see their receipts.")
-    elif not show_outcomes(outcomes, missing=sent - len(outcomes)):
+    if receipts is None and as_json:
+        print_json({"published": sent})
+    elif receipts is None:
+        console.print(f"Sent {counted(sent, 'deletion')}. Use --wait to see the receipts.")
+    elif not show_outcomes(outcomes, missing=sent - len(outcomes), as_json=as_json):
         raise typer.Exit(1)
     if sent < len(live):
         raise typer.Exit(1)

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building, show_error
 from freki.infra.local.children import ChildSpec, Died, Event
 from freki.infra.local.specs import WORKER_READY_TIMEOUT_S, WORKER_STOP_TIMEOUT_S
@@ -60,20 +60,27 @@ Name = Annotated[str, typer.Argument(help="Name of a generation, as `freki gener
 
 @generations_app.command("list")
 @command
-async def list_generations() -> None:
+async def list_generations(*, as_json: AsJson = False) -> None:
     """List the generations in the store, their size, what they lack, and which one answers."""
     settings = load_settings()
-    table = Table("generation", "answers", "documents", "chunks", "records waiting", "embedder", "analyser")
-    for column in (2, 3, 4):
-        table.columns[column].justify = "right"
+    numbers = ("documents", "chunks", "records_waiting")
+    rows = Rows("generation", "answers", *numbers, "embedder", "analyser", as_json=as_json, numbers=numbers)
     async with MilvusGenerations(settings.milvus) as log:
         last = serving(await log.entries())
         for name, made_for in (await log.stored()).items():
             sizes, waiting = await log.sizes(name), await waiting_of(settings_named(settings, name))
-            answers = "yes" if last is not None and last.generation == name else ""
-            numbers = (f"{each:,}" for each in (sizes.documents, sizes.chunks, waiting.records))
-            table.add_row(name, answers, *numbers, str(made_for.get("embedder", "")), str(made_for.get("analyser", "")))
-    console.print(table if table.row_count else "no generation yet: `freki up` makes the first one")
+            rows.add(
+                {
+                    "generation": name,
+                    "answers": last is not None and last.generation == name,
+                    "documents": sizes.documents,
+                    "chunks": sizes.chunks,
+                    "records_waiting": waiting.records,
+                    "embedder": made_for.get("embedder"),
+                    "analyser": made_for.get("analyser"),
+                }
+            )
+    rows.end(nothing="no generation yet: `freki up` makes the first one")
 
 
 @generations_app.command("create")

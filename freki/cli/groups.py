@@ -6,9 +6,9 @@ from contextlib import suppress
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.rows import AsJson, Rows
 from freki.infra.settings import Settings
 from freki.schemas import GroupMembership, TenantId
 from freki.schemas.avro import Codec
@@ -28,14 +28,14 @@ User = Annotated[str, typer.Argument(help="User as tokens name it")]
 
 @groups_app.command("list")
 @command
-async def list_groups(tenant: Tenant = None) -> None:
+async def list_groups(*, tenant: Tenant = None, as_json: AsJson = False) -> None:
     """List the users of a tenant that have groups."""
     settings = load_settings()
-    table = Table("user", "groups", box=None)
+    rows = Rows("user", "groups", as_json=as_json)
     for (whose, user), groups in sorted((await _memberships(settings)).items()):
         if whose == (tenant or settings.tenant):
-            table.add_row(user, ", ".join(groups))
-    console.print(table if table.row_count else "no user has groups here; those in tokens are not listed")
+            rows.add({"user": user, "groups": groups})
+    rows.end(nothing="no user has groups here; those in tokens are not listed")
 
 
 @groups_app.command("set")

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from freki.cli.context import command, console, fail, load_settings, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
+from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building
 from freki.infra.kafka import Admin
 from freki.infra.local import apache_kafka
@@ -101,19 +102,27 @@ async def worker(
 
 @topics_app.command("list")
 @command
-async def topics_list() -> None:
+async def topics_list(*, as_json: AsJson = False) -> None:
     """List the topics and their differences from the declaration."""
     settings = load_settings()
     topics = list(topics_of(settings))
     async with Admin(settings.kafka) as admin:
         states = await admin.describe([topic.name for topic in topics])
-    table = Table("topic", "partitions", "cleanup", "largest record", "state")
+    numbers = ("partitions", "largest_record")
+    rows = Rows("topic", "partitions", "cleanup", "largest_record", "state", as_json=as_json, numbers=numbers)
     for topic, state in zip(topics, states, strict=True):
         missing = ["missing: `freki topics apply` creates it"]
         differences = state.differences(topic) if state.partitions else missing
-        how = "; ".join(differences) or "as declared"
-        table.add_row(topic.name, str(topic.partitions), topic.cleanup, str(topic.max_message_bytes), how)
-    console.print(table)
+        rows.add(
+            {
+                "topic": topic.name,
+                "partitions": topic.partitions,
+                "cleanup": topic.cleanup,
+                "largest_record": topic.max_message_bytes,
+                "state": "; ".join(differences) or "as declared",
+            }
+        )
+    rows.end(nothing="no topics are declared")
 
 
 @topics_app.command("apply")
@@ -168,13 +177,22 @@ def _with_reply_topics(settings: Settings, tenants: list[str] | None) -> Setting
 
 
 @models_app.command("list")
-def models_list() -> None:
+def models_list(*, as_json: AsJson = False) -> None:
     """List the available models."""
-    table = Table("model", "kind", "dim", "state", "size", "licence")
+    rows = Rows(
+        "model", "kind", "dim", "state", "size_bytes", "licence", as_json=as_json, numbers=("dim", "size_bytes")
+    )
     for model in describe_models(load_settings().models):
-        size = f"{model.size_bytes / 1e6:.0f} MB" if model.size_bytes else "–"
-        table.add_row(model.name, model.kind, str(model.dim or "–"), model.state, size, model.licence)
-    console.print(table)
+        row = {
+            "model": model.name,
+            "kind": model.kind,
+            "dim": model.dim,
+            "state": model.state,
+            "size_bytes": model.size_bytes or None,
+            "licence": model.licence,
+        }
+        rows.add(row, size_bytes=f"{model.size_bytes / 1e6:.0f} MB" if model.size_bytes else "–")
+    rows.end(nothing="no models are known")
 
 
 @models_app.command("build")

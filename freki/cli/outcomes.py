@@ -3,6 +3,7 @@
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import asdict
 from math import ceil
 from typing import NamedTuple
 
@@ -11,6 +12,7 @@ from rich.text import Text
 
 from freki.cli.changes import Make
 from freki.cli.context import console, errors
+from freki.cli.rows import print_json
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.schemas import DocumentChange, IndexOutcome, LlmUse, OutcomeStatus
@@ -128,8 +130,15 @@ async def collect(receipts: Receipts, *, total: int, progress: Progress, patienc
     return outcomes
 
 
-def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
-    """Print a summary of the receipts; return whether every change succeeded."""
+def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int, as_json: bool = False) -> bool:
+    """Print a summary of the receipts, or each as JSON; return whether every change succeeded."""
+    rejected = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.REJECTED]
+    if as_json:
+        for outcome in outcomes:
+            print_json(asdict(outcome))
+        if missing:
+            errors.print(f"{counted(missing, 'change')} without an outcome yet", highlight=False)
+        return not rejected and not missing
     counts = Counter(outcome.status for outcome in outcomes)
     embedded = sum(outcome.embedded for outcome in outcomes)
     chunks = sum(outcome.chunks for outcome in outcomes)
@@ -147,7 +156,6 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int) -> bool:
         middle, late = (delays[ceil(share * len(delays)) - 1] for share in (0.5, 0.99))
         console.print(f"from read to searchable: p50 {middle / 1000:.2f} s, p99 {late / 1000:.2f} s")
     show_llm([outcome.llm for outcome in outcomes if outcome.llm is not None])
-    rejected = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.REJECTED]
     partly = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.INDEXED and outcome.reason]
     for outcome in [*rejected[:SHOWN_PROBLEMS], *partly[:SHOWN_PROBLEMS]]:
         console.print(line(outcome))

@@ -27,7 +27,8 @@ from freki.cli.changes import (
     upserts,
 )
 from freki.cli.context import command, console, errors, fail, load_settings
-from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
+from freki.cli.outcomes import PATIENCE_S, Sent, collect, send, show_outcomes
+from freki.cli.rows import print_json
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
@@ -55,6 +56,9 @@ class PublishArguments(ArgumentGroup):
     patience: Annotated[float, typer.Option(help="With --wait: give up after this many seconds without a receipt")] = (
         PATIENCE_S
     )
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON instead: each receipt in a line, or the number of changes")
+    ] = False
 
 
 @command
@@ -96,15 +100,24 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
                 if receipts
                 else []
             )
-    show_files(source)
+    if not given.as_json:
+        show_files(source)
     if receipts is None:
-        console.print(
-            f"Published {counted(sent.changes, 'change')}." + " Use --wait to see their receipts." * bool(sent.changes)
-        )
-    elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes)):
+        _show_sent(sent, as_json=given.as_json)
+    elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes), as_json=given.as_json):
         raise typer.Exit(1)
     if sum(sent) < total:
         raise typer.Exit(1)
+
+
+def _show_sent(sent: Sent, *, as_json: bool) -> None:
+    """Print how many changes are published, where nobody waits for their receipts."""
+    if as_json:
+        print_json({"published": sent.changes, "unchanged": sent.unchanged})
+        return
+    console.print(
+        f"Published {counted(sent.changes, 'change')}." + " Use --wait to see their receipts." * bool(sent.changes)
+    )
 
 
 @asynccontextmanager

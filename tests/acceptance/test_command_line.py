@@ -248,6 +248,26 @@ async def test_status_topics_models_schemas_and_letters_can_be_looked_at(freki: 
         assert all(text in printed.replace("\n", "") for text in expected)
 
 
+async def test_scripts_get_json(freki: Freki, tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("Der Hafen liegt im Süden der Stadt.", encoding="utf-8")
+    published = json.loads((await freki_command(freki, "publish", str(tmp_path / "a.txt"), "--wait", "--json"))[1])
+    assert (published["status"], published["chunks"]) == ("INDEXED", 1)
+    for arguments, key, expected in (
+        (("topics", "list"), "state", "as declared"),
+        (("generations", "list"), "answers", True),
+        (("models", "list"), "model", "multilingual-e5-small"),
+        (("groups", "list"), "user", None),
+        (("hold", "list"), "name", None),
+        (("object", "list"), "name", None),
+    ):
+        code, printed = await freki_command(freki, *arguments, "--json")
+        assert code == 0, printed
+        rows = [json.loads(line) for line in printed.splitlines()]
+        assert (expected in [row[key] for row in rows]) is (expected is not None), printed
+    deletion = ("delete", published["document_id"], "--json")
+    assert json.loads((await freki_command(freki, *deletion))[1]) == {"published": 1}
+
+
 async def test_a_trace_shows_the_stages_of_its_question(freki: Freki, folder: Path) -> None:
     await freki_command(freki, "publish", str(folder), "--wait")
 

@@ -1,0 +1,56 @@
+"""Lists that commands print: as a table, or as JSON, one object per line."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from freki.cli.context import console
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead, one object per line")]
+
+
+class Rows:
+    """Rows of a list, printed together as a table, or each as JSON at once."""
+
+    def __init__(self, *columns: str, as_json: bool, numbers: Sequence[str] = ()) -> None:
+        """Begin a list; columns: keys of its rows, and headings; numbers: those to align right."""
+        self._columns = columns
+        self._as_json = as_json
+        self._table = Table(*(name.removesuffix("_bytes").replace("_", " ") for name in columns), box=None)
+        for name, column in zip(columns, self._table.columns, strict=True):
+            column.justify = "right" if name in numbers else "left"
+            # Names that people type again are never cut.
+            column.overflow = "fold"
+
+    def add(self, row: Mapping[str, object], **shown: str | Text) -> None:
+        """Add a row with a value for each column; shown: what the table has in place of a value."""
+        if self._as_json:
+            print_json(row)
+            return
+        self._table.add_row(*(_cell(shown.get(name, row[name])) for name in self._columns))
+
+    def end(self, *, nothing: str) -> None:
+        """Print the table; nothing: what stands for an empty one."""
+        if not self._as_json:
+            console.print(self._table if self._table.row_count else nothing)
+
+
+def print_json(value: object) -> None:
+    """Print a value in one line of JSON, as it is, at any width of the terminal."""
+    console.out(json.dumps(value, ensure_ascii=False, default=str), highlight=False)
+
+
+def _cell(value: object) -> Text:
+    if isinstance(value, Text):
+        return value
+    if isinstance(value, bool):
+        return Text("yes" if value else "")
+    if isinstance(value, int):
+        return Text(f"{value:,}")
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return Text(", ".join(map(str, value)))
+    return Text("–" if value is None else str(value))
