@@ -79,7 +79,10 @@ async def served() -> AsyncIterator[Served]:
     for name, text in zip(("fristen.md", "gebühr.md", "antrag.md"), TEXTS, strict=True):
         await world.feed(revision(name, 1, [text], source_uri=f"https://example.org/{name}"))
     gateway, model, operations = InProcess(world), Model(), ScriptedOperations()
-    gateway.documents = (_listed("fristen.md"), _listed("akten/gebühr.pdf", media_type="application/pdf"))
+    gateway.documents = (
+        _listed("fristen.md", version=1_767_312_000_000),
+        _listed("akten/gebühr.pdf", media_type="application/pdf"),
+    )
     gateway.chunks = (_chunk(0, TEXTS[0]), _chunk(1, TEXTS[1]))
     app = app_of(gateway, answerer=Answerer(model, Unlimited(), max_tokens=50), operations=operations)
     server = uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=0, log_level="critical", lifespan="off"))
@@ -231,6 +234,8 @@ async def test_an_operator_sees_changes_arrive_and_sends_dead_letters_again_by_k
 
     await page.get_by_role("button", name="fristen.md zeigen").press("Enter")
     await expect(page.locator("#shown .text").first).to_contain_text("drei Monate")
+    # Milliseconds say nothing to readers.
+    await expect(page.locator("#shown .facts").first).to_contain_text("Version 02.01.2026")
     wrong["document"] = await violations(page)
     await page.keyboard.press("Escape")
 

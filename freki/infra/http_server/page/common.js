@@ -22,6 +22,9 @@ export function age(milliseconds) {
 
 export const seconds = (value) => `${new Intl.NumberFormat(language, { maximumFractionDigits: value < 10 ? 2 : 0 }).format(value)} s`;
 export const moment = (at) => new Intl.DateTimeFormat(language, { dateStyle: "medium", timeStyle: "medium" }).format(at);
+// Versions of files, repositories and sites are times in milliseconds; those of other sources may be counters.
+const EARLIEST = Date.UTC(1990, 0), LATEST = Date.UTC(2100, 0);
+export const version = (value) => say("version", value >= EARLIEST && value < LATEST ? moment(value) : value);
 export const number = (value) => new Intl.NumberFormat(language).format(value);
 
 // Sets all texts of the page, and again whenever the reader changes the language; then `draw` draws what was fetched.

@@ -1,6 +1,6 @@
 // The page for operators: state of all parts, dead letters, receipts as they come, documents.
 
-import { call, eventsOf, hasToken, make, moment, number, rememberToken, say, seconds, table, tell, translated } from "./common.js";
+import { call, eventsOf, hasToken, make, moment, number, rememberToken, say, seconds, table, tell, translated, version } from "./common.js";
 
 const EVERY_MS = 5000;
 const MOST_RECEIPTS = 100;
@@ -141,7 +141,7 @@ async function show(id) {
   const facts = Object.entries({ ...document.attributes, [say("readers")]: document.principals.join(", "), [say("characters")]: number(document.characters) });
   at("shown-heading").textContent = document.name || id;
   at("shown-body").replaceChildren(
-    make("p", { className: "facts", textContent: [id, say("version", document.version), document.media_type, moment(document.searchable_at)].join(" · ") }),
+    make("p", { className: "facts", textContent: [id, version(document.version), document.media_type, moment(document.searchable_at)].join(" · ") }),
     make("p", { className: "facts", textContent: facts.map((pair) => pair.join(": ")).join(" · ") }),
     make("ol", { className: "chunks", lang: document.language }, ...report.chunks.map((chunk) => make("li", {},
       make("p", { className: "place", textContent: [chunk.heading_path.join(" › "), `${chunk.start}–${chunk.end}`].filter(Boolean).join(", ") }),

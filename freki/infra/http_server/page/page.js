@@ -1,7 +1,7 @@
 // The page for questions: passages with their sources, and the answer of a language model where one is configured.
 
 import * as answer from "./answer.js";
-import { age, call, currentLanguage, eventsOf, hasToken, make, moment, rememberToken, say, tell, translated } from "./common.js";
+import { age, call, currentLanguage, eventsOf, hasToken, make, moment, rememberToken, say, tell, translated, version } from "./common.js";
 
 const SLOW_MS = 4000;
 const WARNINGS = ["DEGRADED", "FRESHNESS", "UNMET"];
@@ -80,7 +80,7 @@ function buttonOf(hit, key, verdict) {
 
 function drawHit(hit, marks) {
   const place = [hit.heading_path.join(" › "), hit.first_page > 0 ? say("page", hit.first_page) : ""].filter(Boolean).join(", ");
-  const facts = [hit.document_id, say("version", hit.version), hit.age_ms >= 0 ? say("age", age(hit.age_ms)) : "", say("score", hit.score.toFixed(2))];
+  const facts = [hit.document_id, version(hit.version), hit.age_ms >= 0 ? say("age", age(hit.age_ms)) : "", say("score", hit.score.toFixed(2))];
   const title = make("h3", { tabIndex: -1 }, make("span", { className: "number", textContent: hit.rank }), hit.name);
   const buttons = make("div", { className: "judge" }, buttonOf(hit, "useful", "UP"), buttonOf(hit, "useless", "DOWN"));
   buttons.setAttribute("role", "group");
