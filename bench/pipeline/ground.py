@@ -117,7 +117,10 @@ class Ground:
                 directory = self.keep.absolute() / name
             else:
                 directory = Path(opened.enter_context(tempfile.TemporaryDirectory(prefix="freki-bench-")))
-            own = self.settings.model_copy(update={"local": self.settings.local.elsewhere(directory)})
+            # Stages are measured each by its process, on any machine.
+            apart = {"single_worker": bool(self.settings.local.single_worker)}
+            local = self.settings.local.elsewhere(directory).model_copy(update=apart)
+            own = self.settings.model_copy(update={"local": local})
             pids: dict[str, int] = {}
             ready: defaultdict[str, asyncio.Event] = defaultdict(asyncio.Event)
             running = LocalStack(

@@ -58,7 +58,9 @@ class Freki:
 async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
     state: Path = tmp_path_factory.mktemp("state")
     children = Children()
-    settings = Settings(local=Settings().local.elsewhere(state))
+    # With a process for each stage, as on machines of more than two cores: some tests end one of them.
+    local = Settings().local.elsewhere(state).model_copy(update={"single_worker": False})
+    settings = Settings(local=local)
 
     # Workers read their settings from the environment.
     with pytest.MonkeyPatch.context() as patch:

@@ -28,7 +28,7 @@ def test_workers_of_the_same_stages_have_names_and_ready_files_of_their_own(tmp_
 @pytest.mark.parametrize(("embed_workers", "threads"), [(1, {}), (2, {"4"}), (3, {"2"}), (20, {"1"})])
 def test_workers_that_embed_share_the_cores(embed_workers: int, threads: set[str]) -> None:
     partitions = KafkaSettings(partitions=20)
-    workers = workers_of(Settings(kafka=partitions, local=LocalSettings(embed_workers=embed_workers)))
+    workers = workers_of(Settings(kafka=partitions, local=LocalSettings(embed_workers=embed_workers)), cores=8)
 
     shares = [share_cores(stages, workers, ModelSettings(), cores=8) for stages in workers]
 
@@ -48,6 +48,23 @@ def test_a_single_worker_runs_every_stage_and_has_all_cores() -> None:
 
     assert set(stages) == set(STAGES) - {"erase"}
     assert share_cores(stages, [stages], ModelSettings(), cores=8) == {}
+
+
+@pytest.mark.parametrize(
+    ("local", "cores", "processes"),
+    [
+        (LocalSettings(), 1, 1),
+        (LocalSettings(), 2, 1),
+        (LocalSettings(), 4, 3),
+        (LocalSettings(single_worker=False), 2, 3),
+        (LocalSettings(single_worker=True), 64, 1),
+        (LocalSettings(embed_workers=2), 2, 4),
+    ],
+)
+def test_few_cores_have_one_worker_unless_settings_say_otherwise(
+    local: LocalSettings, cores: int, processes: int
+) -> None:
+    assert len(workers_of(Settings(local=local), cores=cores)) == processes
 
 
 @pytest.mark.parametrize("single_worker", [True, False])

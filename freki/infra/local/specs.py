@@ -25,10 +25,10 @@ WORKER_STOP_TIMEOUT_S = 35.0
 """Timeout for a worker to finish its batch in flight and commit."""
 
 
-def workers_of(settings: Settings) -> list[tuple[str, ...]]:
-    """Return the stages of each worker process; erase only where it is enabled."""
+def workers_of(settings: Settings, *, cores: int | None = None) -> list[tuple[str, ...]]:
+    """Return the stages of each worker process; erase only where it is enabled. cores: None: those of this machine."""
     erase = ("erase",) if settings.erasure.enabled else ()
-    if settings.local.single_worker:
+    if settings.local.has_single_worker(cores=cores or os.cpu_count() or 1):
         return [("chunk", "contextualise", EMBED, "retrieve", *erase)]
     answering = [("retrieve",), erase] if erase else [("retrieve",)]
     return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, *answering]

@@ -113,6 +113,10 @@ class ServeSettings(SettingsSection):
         return self
 
 
+_FEW_CORES = 2
+"""Cores with which processes beside each other are hardly faster than one."""
+
+
 class LocalSettings(SettingsSection):
     """Local stack of `freki up`."""
 
@@ -135,10 +139,10 @@ class LocalSettings(SettingsSection):
         description="Processes that embed, up to one for each partition; they share the cores, unless"
         " `FREKI_MODELS__THREADS` says how many each uses",
     )
-    single_worker: bool = Field(
-        default=False,
-        description="Run all stages in one process, which loads the model once: less memory, but answers wait for the"
-        " Python code of indexing",
+    single_worker: bool | None = Field(
+        default=None,
+        description="Run all stages in one process, which loads the model once: half the memory, but answers wait for"
+        " the Python code of indexing. Default: where the machine has at most two cores",
     )
 
     @model_validator(mode="after")
@@ -157,6 +161,12 @@ class LocalSettings(SettingsSection):
                 f" {self.embed_workers}: unset one of them"
             )
         return self
+
+    def has_single_worker(self, *, cores: int) -> bool:
+        """Return whether all stages run in one process on a machine with so many cores."""
+        if self.single_worker is None:
+            return cores <= _FEW_CORES and self.embed_workers == 1
+        return self.single_worker
 
     def elsewhere(self, state_dir: Path) -> "LocalSettings":
         """Return the settings of another local stack of the same programs, which can run beside this one."""
