@@ -203,6 +203,9 @@ class ScriptedOperations:
         self.sent: list[str] = []
         self.by: list[str] = []
         self.arrived: asyncio.Queue[IndexOutcome] = asyncio.Queue()
+        self.opens = asyncio.Event()
+        """Whether receipts can be read."""
+        self.opens.set()
         self.views = [letter(number, "chunk" if number % 2 else "embed") for number in range(3)]
 
     async def overview(self) -> Overview:
@@ -244,7 +247,12 @@ class ScriptedOperations:
         self.sent += names
         return [ReplayResult(letter=name, sent=True, reason="") for name in names]
 
-    async def receipts(self) -> AsyncIterator[IndexOutcome]:
+    @asynccontextmanager
+    async def receipts(self) -> AsyncIterator[AsyncIterator[IndexOutcome]]:
+        await self.opens.wait()
+        yield self._arriving()
+
+    async def _arriving(self) -> AsyncIterator[IndexOutcome]:
         while True:
             yield await self.arrived.get()
 

@@ -131,6 +131,18 @@ async def test_receipts_come_until_the_server_stops(gateway: InProcess) -> None:
     assert [name for name, _ in events] in (["ready", "receipt"], ["ready"])
 
 
+async def test_ready_is_not_said_before_receipts_are_read(gateway: InProcess) -> None:
+    operations = ScriptedOperations()
+    operations.opens.clear()
+    app = app_of(gateway, operations=operations)
+    async with calling(app) as client:
+        listening = asyncio.create_task(client.get("/v1/operations/receipts"))
+        # Time for the stream to begin.
+        await asyncio.sleep(0.1)
+        app.state.stopping.set()
+        assert events_of((await listening).text) == []
+
+
 async def test_no_form_of_another_site_sends_a_dead_letter_again(gateway: InProcess) -> None:
     operations = ScriptedOperations()
     path, body = "/v1/operations/dead-letters/replay", b'{"letters": ["0/1"]}'

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import AsyncIterator, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Annotated, Protocol
 
 import structlog
@@ -33,8 +34,8 @@ class Operations(Protocol):
     async def replay(self, names: Sequence[str], *, by: str) -> list[ReplayResult]:
         """Send the records of dead letters again; by: who does it, for the audit log."""
 
-    def receipts(self) -> AsyncIterator[IndexOutcome]:
-        """Yield receipts from now on."""
+    def receipts(self) -> AbstractAsyncContextManager[AsyncIterator[IndexOutcome]]:
+        """Open the receipts from now on: once open, none is missed. Raises InfraError."""
 
 
 class Replay(BaseModel):
@@ -73,14 +74,15 @@ def add_operations(app: FastAPI, door: Door, operations: Operations) -> None:
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "Events: ready, receipt, failed"}},
     )
     async def receipts(_: Operator) -> StreamingResponse:
-        return streamed(_events(operations.receipts()), until=app.state.stopping)
+        return streamed(_events(operations), until=app.state.stopping)
 
 
-async def _events(receipts: AsyncIterator[IndexOutcome]) -> AsyncIterator[bytes]:
-    yield event("ready", "{}")
+async def _events(operations: Operations) -> AsyncIterator[bytes]:
     try:
-        async for receipt in receipts:
-            yield event("receipt", _RECEIPT.dump_json(receipt).decode())
+        async with operations.receipts() as receipts:
+            yield event("ready", "{}")
+            async for receipt in receipts:
+                yield event("receipt", _RECEIPT.dump_json(receipt).decode())
     except InfraError as error:
         _log.warning("receipts are not read any more", reason=str(error))
         yield event("failed", json.dumps({"detail": str(error)}))

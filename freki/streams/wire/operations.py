@@ -3,6 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Final
 
 from freki.infra.kafka import Reader
@@ -58,14 +59,13 @@ class Operations:
             chosen = {places[name]: letters.by_place[places[name]] for name in names}
             return await replay_letters(settings, letters, chosen, by=by, again=False)
 
-    async def receipts(self) -> AsyncIterator[IndexOutcome]:
-        """Yield the receipts of all tenants from now on."""
+    @asynccontextmanager
+    async def receipts(self) -> AsyncIterator[AsyncIterator[IndexOutcome]]:
+        """Open the receipts of all tenants from now on: once open, none is missed. Raises InfraError."""
         settings = self._load()
         async with (
             open_registry(settings) as registry,
             Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
         ):
             decode = Codec(IndexOutcome, registry=registry).decode
-            async for stored in reader:
-                if stored.value is not None:
-                    yield decode(stored.value)
+            yield (decode(stored.value) async for stored in reader if stored.value is not None)
