@@ -10,7 +10,7 @@ import os
 import re
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
@@ -34,6 +34,7 @@ PATIENCE_S = 150.0
 SAMPLE = Path("freki/samples/bgb-mietvertrag.md")
 LEAST_SENTENCE = 40
 INLINE = 4000
+MOST_CHARACTERS = 200_000
 VERSIONS = 3
 # As the broker has records on disk: bytes of compressed ones would not be found.
 SOON = {
@@ -55,12 +56,12 @@ def versions() -> Sequence[str]:
         return [f"{text}\n\n{end}" for end in ends]
     found: dict[str, list[str]] = {}
     for change in read_stream(Path(stream)):
-        if isinstance(change.content, str) and len(change.content) < 200_000:
+        if isinstance(change.content, str) and 2 * INLINE < len(change.content) < MOST_CHARACTERS:
             some = found.setdefault(change.document_id, [])
             some.append(change.content)
-            if len(some) == VERSIONS and some[0] != some[-1]:
+            if some[0] != some[-1]:
                 return some
-    return pytest.fail(f"{stream} has no law of {VERSIONS} versions")
+    return pytest.fail(f"{stream} has no law of two versions that travel as claims")
 
 
 def sentences(texts: Sequence[str]) -> list[bytes]:
@@ -112,10 +113,9 @@ def files_with(directory: Path, needles: Sequence[bytes]) -> set[str]:
     return found
 
 
-def configure(settings: Settings) -> None:
-    names = [topic.name for topic in topics_of(settings)]
+def configure(settings: Settings, names: Sequence[str], config: Mapping[str, str]) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap)) as admin:
-        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, SOON) for name in names])
+        admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, config) for name in names])
 
 
 @asynccontextmanager
@@ -149,7 +149,8 @@ async def test_no_sentence_of_an_erased_law_is_left_after_the_times_of_the_repor
     needles, report, key = sentences(texts), tmp_path / "report.json", tmp_path / "key.pem"
     state = tmp_path / "state"
     async with running(tmp_path) as freki:
-        await asyncio.to_thread(configure, freki.settings)
+        topics = topics_of(freki.settings)
+        await asyncio.to_thread(configure, freki.settings, [topic.name for topic in topics], SOON)
         bootstrap = freki.settings.kafka.bootstrap
         for number, text in enumerate(texts, start=1):
             await publish(freki, upsert(tenant, "law", text, version=number))
@@ -157,7 +158,6 @@ async def test_no_sentence_of_an_erased_law_is_left_after_the_times_of_the_repor
         await send_letter(freki, tenant, "law", texts[-1])
         # Its answer quotes the law; the question does not.
         await ask(freki, tenant, "Wer zahlt was?")
-        topics = topics_of(freki.settings)
         before = await asyncio.to_thread(records_with, bootstrap, needles)
         assert {topics.documents.name, topics.dead_letters.name, topics.contexts.name} <= before
         kinds = {name.partition("/")[0] for name in await asyncio.to_thread(files_with, state, needles)}
@@ -182,6 +182,9 @@ async def test_no_sentence_of_an_erased_law_is_left_after_the_times_of_the_repor
         named = {each["topic"] for each in body["remains"] if "topic" in each}
         assert await asyncio.to_thread(records_with, bootstrap, needles) <= named
         assert not await asyncio.to_thread(files_with, state / "claims", needles)
+        # Segments of work topics may hold later records too; these leave with retention, as the report says.
+        passing = [topic.name for topic in topics if "compact" not in topic.cleanup]
+        await asyncio.to_thread(configure, freki.settings, passing, {**SOON, "retention.ms": "1000"})
 
     # What remains in the file of the store goes with the next start, which the report says.
     assert ["started again" in each["until"] for each in body["remains"] if "store" in each] == [True]

@@ -44,7 +44,7 @@ WEIGHTS = {
     Kind.RIGHTS: 80,
     Kind.DELETE: 40,
     Kind.ERASE: 8,
-    Kind.REQUEST: 2,
+    Kind.REQUEST: 4,
     Kind.LATE: 7,
     Kind.OBJECT: 40,
     Kind.GROUPS: 60,

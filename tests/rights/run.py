@@ -283,10 +283,10 @@ class Run:
                 case Kind.ERASE:
                     await self._delete(document, MAX_VERSION)
                 case Kind.LATE:
-                    # Under a version below the erasure's: this word may never be seen.
+                    # Under a version that is not above the erasure's: this word may never be seen.
                     secret = f"zx{self._drawing.word()}"
                     self._model.owners[secret] = document
-                    await self._publish(document, self._next_version(document), secret, operation.readers)
+                    await self._publish(document, max(1, self._versions[document]), secret, operation.readers)
 
     def _next_version(self, document: Key) -> int:
         self._versions[document] += 1
