@@ -16,6 +16,7 @@ from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S
 from freki.cli.selection import SelectionArguments
+from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, read_verifier
 from freki.schemas import Coverage, DocumentId, TenantId
@@ -174,9 +175,11 @@ def _show(body: Mapping[str, Any]) -> None:
     for name in body.get("later_versions", ()):
         console.print(Text(f"not erased: {name} got a later version meanwhile", style="yellow"))
     for each in body["remains"]:
-        where = (
-            each.get("claim") or each.get("store") or f"{each['topic']}/{each['partition']}: {each['records']} records"
-        )
+        if "claims" in each:
+            where = f"{counted(each['claims'], 'claim file')} below FREKI_CLAIMS__DIRECTORY"
+        else:
+            records = f"{each['topic']}/{each['partition']}: {each['records']} records" if "topic" in each else ""
+            where = each.get("claim") or each.get("store") or records
         at = each.get("until_ms")
         when = "" if at is None else f", by {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}"
         console.print(Text(f"remains: {where}, until {each['until']}{when}", style="yellow"), soft_wrap=True)

@@ -34,6 +34,8 @@ class Findings:
     """Addresses that records of the documents name, or that were known before, with the documents that name them."""
     shared: frozenset[str] = frozenset()
     """Those that other documents name too."""
+    unnamed: int = 0
+    """Number of claim files of `FREKI_CLAIMS__DIRECTORY` that no record names: compaction removed it, perhaps."""
     judgements: Mapping[bytes, DocumentId] = field(default_factory=dict)
     """Keys of judgements, with the document that each is on."""
 

@@ -93,7 +93,7 @@ class ClaimStore:
         if self._cipher is None:
             return 0
         written = 0
-        for name in filter(_DIGEST.fullmatch, await asyncio.to_thread(files_in, self._directory)):
+        for name in sorted(await self.digests()):
             location = self._directory._replace(path=self._directory.path / name)
             with _translated(location.url):
                 size = await asyncio.to_thread(size_of, location)
@@ -105,6 +105,11 @@ class ClaimStore:
                 await self._write(location, changed)
                 written += 1
         return written
+
+    async def digests(self) -> frozenset[str]:
+        """Return the SHA-256 of each content in `directory`. Raises Unavailable where it cannot be reached."""
+        with _translated(self._directory.url):
+            return frozenset(filter(_DIGEST.fullmatch, await asyncio.to_thread(files_in, self._directory)))
 
     def owns(self, uri: str) -> bool:
         """Return whether content lies below `directory`: its files are Freki's, others are their producers'."""

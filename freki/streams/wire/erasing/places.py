@@ -72,6 +72,8 @@ class Places:
         """Search topics, store and claims. Raises Unavailable where one of them does not answer."""
         if not documents:
             return Findings()
+        # Read before the topics: a claim is written before the record that names it.
+        stored_claims = await self._claims.digests()
         content = Content(self._settings, tenant, documents, older)
         generations, rows = await self._rows(tenant, documents, older)
         topics = topics_of(self._settings)
@@ -97,6 +99,7 @@ class Places:
                     records[topic.name, stored.partition].append((stored.offset, holders))
                     if topic.name == topics.judgements.name:
                         judgements[stored.key or b""] = next(iter(holders))
+        named = {uri.rpartition("/")[2] for uri in claimed.keys() | shared}
         ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
         return Findings(
             records=records,
@@ -104,6 +107,7 @@ class Places:
             claims=[uri for uri in ours if await self._claims.has(uri)],
             claimed={uri: frozenset(names) for uri, names in claimed.items()},
             shared=frozenset(shared & claimed.keys()),
+            unnamed=len(stored_claims - named),
             judgements=judgements,
         )
 
