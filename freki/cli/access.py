@@ -1,14 +1,14 @@
 """`freki access`: all that is held about documents, or about a person whom an attribute names, as JSON."""
 
-import json
 from contextlib import AsyncExitStack
 from typing import Annotated
 
 import typer
 
 from freki.cli.cases import Attributes, Everything, Tenant, by_user, coverage_of, whose
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S
+from freki.cli.rows import print_json
 from freki.infra.settings import Settings
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditedDocument, AuditKind, Coverage, TenantId
@@ -47,7 +47,7 @@ async def access(
         await _record(settings, of, covers)
         reading = Access(settings, index=index, registry=registry, places=places)
         async for item in reading.read(of, covers, words=[*(covers.attributes.values()), *(word or [])]):
-            console.out(json.dumps(item, ensure_ascii=False), highlight=False)
+            print_json(item)
 
 
 async def _record(settings: Settings, tenant: TenantId, covers: Coverage) -> None:

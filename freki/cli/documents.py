@@ -1,6 +1,5 @@
 """`freki documents`: list the documents of the index, show one, and what became of its changes."""
 
-import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
@@ -13,6 +12,7 @@ from freki.cli.arguments import expanded
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.rows import AsJson, print_json
 from freki.cli.selection import SelectionArguments, Tenant, roots_named
 from freki.cli.show_document import show_document, show_history, show_list
 from freki.infra.settings import Settings
@@ -31,7 +31,6 @@ documents_app = typer.Typer(help="Documents of the index.", no_args_is_help=True
 
 PAGE = 50
 CHUNKS = 20
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead, one object per line")]
 Id = Annotated[str, typer.Argument(help="Id of the document, as `freki documents list` shows it")]
 
 
@@ -60,7 +59,7 @@ async def list_documents(
     if as_json:
         for root in page.roots:
             document = {"tenant": selection.tenant, **asdict(listed(root, current)), **_of_cases(cases, root)}
-            console.out(json.dumps(document, ensure_ascii=False), highlight=False)
+            print_json(document)
         return
     show_list(console, page, tenant=selection.tenant, current=current, cases=cases)
 
@@ -95,7 +94,7 @@ async def show(
             "shown_chunks": [asdict(chunk) for chunk in view.chunks],
             "receipts": [{"recorded_at": at, **asdict(outcome)} for at, outcome in receipts],
         }
-        console.out(json.dumps(shown, ensure_ascii=False), highlight=False)
+        print_json(shown)
         return
     is_current = root.fingerprint in current
     show_document(console, view, [outcome for _, outcome in receipts], is_current=is_current, cases=cases)
@@ -117,7 +116,7 @@ async def history(document: Id, *, tenant: Tenant = None, as_json: AsJson = Fals
         )
     if as_json:
         for event in events:
-            console.out(json.dumps(asdict(event), ensure_ascii=False), highlight=False)
+            print_json(asdict(event))
         return
     show_history(console, events)
 

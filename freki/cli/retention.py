@@ -1,6 +1,5 @@
 """`freki retention`: what is to go by the rules of the settings, and when."""
 
-import json
 from typing import Annotated
 
 import typer
@@ -9,6 +8,7 @@ from rich.text import Text
 
 from freki.cli.cases import by_user
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.rows import AsJson, print_json
 from freki.cli.show_document import time_of
 from freki.infra.settings import Settings
 from freki.schemas import Timestamp
@@ -25,7 +25,7 @@ retention_app = typer.Typer(help="Documents that go by rules: FREKI_RETENTION__R
 async def check(
     *,
     days: Annotated[float, typer.Option(help="Also what is due within so many days", min=0)] = 0.0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead, one object per line")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what would go, when, by which rule, and what is held; nothing is changed."""
     settings = _settings()
@@ -33,7 +33,7 @@ async def check(
     async with open_retention(settings, by=by_user()) as retention:
         async for each in retention.check(by=Timestamp(wall_clock() + round(days * DAY_MS))):
             if as_json:
-                console.out(json.dumps(_described(each), ensure_ascii=False), highlight=False)
+                print_json(_described(each))
                 continue
             due, root = each.due, each.due.root
             held = f"held: {', '.join(each.held)}" if each.held else due.rule.action.lower()

@@ -347,17 +347,15 @@ class Run:
         async with self._locks[document]:
             history = self._model.objections_to(document)
             history.states.append(not history.states[-1])
-            topic, name = topics_of(self._settings).objections.name, f"objection to {document.name}"
             objection = Objection(
                 tenant=TenantId(document.tenant),
-                name=name,
+                name=f"objection to {document.name}",
                 covers=Coverage(documents=(DocumentId(document.name),)),
                 reason="Art. 21",
                 recorded_by=OFFICER,
                 recorded_at=wall_clock(),
             )
-            value = Codec(Objection).encode(objection) if history.states[-1] else None
-            await self._outbox.send(Outgoing(topic=topic, key=case_key(document.tenant, name), value=value))
+            await self._put(objection, stands=history.states[-1])
             self._passes_soon(history, len(history.states) - 1)
 
     async def _request_erasure(self, operation: Operation) -> None:
@@ -422,17 +420,21 @@ class Run:
         return None
 
     async def _hold(self, document: Key, *, holds: bool) -> None:
-        name = f"hold of {document.name}"
         hold = Hold(
             tenant=TenantId(document.tenant),
-            name=name,
+            name=f"hold of {document.name}",
             covers=Coverage(documents=(DocumentId(document.name),)),
             reason="4 K 1/26",
             placed_by=OFFICER,
             placed_at=wall_clock(),
         )
-        topic, value = topics_of(self._settings).holds.name, Codec(Hold).encode(hold) if holds else None
-        await self._outbox.send(Outgoing(topic=topic, key=case_key(document.tenant, name), value=value))
+        await self._put(hold, stands=holds)
+
+    async def _put(self, case: Hold | Objection, *, stands: bool) -> None:
+        topics = topics_of(self._settings)
+        topic = topics.holds if isinstance(case, Hold) else topics.objections
+        value = Codec(type(case)).encode(case) if stands else None
+        await self._outbox.send(Outgoing(topic=topic.name, key=case_key(case.tenant, case.name), value=value))
 
     async def _is_shown(self, document: Key, readers: frozenset[str]) -> bool:
         """Ask as a reader whether a document is there; one to which somebody objects is shown to nobody."""
