@@ -160,6 +160,8 @@ class Client:
     ) -> AsyncGenerator[S, None]:
         """Yield receipts (IndexOutcome) or answers (ContextResult) of this tenant as they come, endlessly.
 
+        Receipts of one document come in order; those of several lie in several partitions, which have none.
+
         start: the oldest that the topic has, or from now on. Raises freki.schemas.avro.UndecodableError for a record of
         a later contract than this package knows, and Unavailable.
         """
