@@ -14,7 +14,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.findings import Findings, KnownDocument, Older, Removal
+from freki.schemas.findings import Findings, KnownDocument, Removal
 from freki.streams.ports.erasure import StillFree
 from freki.streams.privacy.erasure import Erasure
 from tests.unit.deliveries import FakeProducer
@@ -78,24 +78,24 @@ class World:
     async def find(
         self,
         tenant: TenantId,
-        documents: Collection[DocumentId],
+        versions: Mapping[DocumentId, int],
         *,
         claims: Mapping[str, frozenset[DocumentId]] | None = None,
-        older: Mapping[DocumentId, Older] | None = None,
+        before_ms: Timestamp | None = None,
     ) -> Findings:
         """Find content."""
         assert tenant == TENANT
         self.meanwhile("find")
-        if older is not None:
-            assert all(each.version == self.documents[name].version for name, each in older.items())
-            found = {f"older:{name}": frozenset({name}) for name in documents if self.documents[name].older}
+        if before_ms is not None:
+            assert all(version == self.documents[name].version - 1 for name, version in versions.items())
+            found = {f"older:{name}": frozenset({name}) for name in versions if self.documents[name].older}
             return Findings(claims=sorted(found), claimed=found)
-        with_content = [name for name in sorted(documents) if self.documents[name].content]
+        with_content = [name for name in sorted(versions) if self.documents[name].content]
         found = {f"claim:{name}": frozenset({name}) for name in with_content}
         place = [(number, frozenset({name})) for number, name in enumerate(with_content)]
         return Findings(
             records={("documents", 0): place} if place else {},
-            rows={"chunks": rows} if (rows := sum(self.documents[name].indexed for name in documents)) else {},
+            rows={"chunks": rows} if (rows := sum(self.documents[name].indexed for name in versions)) else {},
             claims=sorted(found),
             claimed={**(claims or {}), **found},
         )

@@ -3,7 +3,7 @@
 import math
 import re
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from types import TracebackType
@@ -280,7 +280,7 @@ class MemoryIndex:
         roots = [root for commits in self._roots.values() for root in commits.values()]
         return sum(not root.deleted and root.fingerprint not in fingerprints for root in roots)
 
-    async def purge_deleted(self, before: Timestamp) -> int:
+    async def purge_deleted(self, before: Timestamp, *, first: Callable[[Root], Awaitable[None]] | None = None) -> int:
         """Forget deletions that became visible before then and left nothing else behind; returns how many."""
         rows = await self.rows_of(list(self._roots))
         forgotten = [
@@ -292,6 +292,9 @@ class MemoryIndex:
             and all(root.deleted and root.searchable_at < before for root in roots.values())
         ]
         for key in forgotten:
+            if first is not None:
+                for root in self._roots[key].values():
+                    await first(root)
             del self._roots[key]
         return len(forgotten)
 

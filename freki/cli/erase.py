@@ -16,13 +16,12 @@ from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S
 from freki.cli.selection import SelectionArguments
-from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, read_verifier
 from freki.schemas import Coverage, DocumentId, TenantId
 from freki.streams.documents.listing import selected
 from freki.streams.privacy.erasure import Erased, ErasurePlan, canonical
-from freki.streams.privacy.rectification import older_in
+from freki.streams.privacy.rectification import searched_versions
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.erasing import open_erasure, open_places
 
@@ -122,7 +121,7 @@ async def verify(
     try:
         document = json.loads(report.read_bytes())
         body, signature = document["report"], document["signature"]
-        names = [DocumentId(each["id"]) for each in body["documents"]]
+        versions, before_ms = searched_versions(body)
     except (OSError, ValueError, KeyError, TypeError) as error:
         fail(f"{report} is no report of an erasure: {error}")
     if not read_verifier([public_key])(canonical(body), signature):
@@ -130,7 +129,8 @@ async def verify(
     console.print("the signature is right")
     async with open_places(settings, patience_s=PATIENCE_S) as places:
         claims: dict[str, frozenset[DocumentId]] = dict.fromkeys(body["claims"], frozenset())
-        left = (await places.find(TenantId(body["tenant"]), names, claims=claims, older=older_in(body))).described()
+        found = await places.find(TenantId(body["tenant"]), versions, claims=claims, before_ms=before_ms)
+        left = found.described()
     for each in left["records"]:
         console.print(f"[yellow]{each['topic']}/{each['partition']}: {each['records']} records, last {each['last']}[/]")
     for collection, rows in left["rows"].items():
@@ -139,8 +139,8 @@ async def verify(
         console.print(Text(uri, style="yellow"))
     if any(left.values()):
         raise typer.Exit(1)
-    versions = "" if older_in(body) is None else "older versions of "
-    console.print(f"nothing of {versions}{len(names)} documents is on topics, in the store or in claims")
+    which = "" if before_ms is None else "older versions of "
+    console.print(f"nothing of {which}{len(versions)} documents is on topics, in the store or in claims")
 
 
 def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKey:
@@ -175,11 +175,8 @@ def _show(body: Mapping[str, Any]) -> None:
     for name in body.get("later_versions", ()):
         console.print(Text(f"not erased: {name} got a later version meanwhile", style="yellow"))
     for each in body["remains"]:
-        if "claims" in each:
-            where = f"{counted(each['claims'], 'claim file')} below FREKI_CLAIMS__DIRECTORY"
-        else:
-            records = f"{each['topic']}/{each['partition']}: {each['records']} records" if "topic" in each else ""
-            where = each.get("claim") or each.get("store") or records
+        records = f"{each['topic']}/{each['partition']}: {each['records']} records" if "topic" in each else ""
+        where = each.get("claim") or each.get("store") or records
         at = each.get("until_ms")
         when = "" if at is None else f", by {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}"
         console.print(Text(f"remains: {where}, until {each['until']}{when}", style="yellow"), soft_wrap=True)

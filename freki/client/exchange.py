@@ -21,10 +21,11 @@ from freki.schemas import (
     IndexOutcome,
     Operation,
     QueryId,
+    RootId,
     TenantId,
 )
 from freki.schemas.errors import Rejected
-from freki.schemas.names import record_key
+from freki.schemas.names import record_key, root_id
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -37,8 +38,8 @@ Change = tuple[TenantId, DocumentId, int]
 class ClaimWriter(Protocol):
     """Stores content that is too large for a record."""
 
-    async def put(self, content: bytes) -> ClaimCheck:
-        """Store content where workers may read it, and return what refers to it."""
+    async def put(self, content: bytes, *, document: RootId, version: int) -> ClaimCheck:
+        """Store content of a version where workers may read it, and return what refers to it."""
 
 
 class Publisher:
@@ -89,7 +90,8 @@ class Publisher:
                 f"{change.document_id} has {len(content)} bytes of content, and at most {self._inline_bytes} travel in "
                 "a record: store it where workers may read, and give its claim (uri, size, sha256) instead"
             )
-        claim = await self._claims.put(content)
+        document = root_id(change.tenant, change.document_id)
+        claim = await self._claims.put(content, document=document, version=change.version)
         return replace(change, content=None, claim=claim)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from freki.schemas.names import DocumentId, Timestamp, record
+from freki.schemas.names import DocumentId, record
 
 FoundRecords = Mapping[tuple[str, int], Sequence[tuple[int, frozenset[DocumentId]]]]
 """Of each topic and partition: offset of each record with content, and the documents whose content it is."""
@@ -31,11 +31,9 @@ class Findings:
     claims: Collection[str] = ()
     """Addresses of content that is there."""
     claimed: Mapping[str, frozenset[DocumentId]] = field(default_factory=dict)
-    """Addresses that records of the documents name, or that were known before, with the documents that name them."""
+    """Addresses that records of the documents name, that were written for them, or that were known before."""
     shared: frozenset[str] = frozenset()
     """Those that other documents name too."""
-    unnamed: int = 0
-    """Number of claim files of `FREKI_CLAIMS__DIRECTORY` that no record names: compaction removed it, perhaps."""
     judgements: Mapping[bytes, DocumentId] = field(default_factory=dict)
     """Keys of judgements, with the document that each is on."""
 
@@ -59,13 +57,3 @@ class Removal:
     """Topic, partition and records, or a claim, with the time."""
     remains: Sequence[Mapping[str, Any]] = ()
     """The same, with what ends it (`until`) and, where it is known, by when (`until_ms`)."""
-
-
-@record
-class Older:
-    """A restriction to content of older versions of a document, after a corrected one was published."""
-
-    version: int
-    """The corrected one, which stays with all later ones."""
-    before_ms: Timestamp
-    """When it was searchable: answers and reports of before may quote an older one."""

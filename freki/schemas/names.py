@@ -1,9 +1,11 @@
 """Types shared by all records: ids, times, kinds and levels of chunks, and the record decorator."""
 
+import json
 import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from hashlib import blake2b
 from typing import Any, NewType, TypeVar, dataclass_transform
 
 TenantId = NewType("TenantId", str)
@@ -30,6 +32,17 @@ def may_read(asker: Collection[str], readers: Collection[str]) -> bool:
 def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
     """Return the key of a document's records, which decides their partition."""
     return f"{tenant}/{document_id}".encode()
+
+
+def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:
+    """Return the key of a document in the store, and of its folder of claims: 128 bits as 32 hexadecimal digits."""
+    return RootId(digest_of("freki-root", [tenant, document_id]))
+
+
+def digest_of(purpose: str, parts: list[object]) -> str:
+    """Return a hash of parts, for one purpose: 128 bits as 32 hexadecimal digits."""
+    # JSON delimits the parts, and its ASCII form can encode every character.
+    return blake2b(json.dumps(parts).encode("ascii"), digest_size=16, person=purpose.encode("ascii")).hexdigest()
 
 
 T = TypeVar("T")

@@ -1191,8 +1191,15 @@ class IndexContract:
             [watermark(0, 1)],
         )
 
-        assert await index.purge_deleted(Timestamp(100)) == 1
+        first: list[Root] = []
 
+        async def see(purged: Root) -> None:
+            assert await index.roots([purged.root_id]), "it is still there"
+            first.append(purged)
+
+        assert await index.purge_deleted(Timestamp(100), first=see) == 1
+
+        assert [each.root_id for each in first] == ["old"]
         assert set(await index.roots([RootId(name) for name in ("old", "new", "live")])) == {"new", "live"}
         assert await index.purge_deleted(Timestamp(100)) == 0
         assert await index.watermarks() == [watermark(0, 1, commits=1)]

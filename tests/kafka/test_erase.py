@@ -1,8 +1,8 @@
 """Erasure on both brokers: no sentence of a law is in any record or file once the times of the report are over.
 
 Apache Kafka removes bytes later than records, after a day by the settings of `freki topics apply`. So the topics get
-times of a second after the erasure; not before, since nothing names the claims of versions that compaction has removed.
-The broker of `freki up` keeps all in memory until it stops, which the report says too.
+times of a second: compaction removes records of earlier versions, which name claims, before the erasure. The broker of
+`freki up` keeps all in memory until it stops, which the report says too.
 """
 
 import asyncio
@@ -159,6 +159,8 @@ async def test_no_sentence_of_an_erased_law_is_left_after_the_times_of_the_repor
     async with running(tmp_path, broker) as freki:
         topics = topics_of(freki.settings)
         bootstrap = freki.settings.kafka.bootstrap
+        if broker == "kafka":
+            await asyncio.to_thread(configure, freki.settings, [topic.name for topic in topics], SOON)
         for number, text in enumerate(texts, start=1):
             await publish(freki, upsert(tenant, "law", text, version=number))
         await publish(freki, upsert(tenant, "small", "Was bleibt, ist ein anderer Satz über Kleingärten."))
@@ -176,8 +178,6 @@ async def test_no_sentence_of_an_erased_law_is_left_after_the_times_of_the_repor
         code, printed = await freki_command(freki, "erase", "law", *options, FREKI_LOCAL__STATE_DIR=str(state))
         assert code == 0, printed
         body = json.loads(report.read_text())["report"]
-        if broker == "kafka":
-            await asyncio.to_thread(configure, freki.settings, [topic.name for topic in topics], SOON)
         # Segments close with the next record after `segment.ms`: as the report says.
         await asyncio.sleep(1.5)
         other = "\n\n".join(f"# § {n}\n\nEin anderer Text für Kleingärten der Stufe {n}." for n in range(300))

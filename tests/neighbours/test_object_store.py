@@ -11,8 +11,9 @@ from freki.infra.claims import ClaimStore
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import ClaimSettings, Settings
-from freki.schemas import ClaimCheck, OutcomeStatus
+from freki.schemas import ClaimCheck, DocumentId, OutcomeStatus, TenantId
 from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.names import root_id
 from freki.streams.wire.connect import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert
@@ -25,6 +26,7 @@ pytestmark = [
 
 BUCKET = "documents"
 DIRECTORY = f"s3://{BUCKET}/claims/"
+DOCUMENT = root_id(TenantId("default"), DocumentId("a.md"))
 TEXT = "Der Schlüssel liegt beim Hausmeister.\n\n" + "Im Flur hängt ein Plan der Räume. " * 200
 
 
@@ -65,18 +67,22 @@ def claim_of(uri: str, content: bytes) -> ClaimCheck:
     return ClaimCheck(uri=uri, size=len(content), sha256=hashlib.sha256(content).hexdigest())
 
 
+async def put(store: ClaimStore, content: bytes) -> ClaimCheck:
+    return await store.put(content, document=DOCUMENT, version=1)
+
+
 @pytest.mark.parametrize("content", [b"", b"x", TEXT.encode(), bytes(9_000_000)], ids=["none", "one", "text", "large"])
 async def test_what_is_written_is_read(store: ClaimStore, content: bytes) -> None:
-    claim = await store.put(content)
+    claim = await put(store, content)
 
-    assert claim.uri == f"{DIRECTORY}{hashlib.sha256(content).hexdigest()}"
-    assert stored(f"claims/{claim.sha256}") == content
+    assert claim.uri == f"{DIRECTORY}{DOCUMENT}/1-{hashlib.sha256(content).hexdigest()}"
+    assert stored(f"claims/{DOCUMENT}/1-{claim.sha256}") == content
     assert await store.get(claim) == content
-    assert await store.put(content) == claim
+    assert await put(store, content) == claim
 
 
 async def test_what_is_not_there_or_differs_is_refused(store: ClaimStore) -> None:
-    claim = await store.put(b"the one")
+    claim = await put(store, b"the one")
 
     with pytest.raises(Rejected, match="cannot be read"):
         await store.get(claim_of(f"{DIRECTORY}nothing", b"the one"))
@@ -94,7 +100,7 @@ async def test_a_bucket_that_is_not_there_is_refused() -> None:
 
 
 async def test_a_wrong_secret_is_refused(store: ClaimStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = await store.put(b"the one")
+    claim = await put(store, b"the one")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "wrong")
     connected_anew()
 
@@ -103,7 +109,7 @@ async def test_a_wrong_secret_is_refused(store: ClaimStore, monkeypatch: pytest.
 
 
 async def test_a_server_that_is_down_is_waited_for(store: ClaimStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    claim = await store.put(b"the one")
+    claim = await put(store, b"the one")
     monkeypatch.setenv("AWS_ENDPOINT_URL", "http://127.0.0.1:9")
     connected_anew()
 
@@ -124,4 +130,5 @@ async def test_a_large_document_goes_through_it(tmp_path: Path, monkeypatch: pyt
 
     assert outcome.status is OutcomeStatus.INDEXED
     assert documents(result) == ["keys.txt"]
-    assert stored(f"claims/{hashlib.sha256(TEXT.encode()).hexdigest()}").decode() == TEXT
+    folder, digest = root_id(TenantId("t"), DocumentId("keys.txt")), hashlib.sha256(TEXT.encode()).hexdigest()
+    assert stored(f"claims/{folder}/{outcome.version}-{digest}").decode() == TEXT

@@ -16,14 +16,20 @@ from freki.infra.claims import ClaimStore
 from freki.infra.claims.location import parse_location
 from freki.infra.keys import Cipher, LocalKeys, make_keys
 from freki.infra.settings import ClaimSettings
-from freki.schemas import ClaimCheck
+from freki.schemas import ClaimCheck, DocumentId, RootId, TenantId
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas.names import root_id
 
 CONTENT = "Größe".encode()
+A, B = (root_id(TenantId("hr"), DocumentId(name)) for name in "ab")
 
 
 def claim_of(uri: str, content: bytes = CONTENT) -> ClaimCheck:
     return ClaimCheck(uri=uri, size=len(content), sha256=hashlib.sha256(content).hexdigest())
+
+
+async def put(store: ClaimStore, content: bytes, *, document: RootId = A, version: int = 1) -> ClaimCheck:
+    return await store.put(content, document=document, version=version)
 
 
 def settings(tmp_path: Path, *allowed: str, max_bytes: int = 100) -> ClaimSettings:
@@ -116,31 +122,72 @@ def web(server: ThreadingHTTPServer, tmp_path: Path) -> tuple[ClaimStore, str]:
 
 @pytest.mark.parametrize("content", [b"", CONTENT, b"\x00" * 100])
 async def test_what_is_put_is_what_is_got(store: ClaimStore, content: bytes) -> None:
-    claim = await store.put(content)
+    claim = await put(store, content)
 
     assert await store.get(claim) == content
     assert claim == claim_of(claim.uri, content)
 
 
-async def test_the_same_content_lies_there_once_and_whole(store: ClaimStore, tmp_path: Path) -> None:
-    first = await store.put(CONTENT)
+async def test_the_same_content_of_a_version_lies_there_once_and_whole(store: ClaimStore, tmp_path: Path) -> None:
+    first = await put(store, CONTENT)
 
-    assert await store.put(CONTENT) == first
-    assert [path.name for path in (tmp_path / "own").iterdir()] == [first.sha256]
+    assert await put(store, CONTENT) == first
+    assert [path.name for path in (tmp_path / "own" / A).iterdir()] == [f"1-{first.sha256}"]
+
+
+@pytest.mark.parametrize("place", ["directory", "bucket"])
+async def test_what_was_written_of_a_document_is_found_and_removed_by_version(
+    place: str, bucket: str, tmp_path: Path
+) -> None:
+    directory = str(tmp_path / "own") if place == "directory" else f"{bucket}claims"
+    store = ClaimStore(ClaimSettings(directory=directory))
+    of_a = [await put(store, CONTENT, version=version) for version in (1, 2, 3)]
+    of_b = await put(store, CONTENT, document=B)
+
+    assert await store.versions(A) == {claim.uri: version for version, claim in enumerate(of_a, start=1)}
+    assert await store.remove_versions(A, until=2) == 2
+    assert await store.remove_versions(A, until=2) == 0
+
+    assert await store.versions(A) == {of_a[2].uri: 3}
+    assert await store.versions(B) == {of_b.uri: 1}
+    assert await store.read(of_b.uri) == await store.get(of_a[2]) == CONTENT
+    assert await store.versions(root_id(TenantId("sales"), DocumentId("a"))) == {}
+
+
+async def test_what_a_killed_writer_left_goes_with_its_document(store: ClaimStore, tmp_path: Path) -> None:
+    claim = await put(store, CONTENT, version=4)
+    folder = tmp_path / "own" / A
+    unfinished = folder / f".3-{'0' * 64}.0123456789abcdef.tmp"
+    unfinished.write_bytes(CONTENT[:3])
+
+    assert await store.versions(A) == {claim.uri: 4, unfinished.as_uri(): 3}
+    with pytest.raises(Rejected, match="not what was written"):
+        await store.read(unfinished.as_uri())
+    assert await store.remove_versions(A, until=4) == 2
+    assert not folder.exists()
+
+
+async def test_a_folder_that_goes_while_content_is_written_is_made_anew(store: ClaimStore) -> None:
+    async def write_and_remove(version: int) -> None:
+        claim = await put(store, CONTENT, version=version)
+        assert await store.get(claim) == CONTENT
+        assert await store.remove(claim.uri)
+
+    await asyncio.gather(*map(write_and_remove, range(200)))
 
 
 async def test_a_directory_with_a_strange_name_serves_as_well(tmp_path: Path) -> None:
     store = ClaimStore(ClaimSettings(directory=str(tmp_path / "50 % größer #1?")))
 
-    assert await store.get(await store.put(CONTENT)) == CONTENT
+    assert await store.get(await put(store, CONTENT)) == CONTENT
 
 
 async def test_a_relative_directory_is_one_place_for_good(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     store = ClaimStore(ClaimSettings(directory="x/../claims"))
-    claim = await store.put(CONTENT)
+    claim = await put(store, CONTENT)
 
-    assert claim.uri == f"file://{tmp_path}/claims/{claim.sha256}"
+    assert claim.uri == f"file://{tmp_path}/claims/{A}/1-{claim.sha256}"
 
 
 async def test_a_file_may_be_named_by_its_path_alone(store: ClaimStore, tmp_path: Path) -> None:
@@ -151,20 +198,20 @@ async def test_a_file_may_be_named_by_its_path_alone(store: ClaimStore, tmp_path
 
 async def test_too_much_content_is_not_put(store: ClaimStore) -> None:
     with pytest.raises(Rejected, match="FREKI_CLAIMS__MAX_BYTES"):
-        await store.put(b"x" * 101)
+        await put(store, b"x" * 101)
 
 
 @pytest.mark.parametrize("size", [-1, 101, 2**62])
 async def test_a_claim_over_the_limit_is_refused_unread(store: ClaimStore, size: int) -> None:
-    claim = await store.put(CONTENT)
+    claim = await put(store, CONTENT)
 
     with pytest.raises(Rejected, match="FREKI_CLAIMS__MAX_BYTES"):
         await store.get(ClaimCheck(uri=claim.uri, size=size, sha256=claim.sha256))
 
 
 async def test_a_file_of_another_size_is_refused_unread(store: ClaimStore, tmp_path: Path) -> None:
-    claim = await store.put(CONTENT)
-    with (tmp_path / "own" / claim.sha256).open("wb") as file:
+    claim = await put(store, CONTENT)
+    with (tmp_path / "own" / A / f"1-{claim.sha256}").open("wb") as file:
         file.truncate(2**40)
 
     with pytest.raises(Rejected, match="size"):
@@ -172,8 +219,8 @@ async def test_a_file_of_another_size_is_refused_unread(store: ClaimStore, tmp_p
 
 
 async def test_content_that_is_not_the_claimed_one_is_refused(store: ClaimStore, tmp_path: Path) -> None:
-    claim = await store.put(CONTENT)
-    (tmp_path / "own" / claim.sha256).write_bytes(CONTENT[::-1])
+    claim = await put(store, CONTENT)
+    (tmp_path / "own" / A / f"1-{claim.sha256}").write_bytes(CONTENT[::-1])
 
     with pytest.raises(Rejected, match="not the one that was claimed"):
         await store.get(claim)
@@ -292,9 +339,9 @@ async def test_an_object_under_another_prefix_is_not_read(tmp_path: Path, bucket
 
 async def test_content_can_be_put_into_an_object_store(bucket: str) -> None:
     store = ClaimStore(ClaimSettings(directory=bucket))
-    claim = await store.put(CONTENT)
+    claim = await put(store, CONTENT)
 
-    assert claim.uri == f"memory://bucket/docs/{claim.sha256}"
+    assert claim.uri == f"memory://bucket/docs/{A}/1-{claim.sha256}"
     assert await store.get(claim) == CONTENT
 
 
@@ -406,13 +453,13 @@ def encrypted(tmp_path: Path) -> tuple[ClaimStore, Cipher, LocalKeys]:
 async def test_an_encrypted_claim_shows_nothing_and_comes_back(tmp_path: Path) -> None:
     store, _, _ = encrypted(tmp_path)
     for content in (b"Ein vertraulicher Satz. " * 99, b"", b"FKE1 and more"):
-        claim = await store.put(content)
+        claim = await put(store, content)
         written = bytes_of(claim)
         assert written.startswith(b"FKE1")
         assert not content or content not in written
-        assert claim == await ClaimStore(settings(tmp_path, max_bytes=10_000)).put(content)
+        assert claim == await put(ClaimStore(settings(tmp_path, max_bytes=10_000)), content)
         assert await store.get(claim) == content, "plain ones of before are read too"
-        assert await store.put(content) == claim
+        assert await put(store, content) == claim
         assert await store.get(claim) == content
         with pytest.raises(Rejected, match=r"FREKI_ENCRYPTION__KEYS|not the .* bytes"):
             await ClaimStore(settings(tmp_path, max_bytes=10_000)).get(claim)
@@ -420,7 +467,7 @@ async def test_an_encrypted_claim_shows_nothing_and_comes_back(tmp_path: Path) -
 
 async def test_an_encrypted_claim_that_was_altered_or_renamed_is_refused(tmp_path: Path) -> None:
     store, _, _ = encrypted(tmp_path)
-    first, second = await store.put(b"first content"), await store.put(b"other content")
+    first, second = await put(store, b"first content"), await put(store, b"other content")
     paths = [Path(unquote(urlsplit(claim.uri).path)) for claim in (first, second)]
     paths[0].write_bytes(paths[1].read_bytes())
     with pytest.raises(Rejected, match="moved"):
@@ -435,10 +482,10 @@ async def test_an_encrypted_claim_that_was_altered_or_renamed_is_refused(tmp_pat
 async def test_claims_are_wrapped_anew_and_plain_ones_encrypted(tmp_path: Path) -> None:
     store, _, keys = encrypted(tmp_path)
     contents = [b"plain", b"old " * 500, b"new"]
-    claims = [await ClaimStore(settings(tmp_path, max_bytes=10_000)).put(contents[0]), await store.put(contents[1])]
+    claims = [await put(ClaimStore(settings(tmp_path, max_bytes=10_000)), contents[0]), await put(store, contents[1])]
     await keys.rotate()
     await asyncio.sleep(0.01)
-    claims.append(await store.put(contents[2]))
+    claims.append(await put(store, contents[2]))
     assert await store.rewrap() == 2
     assert await store.rewrap() == 0
     assert [await store.get(claim) for claim in claims] == contents

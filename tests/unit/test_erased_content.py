@@ -9,7 +9,6 @@ from freki.infra.settings import Settings
 from freki.operators.identify import record_key
 from freki.schemas import ClaimCheck, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.schemas.findings import Older
 from freki.streams.deliver.dead_letters import DeadLetter, to_record
 from freki.streams.topics import Topic
 from freki.streams.wire.erasing.topics import ChangeReader, Content, judged_document, searched_topics
@@ -18,7 +17,6 @@ from freki.streams.wire.from_settings import topics_of
 pytestmark = pytest.mark.usefixtures("folder")
 
 TENANT, A, B = TenantId("hr"), DocumentId("a"), DocumentId("b")
-OLDER = {A: Older(version=3, before_ms=Timestamp(100))}
 
 
 def change(name: DocumentId = A, *, version: int = 1, operation: Operation = Operation.UPSERT) -> DocumentChange:
@@ -45,8 +43,12 @@ def stored(topic: Topic, value: bytes | None, *, key: bytes | None = None, at: i
     )
 
 
-def content(older: dict[DocumentId, Older] | None = None) -> Content:
-    return Content(Settings(), TENANT, [A], older)
+def content(*, until: int = 2, before_ms: Timestamp | None = None) -> Content:
+    return Content(Settings(), TENANT, {A: until}, before_ms=before_ms)
+
+
+def older() -> Content:
+    return content(before_ms=Timestamp(100))
 
 
 def test_a_change_is_content_and_a_deletion_a_null_value_and_another_document_are_not() -> None:
@@ -62,13 +64,15 @@ def test_a_change_is_content_and_a_deletion_a_null_value_and_another_document_ar
     assert found(None) == {A}, "what cannot be decoded may hold anything"
     assert found(change(B), key=record_key(TENANT, B)) == set()
     assert found(change(), key=record_key(TenantId("sales"), A)) == set()
+    assert found(change(version=2)) == {A}
+    assert found(change(version=3)) == set(), "it was published meanwhile, and stays"
 
 
 def test_of_older_versions_only_what_is_older_is_content() -> None:
     topics = topics_of(Settings())
 
     def found(topic: Topic, one: DocumentChange | None, *, at: int = 50, value: bytes = b"x") -> set[DocumentId]:
-        return set(content(OLDER).of(topic, stored(topic, value, at=at), one))
+        return set(older().of(topic, stored(topic, value, at=at), one))
 
     for topic in (topics.documents, topics.dead_letters):
         assert found(topic, change(version=2)) == {A}
@@ -94,7 +98,7 @@ def test_a_judgement_is_content_of_its_document_in_its_tenant_and_stays_if_an_ol
     key = b'["hr", "ada", "q", "a"]'
 
     assert content().of(judgements, stored(judgements, b"x", key=key), None) == {A}
-    assert content(OLDER).of(judgements, stored(judgements, b"x", key=key), None) == set()
+    assert older().of(judgements, stored(judgements, b"x", key=key), None) == set()
     assert judged_document(key, TenantId("sales")) is None
     for other in (None, b"", b"\xff", b"[]", b'{"a": 1}'):
         assert judged_document(other, TENANT) is None

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from freki.operators.errors import InvalidRequest
 from freki.operators.identify import root_id
 from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, RootId, TenantId, Timestamp
-from freki.schemas.findings import Older
 from freki.schemas.index import Root
 from freki.streams.privacy.erasure import Erased
-from freki.streams.privacy.rectification import Rectification, older_in
+from freki.streams.privacy.rectification import Rectification, searched_versions
 from tests.contract.index_records import root
 from tests.erasing import TENANT, Kept, World, book_of, hold
 
@@ -70,9 +69,8 @@ async def test_older_versions_go_unless_they_are_held_and_the_corrected_one_stay
         body = json.loads(done.report.report)
         assert {each["id"] for each in body["documents"]} == {A, B} - done.held.keys()
         versions = {A: 2, B: 5}
-        assert older_in(body) == {
-            name: Older(version=versions[name], before_ms=Timestamp(7)) for name in {A, B} - done.held.keys()
-        }
+        older = {name: versions[name] - 1 for name in {A, B} - done.held.keys()}
+        assert searched_versions(body) == (older, Timestamp(7))
 
 
 async def test_a_version_that_waits_to_be_indexed_and_a_deleted_document_are_refused() -> None:
@@ -91,4 +89,6 @@ async def test_a_version_that_waits_to_be_indexed_and_a_deleted_document_are_ref
 
 
 def test_a_report_on_an_erasure_is_about_all_versions() -> None:
-    assert older_in({"format": 2, "documents": []}) is None
+    body = {"format": 2, "documents": [{"id": "a", "version": 3}]}
+
+    assert searched_versions(body) == ({A: 3}, None)

@@ -21,7 +21,16 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.infra.scan import ClamdScanner, CommandScanner, open_scanner
 from freki.infra.settings import ChunkingSettings, ClaimSettings, ScanSettings
 from freki.operators.errors import InfectedContent
-from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, OutcomeStatus, TenantId, Timestamp
+from freki.schemas import (
+    DocumentChange,
+    DocumentId,
+    IndexOutcome,
+    Operation,
+    OutcomeStatus,
+    RootId,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.errors import ErrorAction, action_for
@@ -226,7 +235,7 @@ async def test_what_is_found_is_not_parsed(content: str | bytes) -> None:
 
 async def test_a_claim_is_scanned_too(tmp_path: Path) -> None:
     settings, parsed = ClaimSettings(directory=str(tmp_path)), list[str]()
-    claim = await ClaimStore(settings).put(EICAR)
+    claim = await ClaimStore(settings).put(EICAR, document=RootId("0" * 32), version=1)
 
     with pytest.raises(InfectedContent):
         await chunker(Finds(), parsed, settings).revise(received(a_change(claim=claim), Timestamp(2_000)))

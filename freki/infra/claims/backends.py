@@ -6,8 +6,10 @@ Readers return at most one byte more than requested, so that the caller detects 
 import os
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
+from typing import BinaryIO
 
 import fsspec
 import httpx
@@ -46,35 +48,29 @@ def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int
 def write_file(location: ClaimLocation, content: bytes) -> None:
     """Write a file atomically and durably."""
     path = Path(location.path)
-    path.parent.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{secrets.token_hex(8)}.tmp")
     try:
-        with unfinished.open("xb") as file:
+        with _created(unfinished) as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
         unfinished.replace(path)
     finally:
         unfinished.unlink(missing_ok=True)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync(path.parent)
+    _sync(path.parent.parent)
 
 
 def remove_file(location: ClaimLocation) -> bool:
-    """Remove a file durably; return whether it was there."""
+    """Remove a file durably, and its folder if nothing else is in it; return whether it was there."""
     path = Path(location.path)
     try:
         path.unlink()
     except FileNotFoundError:
         return False
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    _sync(path.parent)
+    with suppress(OSError):  # something is in it
+        path.parent.rmdir()
     return True
 
 
@@ -139,13 +135,14 @@ async def read_web(location: ClaimLocation, size: int) -> bytes:
 
 
 def files_in(location: ClaimLocation) -> list[str]:
-    """Return the names of the files in a directory or below a prefix; an absent one has none."""
+    """Return the paths of all files below a directory or prefix, relative to it; an absent one has none."""
     if location.scheme == LOCAL:
-        directory = Path(location.path)
-        return sorted(each.name for each in directory.iterdir()) if directory.exists() else []
+        below = [Path(folder, name) for folder, _, names in os.walk(location.path) for name in names]
+        return sorted(str(each.relative_to(location.path)) for each in below)
     store = fsspec.filesystem(location.scheme)
     store.invalidate_cache()
-    return sorted(PurePosixPath(each).name for each in (store.find(location.url) if store.exists(location.url) else ()))
+    keys, root = store.find(location.url) if store.exists(location.url) else (), f"/{location.host}{location.path}"
+    return sorted(str(PurePosixPath(f"/{key.lstrip('/')}").relative_to(root)) for key in keys)
 
 
 def size_of(location: ClaimLocation) -> int:
@@ -153,6 +150,24 @@ def size_of(location: ClaimLocation) -> int:
     if location.scheme == LOCAL:
         return Path(location.path).stat().st_size
     return int(fsspec.filesystem(location.scheme).info(location.url)["size"])
+
+
+def _created(path: Path) -> BinaryIO:
+    """Create a file and its folders; another process may remove empty ones at any time."""
+    while True:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(FileNotFoundError):
+            return path.open("xb")
+
+
+def _sync(folder: Path) -> None:
+    """Make the names in a folder durable; one that was removed meanwhile has none."""
+    with suppress(FileNotFoundError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def _check_size(found: int | None, claimed: int, *, around: int = 0) -> None:

@@ -27,10 +27,16 @@ from freki.infra.claims.location import LOCAL, OBJECT_STORES, S3, WEB, ClaimLoca
 from freki.infra.keys import Cipher
 from freki.infra.keys.envelope import is_sealed, place_of
 from freki.infra.settings import ClaimSettings
-from freki.schemas import ClaimCheck
+from freki.schemas import ClaimCheck, RootId
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
-_DIGEST = re.compile("[0-9a-f]{64}")
+_NAME = re.compile(
+    r"(?P<document>[0-9a-f]{32})/\.?(?P<version>-?[0-9]+)-(?P<digest>[0-9a-f]{64})(?P<unfinished>\.[0-9a-f]+\.tmp)?"
+)
+"""Folder and name of content: the document, its version, and the SHA-256 of the content.
+
+A writer that was killed leaves an unfinished file.
+"""
 _ENVELOPE_BYTES = 4_096
 """Maximum length of what an envelope adds to content: a wrapped data key above all."""
 _TIMEOUT_S = 60.0
@@ -43,6 +49,9 @@ class ClaimStore:
     Anyone who may write to the documents topic can send a claim, so claims are not trusted: allowed are `directory` and
     the prefixes of `allowed`; links and redirects out of them are not followed; content that differs from its claim is
     rejected, and the message reveals nothing about it. No connection stays open between calls.
+
+    What is written lies in `directory`/ID OF THE DOCUMENT/VERSION-SHA256 (`freki.schemas.names.root_id`), so that an
+    erasure finds it even if no record names it any more, and no two documents share it.
 
     cipher: encrypts what is written, and decrypts what lies in `directory`; what was written without is read too.
     """
@@ -58,12 +67,12 @@ class ClaimStore:
         for scheme in {location.scheme for location in self._readable} & OBJECT_STORES:
             _load_driver(scheme)
 
-    async def put(self, content: bytes) -> ClaimCheck:
-        """Write content under its digest and return its claim. Idempotent. Raises Rejected for oversized content."""
+    async def put(self, content: bytes, *, document: RootId, version: int) -> ClaimCheck:
+        """Write content of a version and return its claim. Idempotent. Raises Rejected for oversized content."""
         if len(content) > self._max_bytes:
             raise Rejected(f"{len(content)} bytes are more than FREKI_CLAIMS__MAX_BYTES allows, {self._max_bytes}")
         digest = await asyncio.to_thread(_sha256, content)
-        location = self._directory._replace(path=self._directory.path / digest)
+        location = self._below(f"{document}/{version}-{digest}")
         stored = content if self._cipher is None else (await self._cipher.seal([(_place(digest), content)]))[0]
         await self._write(location, stored)
         return ClaimCheck(uri=location.url, size=len(content), sha256=digest)
@@ -93,23 +102,42 @@ class ClaimStore:
         if self._cipher is None:
             return 0
         written = 0
-        for name in sorted(await self.digests()):
-            location = self._directory._replace(path=self._directory.path / name)
+        for location, name in await self._written():
+            if name["unfinished"]:
+                continue
             with _translated(location.url):
                 size = await asyncio.to_thread(size_of, location)
                 content = await self._read(location, size)
-                if not is_sealed(content) and await asyncio.to_thread(_sha256, content) != name:
+                if not is_sealed(content) and await asyncio.to_thread(_sha256, content) != name["digest"]:
                     continue
-                [changed] = await self._cipher.rewrapped([(_place(name), content)])
+                [changed] = await self._cipher.rewrapped([(_place(name["digest"]), content)])
             if changed is not None:
                 await self._write(location, changed)
                 written += 1
         return written
 
-    async def digests(self) -> frozenset[str]:
-        """Return the SHA-256 of each content in `directory`. Raises Unavailable where it cannot be reached."""
-        with _translated(self._directory.url):
-            return frozenset(filter(_DIGEST.fullmatch, await asyncio.to_thread(files_in, self._directory)))
+    async def versions(self, document: RootId) -> dict[str, int]:
+        """Return the addresses of what was written of a document, also in part, with its version.
+
+        Raises Unavailable where `directory` cannot be reached.
+        """
+        return {at.url: int(name["version"]) for at, name in await self._written(document)}
+
+    async def remove_versions(self, document: RootId, *, until: int) -> int:
+        """Remove what was written of a document up to a version; return the number of files. Raises Unavailable."""
+        old = [uri for uri, version in (await self.versions(document)).items() if version <= until]
+        return sum([await self.remove(uri) for uri in old])
+
+    async def read(self, uri: str) -> bytes:
+        """Return what was written to an address. Raises Rejected where it is missing or altered, and Unavailable."""
+        location = self._readable_location(uri)
+        with _translated(uri):
+            content = await self._read(location, await asyncio.to_thread(size_of, location))
+        digest = location.path.name.rpartition("-")[2]
+        content = await self._opened(location, ClaimCheck(uri=uri, size=len(content), sha256=digest), content)
+        if await asyncio.to_thread(_sha256, content) != digest:
+            raise Rejected(f"{_shown(uri)}: the content is not what was written")
+        return content
 
     def owns(self, uri: str) -> bool:
         """Return whether content lies below `directory`: its files are Freki's, others are their producers'."""
@@ -129,6 +157,16 @@ class ClaimStore:
         versions keep those of the object.
         """
         return await self._locally(uri, remove_file, remove_object)
+
+    def _below(self, name: str) -> ClaimLocation:
+        return self._directory._replace(path=self._directory.path / name)
+
+    async def _written(self, document: RootId | None = None) -> list[tuple[ClaimLocation, re.Match[str]]]:
+        """Return where content of a document, or of all, was written, with the parts of its name."""
+        folder, prefix = (self._directory, "") if document is None else (self._below(document), f"{document}/")
+        with _translated(folder.url):
+            names = [prefix + name for name in await asyncio.to_thread(files_in, folder)]
+        return [(self._below(name), found) for name in names if (found := _NAME.fullmatch(name))]
 
     async def _locally(
         self, uri: str, of_file: Callable[[ClaimLocation], bool], of_object: Callable[[ClaimLocation], bool]

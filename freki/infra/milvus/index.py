@@ -1,6 +1,6 @@
 """The index of one generation in Milvus: chunk rows, roots with their manifests, and search over them."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 
 from freki.infra.milvus.chunk_rows import MilvusChunkRows
 from freki.infra.milvus.filters import listed
@@ -9,7 +9,7 @@ from freki.infra.milvus.roots import ROOT_FIELDS, ROOTS_ONLY, SCANNED_ROOTS, Mil
 from freki.infra.milvus.search import MilvusSearch
 from freki.infra.milvus.store import MilvusStore, together
 from freki.schemas import RootId, Timestamp
-from freki.schemas.index import Statistics
+from freki.schemas.index import Root, Statistics
 
 
 async def statistics_of(store: MilvusStore, documents: Layout, chunks: Sequence[Layout]) -> Statistics:
@@ -44,15 +44,18 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
         condition = f"{ROOTS_ONLY} and deleted == false and fingerprint not in {listed(fingerprints)}"
         return await self._store.count(DOCUMENTS, condition)
 
-    async def purge_deleted(self, before: Timestamp) -> int:
-        """Delete the roots of documents deleted before then that have no other rows; return the number of documents."""
+    async def purge_deleted(self, before: Timestamp, *, first: Callable[[Root], Awaitable[None]] | None = None) -> int:
+        """Delete the roots of documents deleted before then that have no other rows; return the number of documents.
+
+        first: is called for each root before it goes.
+        """
         condition = f"{ROOTS_ONLY} and deleted == true and searchable_at < {before:d}"
         purged = 0
         async for page in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
             keys = sorted({RootId(row["key"]) for row in page})
             commits, heads, rows = await self.commits(keys), await self.page_heads(keys), await self.rows_of(keys)
             forgotten = [
-                root.commit_id
+                root
                 for key in keys
                 if not heads[key]
                 and not rows[key]
@@ -60,8 +63,12 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
                 and all(root.deleted and root.searchable_at < before for root in commits[key])
                 for root in commits[key]
             ]
-            await self.discard([], forgotten)
-            await self.destroy_keys(sorted({RootId(commit_id.partition(":")[0]) for commit_id in forgotten}))
-            purged += len({commit_id.partition(":")[0] for commit_id in forgotten})
+            if first is not None:
+                for root in forgotten:
+                    await first(root)
+            await self.discard([], [root.commit_id for root in forgotten])
+            gone = {root.root_id for root in forgotten}
+            await self.destroy_keys(sorted(gone))
+            purged += len(gone)
         await self._take_over_watermarks(before)
         return purged

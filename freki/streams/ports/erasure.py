@@ -3,8 +3,8 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from freki.schemas import Coverage, DocumentId, Hold, TenantId
-from freki.schemas.findings import Findings, KnownDocument, Older, Removal
+from freki.schemas import Coverage, DocumentId, Hold, TenantId, Timestamp
+from freki.schemas.findings import Findings, KnownDocument, Removal
 
 StillFree = Callable[[], Awaitable[Collection[DocumentId]]]
 """Returns the documents that no hold covers now."""
@@ -23,14 +23,16 @@ class DocumentPlaces(Protocol):
     async def find(
         self,
         tenant: TenantId,
-        documents: Collection[DocumentId],
+        versions: Mapping[DocumentId, int],
         *,
         claims: Mapping[str, frozenset[DocumentId]] | None = None,
-        older: Mapping[DocumentId, Older] | None = None,
+        before_ms: Timestamp | None = None,
     ) -> Findings:
         """Search everywhere.
 
-        claims: addresses known besides those that records name, with their documents; older: only older versions.
+        versions: the last version of each document that is meant; claims: addresses known besides, with their
+        documents; before_ms: when a later version was searchable, which stays: answers and work records of before may
+        quote what is meant. Without it the documents are to go.
         """
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:

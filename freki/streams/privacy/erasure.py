@@ -83,7 +83,7 @@ class Erasure:
     async def plan(self, tenant: TenantId, covers: Coverage) -> ErasurePlan:
         """Return what is covered now; it survives the deletion, after which nothing has attributes any more."""
         known = await self._places.covered(tenant, covers)
-        found = await self._places.find(tenant, [each.document_id for each in known])
+        found = await self._places.find(tenant, {each.document_id: each.version for each in known})
         documents = [
             PlannedErasure(
                 document_id=each.document_id,
@@ -107,11 +107,11 @@ class Erasure:
             status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
             return Erased(status=status, report=None, held=watch.held, body={})
         await self._record(plan.tenant, [each for each in plan.documents if each.document_id in free])
-        before = await self._places.find(plan.tenant, list(free), claims=plan.claims_of(free))
+        before = await self._places.find(plan.tenant, free, claims=plan.claims_of(free))
         gone, later = await self._delete(plan.tenant, free, watch)
         # Changes may have come between the first search and the deletion.
         claims = {uri: names & frozenset(gone) for uri, names in before.claimed.items() if names & frozenset(gone)}
-        there = await self._places.find(plan.tenant, gone, claims=claims)
+        there = await self._places.find(plan.tenant, {name: free[name] for name in gone}, claims=claims)
 
         async def still_free() -> Sequence[DocumentId]:
             allowed = await watch.free()
@@ -122,7 +122,7 @@ class Erasure:
         destroyed = await self._places.destroy_keys(plan.tenant, done := await still_free())
         stripped = await self._places.strip(plan.tenant, done)
         claims = {uri: names for uri, names in there.claimed.items() if names <= frozenset(done)}
-        left = await self._places.find(plan.tenant, done, claims=claims)
+        left = await self._places.find(plan.tenant, {name: free[name] for name in done}, claims=claims)
         body = {
             "format": FORMAT,
             **about,

@@ -7,7 +7,6 @@ from freki.operators.errors import InvalidRequest
 from freki.operators.held_by import held_by
 from freki.operators.identify import root_id
 from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, RootId, TenantId, Timestamp
-from freki.schemas.findings import Older
 from freki.schemas.index import Root
 from freki.streams.ports.erasure import DocumentPlaces, HoldBook
 from freki.streams.privacy.erasure import FORMAT, Erased, Record, Sign, signed
@@ -51,7 +50,7 @@ class Rectification:
         begun, covers = self._now(), Coverage(documents=tuple(documents))
         known = {each.document_id: each for each in await self._places.covered(tenant, covers)}
         roots = await self._index.roots([root_id(tenant, name) for name in documents])
-        older: dict[DocumentId, Older] = {}
+        corrected: dict[DocumentId, int] = {}
         for name in documents:
             root = roots.get(root_id(tenant, name))
             if root is None or root.deleted:
@@ -61,7 +60,7 @@ class Rectification:
                     f"document {name!r}: version {known[name].version} waits to be indexed: try again once its "
                     "receipt is there"
                 )
-            older[name] = Older(version=root.version, before_ms=begun)
+            corrected[name] = root.version
         attributes = {name: known[name].attributes for name in documents}
         held: dict[DocumentId, Sequence[str]] = {}
 
@@ -75,22 +74,19 @@ class Rectification:
         free = await still_free()
         if not free:
             return Erased(status=ErasureStatus.HELD, report=None, held=held, body={})
-        await self._record(
-            tenant, [PlannedErasure(document_id=name, version=older[name].version) for name in sorted(free)]
-        )
-        meant = {name: older[name] for name in free}
-        found = await self._places.find(tenant, free, older=meant)
+        await self._record(tenant, [PlannedErasure(document_id=name, version=corrected[name]) for name in sorted(free)])
+        older = {name: corrected[name] - 1 for name in free}
+        found = await self._places.find(tenant, older, before_ms=begun)
         removal = await self._places.remove(found, still_free=still_free, superseded=True)
         done = await still_free()
-        # Names of claims are hashes of their content: one of an older version is not there any more, or is shared.
         claims = {uri: names for uri, names in found.claimed.items() if uri not in found.shared}
-        left = await self._places.find(tenant, done, claims=claims, older={name: meant[name] for name in done})
+        left = await self._places.find(tenant, {name: older[name] for name in done}, claims=claims, before_ms=begun)
         body = {
             "format": FORMAT,
             "kind": KIND,
             **about,
             "tenant": tenant,
-            "documents": [{"id": name, "version": older[name].version} for name in sorted(done)],
+            "documents": [{"id": name, "version": corrected[name]} for name in sorted(done)],
             "held": {name: list(names) for name, names in sorted(held.items())},
             "begun_ms": begun,
             "finished_ms": self._now(),
@@ -106,9 +102,12 @@ class Rectification:
         return Erased(status=status, report=signed(body, self._sign), held=held, body=body)
 
 
-def older_in(body: Mapping[str, Any]) -> Mapping[DocumentId, Older] | None:
-    """Return what a report on a rectification is about; None for one on an erasure."""
+def searched_versions(body: Mapping[str, Any]) -> tuple[Mapping[DocumentId, int], Timestamp | None]:
+    """Return what a report on an erasure or a rectification is about, as `DocumentPlaces.find` takes it.
+
+    Raises KeyError and TypeError for what is no report.
+    """
+    named = {DocumentId(each["id"]): int(each["version"]) for each in body["documents"]}
     if body.get("kind") != KIND:
-        return None
-    at = Timestamp(body["begun_ms"])
-    return {DocumentId(each["id"]): Older(version=each["version"], before_ms=at) for each in body["documents"]}
+        return named, None
+    return {name: version - 1 for name, version in named.items()}, Timestamp(body["begun_ms"])

@@ -10,11 +10,13 @@ from typing import Literal
 
 import structlog
 
+from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import KafkaSettings
 from freki.schemas import Timestamp
 from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.index import Root
 from freki.streams.deliver.retry import Backoff
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
@@ -91,12 +93,23 @@ async def embed_judgements(judgements: Judgements) -> None:
         await asyncio.sleep(EMBED_INTERVAL_S)
 
 
-async def purge_deletions(index: MilvusIndex, retention_days: float, erase: Callable[[], Awaitable[None]]) -> None:
-    """Purge deletions older than the retention for late events; call `erase` before, while they are still known."""
+async def purge_deletions(
+    index: MilvusIndex, claims: ClaimStore, retention_days: float, erase: Callable[[], Awaitable[None]]
+) -> None:
+    """Purge deletions older than the retention for late events, with the claims of their documents.
+
+    erase: is called before, while the deletions are still known.
+    """
+
+    async def remove_claims(root: Root) -> None:
+        await claims.remove_versions(root.root_id, until=root.version)
+
     while True:
-        with suppress(Unavailable):  # retried at the next interval
+        try:
             await erase()
-            await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)))
+            await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)), first=remove_claims)
+        except InfraError as error:
+            _log.warning("old deletions are purged later", error=str(error))
         await asyncio.sleep(PURGE_INTERVAL_S)
 
 

@@ -303,7 +303,8 @@ class Parts:
             await warn_of_missed_deletions(index)
             # In the embed stage, because judgements may be given even if no retrieve stage reads them.
             erase = partial(self._erase_judgements_of_deleted, index)
-            self.background.spawn(purge_deletions(index, self.settings.ingest.deleted_retention_days, erase))
+            claims, retention_days = ClaimStore(self.settings.claims), self.settings.ingest.deleted_retention_days
+            self.background.spawn(purge_deletions(index, claims, retention_days, erase))
             committer = Committer(store=index, now=wall_clock, tracer=self.tracer)
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer

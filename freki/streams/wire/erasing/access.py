@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -69,14 +69,18 @@ class Access:
 
         words: queries with one of these in their text are part of it, as far as the topic has them.
         """
-        names = [each.document_id for each in await self._places.covered(tenant, covers)]
+        known = {each.document_id: each.version for each in await self._places.covered(tenant, covers)}
+        names = list(known)
         searched: list[str] = []
         async for item in self._of_index(tenant, names):
             yield item
         searched.append("index")
         async for item in self._of_cases(tenant, names):
             yield item
-        content = Content(self._settings, tenant, names, None)
+        async for item in self._of_claims(tenant, names):
+            yield item
+        searched.append("claims")
+        content = Content(self._settings, tenant, known)
         async with MilvusGenerations(self._settings.milvus) as log:
             topics = searched_topics(self._settings, await log.stored(), tenant)
         for topic in await present(self._settings, [*topics, self._topics.outcomes, self._topics.queries]):
@@ -115,6 +119,13 @@ class Access:
             for case in some.values():
                 if any(case.covers.has(name, attributes.get(name, {})) for name in names):
                     yield {"what": what, **_plain(case)}
+
+    async def _of_claims(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
+        """Yield what was written of the documents, also of versions that no record names any more."""
+        for name in names:
+            for uri, version in (await self._claims.versions(root_id(tenant, name))).items():
+                item = {"what": "claim", "document_id": name, "version": version, "uri": uri}
+                yield {**item, **await self._content(uri, self._claims.read(uri))}
 
     async def _of_topic(
         self, topic: Topic, tenant: TenantId, content: Content, words: Collection[str]
@@ -176,12 +187,13 @@ class Access:
 
     async def _claimed(self, change: DocumentChange) -> Item:
         """Return the content of a claim; where it cannot be read, why."""
-        if change.claim is None:
-            return {}
+        return {} if change.claim is None else await self._content(change.claim.uri, self._claims.get(change.claim))
+
+    async def _content(self, uri: str, reading: Awaitable[bytes]) -> Item:
         try:
-            return {"content": _text(await self._claims.get(change.claim))}
+            return {"content": _text(await reading)}
         except InfraError as error:
-            self._left_out.append(f"claim {change.claim.uri}: {error.gist}")
+            self._left_out.append(f"claim {uri}: {error.gist}")
             return {"content_missing": error.gist}
 
     async def _letter(self, stored: Record) -> Item:

@@ -12,8 +12,8 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.schemas import Coverage, DocumentId, TenantId
-from freki.schemas.findings import Findings, KnownDocument, Older, Removal
+from freki.schemas import Coverage, DocumentId, TenantId, Timestamp
+from freki.schemas.findings import Findings, KnownDocument, Removal
 from freki.schemas.index import Root
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports.erasure import StillFree
@@ -55,6 +55,9 @@ class Places:
         async for root in self._roots(tenant, covers):
             attributes[root.document_id].append(root.attributes)
             versions[root.document_id] = max(versions.get(root.document_id, 0), root.version)
+        for name in set(covers.documents) - versions.keys():
+            if written := await self._claims.versions(root_id(tenant, name)):
+                attributes[name], versions[name] = [{}], max(written.values())
         return [
             KnownDocument(document_id=name, version=versions[name], attributes=tuple(attributes[name]))
             for name in sorted(versions)
@@ -64,22 +67,22 @@ class Places:
     async def find(
         self,
         tenant: TenantId,
-        documents: Collection[DocumentId],
+        versions: Mapping[DocumentId, int],
         *,
         claims: Mapping[str, frozenset[DocumentId]] | None = None,
-        older: Mapping[DocumentId, Older] | None = None,
+        before_ms: Timestamp | None = None,
     ) -> Findings:
         """Search topics, store and claims. Raises Unavailable where one of them does not answer."""
-        if not documents:
+        if not versions:
             return Findings()
-        # Read before the topics: a claim is written before the record that names it.
-        stored_claims = await self._claims.digests()
-        content = Content(self._settings, tenant, documents, older)
-        generations, rows = await self._rows(tenant, documents, older)
+        content = Content(self._settings, tenant, versions, before_ms=before_ms)
+        generations, rows = await self._rows(tenant, versions, superseded=before_ms is not None)
         topics = topics_of(self._settings)
         with_changes = {topics.documents.name, topics.dead_letters.name}
         records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
         claimed = {uri: set(names) for uri, names in (claims or {}).items()}
+        for uri, name in (await self._written(tenant, versions)).items():
+            claimed.setdefault(uri, set()).add(name)
         shared: set[str] = set()
         judgements: dict[bytes, DocumentId] = {}
         for topic in await present(self._settings, searched_topics(self._settings, generations, tenant)):
@@ -99,7 +102,6 @@ class Places:
                     records[topic.name, stored.partition].append((stored.offset, holders))
                     if topic.name == topics.judgements.name:
                         judgements[stored.key or b""] = next(iter(holders))
-        named = {uri.rpartition("/")[2] for uri in claimed.keys() | shared}
         ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
         return Findings(
             records=records,
@@ -107,7 +109,6 @@ class Places:
             claims=[uri for uri in ours if await self._claims.has(uri)],
             claimed={uri: frozenset(names) for uri, names in claimed.items()},
             shared=frozenset(shared & claimed.keys()),
-            unnamed=len(stored_claims - named),
             judgements=judgements,
         )
 
@@ -141,13 +142,22 @@ class Places:
             async for root in self._index.all_roots(tenant=tenant):
                 yield root
 
+    async def _written(self, tenant: TenantId, versions: Mapping[DocumentId, int]) -> dict[str, DocumentId]:
+        """Return the addresses of claims of these versions; compaction may have removed the records that named them."""
+        return {
+            uri: name
+            for name, last in versions.items()
+            for uri, version in (await self._claims.versions(root_id(tenant, name))).items()
+            if version <= last
+        }
+
     async def _rows(
-        self, tenant: TenantId, documents: Collection[DocumentId], older: Mapping[DocumentId, Older] | None
+        self, tenant: TenantId, documents: Collection[DocumentId], *, superseded: bool
     ) -> tuple[list[str], dict[str, int]]:
-        """Return the stored generations, and the number of rows by collection; of older versions, of the one in use."""
+        """Return the stored generations, and the number of rows by collection; superseded ones of that in use only."""
         async with MilvusGenerations(self._settings.milvus) as log:
             generations, rows = list(await log.stored()), dict[str, int]()
-            if older is not None:
+            if superseded:
                 return generations, await self._superseded(tenant, documents)
             for name in generations:
                 for each in documents:

@@ -22,7 +22,6 @@ _CLEANER_MS = 60 * 60 * 1000
 """Margin for what the broker does in the background: it looks for old segments every five minutes."""
 _COMMIT_PAUSE_S = 0.5
 _IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
-_UNNAMED = "somebody finds out whose they are: no record names them any more, they may be of earlier versions"
 Where = Mapping[str, Any]
 
 
@@ -61,8 +60,6 @@ class Remover:
                 remains.append({"claim": uri, "until": "the hold on its documents ends"})
             elif await store.remove(uri):
                 removed.append({"claim": uri, "at": wall_clock()})
-        if found.unnamed:
-            remains.append({"claims": found.unnamed, "until": _UNNAMED})
         return Removal(removed=removed, remains=remains)
 
     async def _records(self, found: Findings, still_free: StillFree, *, superseded: bool) -> Removal:

@@ -1,7 +1,7 @@
 """Which topics may hold content of documents, and whose content a record of them is."""
 
 import json
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -11,10 +11,9 @@ from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import record_key
-from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, DocumentId, TenantId
+from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, DocumentId, TenantId, Timestamp
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected
-from freki.schemas.findings import Older
 from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened
 from freki.streams.retrieve.steps.judged import key_parts
 from freki.streams.topics import Topic
@@ -64,16 +63,17 @@ class Content:
         self,
         settings: Settings,
         tenant: TenantId,
-        documents: Collection[DocumentId],
-        older: Mapping[DocumentId, Older] | None,
+        versions: Mapping[DocumentId, int],
+        *,
+        before_ms: Timestamp | None = None,
     ) -> None:
-        """Look for documents; older: only for what older versions say."""
+        """Look for versions; arguments as of `DocumentPlaces.find`."""
         self._topics = topics_of(settings)
         self._tenant = tenant
-        self._older = older
-        self._ids = frozenset(documents)
-        self.keys = {record_key(tenant, each): each for each in documents}
-        self._marks = {each: _marks(each) for each in documents}
+        self._versions = versions
+        self._before_ms = before_ms
+        self.keys = {record_key(tenant, each): each for each in versions}
+        self._marks = {each: _marks(each) for each in versions}
 
     def of(self, topic: Topic, stored: Record, change: DocumentChange | None) -> frozenset[DocumentId]:
         """Return the documents whose content a record is; change: the change in it, where it holds one."""
@@ -81,8 +81,8 @@ class Content:
             return frozenset()
         if topic.name == self._topics.judgements.name:
             # A judgement is on a document, whatever its version: it stays if an older version goes.
-            judged = None if self._older is not None else judged_document(stored.key, self._tenant)
-            return frozenset({judged} & self._ids) if judged is not None else frozenset()
+            judged = None if self._before_ms is not None else judged_document(stored.key, self._tenant)
+            return frozenset({judged} & self._versions.keys()) if judged is not None else frozenset()
         if topic.name in (self._topics.documents.name, self._topics.dead_letters.name):
             return self._of_change(topic, stored, change)
         if topic.holds in _KEYED_BY_DOCUMENT:
@@ -90,21 +90,22 @@ class Content:
         else:
             value = stored.value
             found = {each for each, marks in self._marks.items() if any(mark in value for mark in marks)}
-        return frozenset(each for each in found if self._is_meant(each, stored))
+        return frozenset(found) if self._is_meant(stored) else frozenset()
 
     def _of_change(self, topic: Topic, stored: Record, change: DocumentChange | None) -> frozenset[DocumentId]:
         if stored.key not in self.keys or not stored.value:
             return frozenset()
         document = self.keys[stored.key]
         if change is None:
-            return frozenset({document}) if self._is_meant(document, stored) else frozenset()
-        is_newer = self._older is not None and change.version >= self._older[document].version
-        has_content = change.content is not None or change.claim is not None
+            return frozenset({document}) if self._is_meant(stored) else frozenset()
         is_letter = topic.name == self._topics.dead_letters.name
-        return frozenset({document}) if (has_content or is_letter) and not is_newer else frozenset()
+        # A letter of a later version than the topic of documents has goes with its document.
+        is_later = change.version > self._versions[document] and not (is_letter and self._before_ms is None)
+        has_content = change.content is not None or change.claim is not None
+        return frozenset({document}) if (has_content or is_letter) and not is_later else frozenset()
 
-    def _is_meant(self, document: DocumentId, stored: Record) -> bool:
-        return self._older is None or stored.timestamp_ms <= self._older[document].before_ms
+    def _is_meant(self, stored: Record) -> bool:
+        return self._before_ms is None or stored.timestamp_ms <= self._before_ms
 
 
 def searched_topics(settings: Settings, generations: Iterable[str], tenant: TenantId) -> list[Topic]:
