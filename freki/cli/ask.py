@@ -3,7 +3,7 @@
 import asyncio
 import json
 import uuid
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Annotated
 
@@ -11,7 +11,7 @@ import typer
 
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryArguments, checked
+from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryArguments, checked, with_flags
 from freki.cli.show import show_result, show_trace
 from freki.cli.show_explanation import show_explanation
 from freki.cli.terminal import without_controls
@@ -66,7 +66,8 @@ async def _answer(settings: Settings, query: ContextQuery) -> ContextResult:
     wait_s = (query.deadline_ms or settings.retrieval.deadline_ms) / 1000 + SLACK_S
     async with open_asker(settings, answers_on=query.reply_to, tenant=query.tenant) as asker:
         try:
-            return await asker.ask(query, patience_s=wait_s)
+            # Connecting takes a tenth of a second, which is not part of the answer's time.
+            return await asker.ask(replace(query, asked_at=wall_clock()), patience_s=wait_s)
         except TimeoutError:
             fail(f"no answer within {wait_s:.0f} s: does a worker run the retrieve stage? See `freki status`")
 
@@ -79,7 +80,8 @@ def _show(result: ContextResult, query: ContextQuery, output: OutputArguments) -
         typer.echo(without_controls(result.context) if console.is_terminal else result.context)
     else:
         whole, verbose = query.kind is RequestKind.CHUNK_READ, output.verbose or output.trace
-        show_result(console, result, question=query.text, whole=whole, verbose=verbose)
+        notices = tuple(replace(each, message=with_flags(each.message)) for each in result.notices)
+        show_result(console, replace(result, notices=notices), question=query.text, whole=whole, verbose=verbose)
         show_explanation(console, result)
 
 

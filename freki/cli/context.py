@@ -69,10 +69,24 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         except KeyboardInterrupt:
             fail("interrupted", code=130)
         except (InfraError, OperatorError) as error:
-            hint = "; is it running? `freki up` starts a local stack" if isinstance(error, Unavailable) else ""
-            fail(f"{error}{hint}")
+            fail(_unavailable(error) if isinstance(error, Unavailable) else str(error))
 
     return run
+
+
+def nothing_runs() -> str:
+    """Return what to do where neither a local stack runs nor a broker is named."""
+    return (
+        f"nothing runs here: no local stack in {Path.cwd()} or above it, and no broker is named. Start one with"
+        " `freki up`, or set FREKI_KAFKA__BOOTSTRAP and FREKI_MILVUS__URI"
+    )
+
+
+def _unavailable(error: Unavailable) -> str:
+    settings = read_or_exit()
+    if names_servers(settings) or nearest_stack(settings.local.state_dir) is not None:
+        return f"{error}; `freki status` shows what runs"
+    return nothing_runs()
 
 
 def fail(message: str, *, code: int = 1) -> NoReturn:

@@ -65,7 +65,7 @@ def next_steps(program: str, settings: Settings) -> list[str]:
     """Return the commands that start Freki and open the page; the demo itself is stopped."""
     page = f"http://{settings.serve.host}:{settings.serve.port}/"
     return [
-        f"{program} up                         # in one terminal: broker, store and workers, until Ctrl-C",
+        f"{program} up                         # in one terminal: broker, store and workers",
         f"{program} publish FOLDER --wait      # in another: your documents",
         f"{program} serve                      # the page: open {page} in a browser",
         f"{program} --help                     # all commands",

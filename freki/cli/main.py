@@ -120,8 +120,7 @@ def common(
 ) -> None:
     """Keeps a search index consistent with a stream of document changes and answers queries from it.
 
-    Exit codes: 0 done; 1 failed, or something of it; 2 wrong options or settings; 3 nothing was found (ask);
-    130 interrupted.
+    Exit codes: 0 done; 1 failed, or in part; 2 wrong options or settings; 3 nothing found (ask); 130 interrupted.
     """
 
 

@@ -1,5 +1,6 @@
 """Options of `freki ask`: those that override query options come from their table, the others are declared here."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -151,6 +152,13 @@ def checked(query: ContextQuery, *, max_characters: int) -> ContextQuery:
         field, _, problem = str(error).partition(": ")
         fail(f"{_flag(field)}: {problem}", code=2)
     return query
+
+
+def with_flags(message: str) -> str:
+    """Return a message of a worker with the flags of this command in place of names of fields."""
+    return re.sub(
+        r"\b[a-z]+(_[a-z]+)+\b", lambda found: _flag(found[0]) if found[0] in QUERY_OPTIONS else found[0], message
+    )
 
 
 def _flag(field: str) -> str:

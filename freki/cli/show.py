@@ -1,5 +1,6 @@
 """Show results in a terminal."""
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from rich.tree import Tree
 from freki.infra.telemetry.trace_files import SpanRecord
 from freki.operators.age import UNKNOWN_AGE
 from freki.schemas import (
+    ChunkKind,
     Confidence,
     ContextExpansion,
     ContextHit,
@@ -37,6 +39,11 @@ from freki.streams.observe.attributes import (
 
 SHOWN_CHARACTERS = 420
 SHOWN_HEADINGS = 2
+_PROSE = frozenset({ChunkKind.PROSE, ChunkKind.LIST})
+_WRAPPED = 45
+"""Length from which a line may be one that was wrapped: addresses and verses have shorter ones."""
+_BEGINS = re.compile(r"\s*([-*+•–|>#§]|```|\(?\w{1,3}[.)]\s|\[)|\s{4}")
+"""What begins a line that goes on with none before: items, headings, tables, quotes, code."""
 BAR_WIDTH = 24
 WHOLE_DOCUMENT = "0"
 NANOS = 1_000_000
@@ -59,7 +66,7 @@ def show_result(
 ) -> None:
     """Print what puts the answer in doubt, then hits with citations and their text, whole or a part.
 
-    verbose: also versions, all scores, and the time of each step.
+    verbose: also versions, all scores, what stands around the best hit, and the time of each step.
     """
     console.print()
     console.print(Text(question, style="bold"))
@@ -68,10 +75,10 @@ def show_result(
         console.print(Padding(line, (0, 2)))
     is_answered = result.confidence is not Confidence.NONE
     for hit in result.hits:
-        text = hit.text if whole else _part(hit)
+        text = hit.text if whole else _reflowed(_part(hit), hit.kind)
         console.print(_hit(hit, text, verbose=verbose, is_first=hit.rank == 1 and is_answered))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
-        console.print(_around(result.hits[0].name, result.hits[0].parent))
+        console.print(_around(result.hits[0].name, result.hits[0].parent, whole=verbose))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
         console.print(_further(list(further)))
     for notice in result.notices:
@@ -139,7 +146,24 @@ def _scores(hit: ContextHit) -> Iterator[str]:
         yield f"judged {hit.judged:+.3f}"
 
 
-def _around(name: str, part: ContextPart) -> RenderableType:
+def _reflowed(text: str, kind: ChunkKind) -> str:
+    """Return prose without the line breaks of its source, which a terminal would break again at other places."""
+    if kind not in _PROSE:
+        return text
+    lines: list[str] = []
+    for line in text.splitlines():
+        goes_on = lines and len(lines[-1]) >= _WRAPPED and line.strip() and not _BEGINS.match(line)
+        if goes_on:
+            lines[-1] = f"{lines[-1].rstrip()} {line.strip()}"
+        else:
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def _around(name: str, part: ContextPart, *, whole: bool) -> RenderableType:
+    if not whole:
+        said = f"{name} is in the context as a whole, {len(part.text):,} characters: --verbose shows it"
+        return Padding(Text(said, style="dim"), (0, 2))
     lines = "\n".join(line for line in part.text.splitlines() if line.strip())
     return Panel(Text(lines, style="dim"), title=Text(f"around it: {name}"), title_align="left", border_style="dim")
 
@@ -202,7 +226,8 @@ def _stages(stages: Iterable[StageTime]) -> Table:
 
 def show_error(console: Console, message: str) -> None:
     """Print an error and its fix."""
-    console.print(f"[bold red]freki:[/] {escape(message)}", soft_wrap=True)
+    # A terminal would break lines within words; other programs read one line.
+    console.print(f"[bold red]freki:[/] {escape(message)}", soft_wrap=not console.is_terminal)
 
 
 def show_trace(console: Console, trace_id: str, spans: Sequence[SpanRecord]) -> None:

@@ -26,10 +26,13 @@ def show_list(console: Console, page: Page, *, tenant: str, current: Collection[
     if not page.total:
         console.print(Text(f"no documents of tenant {tenant} meet these conditions", style="yellow"))
         return
-    table = Table("document", "version", "language", "type", "chunks", "searchable since", "")
+    table = Table("document", "version", "language", "type", "chunks", "searchable since")
     table.columns[0].overflow = "fold"
     table.columns[4].justify = "right"
-    for root in page.roots:
+    states = [_state(root, current, cases) for root in page.roots]
+    if any(states):
+        table.add_column("state", style="yellow")
+    for root, state in zip(page.roots, states, strict=True):
         table.add_row(
             Text(root.document_id),
             str(root.version),
@@ -37,7 +40,7 @@ def show_list(console: Console, page: Page, *, tenant: str, current: Collection[
             Text(root.media_type),
             "" if root.deleted else str(root.chunks),
             time_of(root.searchable_at),
-            Text(_state(root, current, cases), style="yellow"),
+            *([Text(state)] if any(states) else []),
         )
     console.print(table)
     console.print(f"{len(page.roots)} of {page.total} documents of tenant {tenant}")

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from importlib.metadata import version
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,7 +12,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.context import command, console, fail, load_settings, names_servers
+from freki.cli.context import command, console, fail, load_settings, names_servers, nothing_runs
 from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.schemas.operations import GenerationSize, Overview, StageLag, WorkerHealth
@@ -41,10 +40,7 @@ async def status(
     """
     settings = load_settings()
     if stack_of(settings) is None and not worker and not names_servers(settings):
-        fail(
-            f"nothing runs here: no local stack in {Path.cwd()} or above it, and no broker is named. Start one with"
-            " `freki up`, or set FREKI_KAFKA__BOOTSTRAP and FREKI_MILVUS__URI"
-        )
+        fail(nothing_runs())
     if watch and as_json:
         fail("--watch and --json exclude each other", code=2)
     if not watch:

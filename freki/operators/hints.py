@@ -87,13 +87,21 @@ def hints(
         advice.append(say.filters.format(fields=", ".join(filtered)))
         if excluded:
             advice.append(say.excluded.format(excluded=excluded))
-    if query.min_score is not None:
-        advice.append(say.min_score.format(min_score=f"{query.min_score:g}"))
-    if query.levels is not None:
-        advice.append(say.levels.format(levels=", ".join(map(str, query.levels))))
-    advice.append(say.keyword if analysis.keyword else say.wording)
+    advice += _loosened(query, say)
+    if confidence is not Confidence.HIGH:
+        advice.append(say.keyword if analysis.keyword else say.wording)
     if not found:
         advice.append(say.absent)
     if not found or uncertain:
         advice.append(say.source)
     return tuple(advice)
+
+
+def _loosened(query: ContextQuery, say: Sayings) -> list[str]:
+    """Return which limits of the query may be given up."""
+    advice = []
+    if query.min_score is not None:
+        advice.append(say.min_score.format(min_score=f"{query.min_score:g}"))
+    if query.levels is not None:
+        advice.append(say.levels.format(levels=", ".join(map(str, query.levels))))
+    return advice

@@ -87,7 +87,7 @@ def test_an_archive_that_fits_needs_the_store(tmp_path: Path, fitting: Generatio
 
     code, text = printed("import", str(tmp_path / "a"))
 
-    assert (code, "`freki up` starts a local stack" in text) == (1, True)
+    assert (code, "`freki status` shows what runs" in text) == (1, True)
 
 
 def test_what_is_no_interval_and_no_archive_is_refused(tmp_path: Path) -> None:

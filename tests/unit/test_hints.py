@@ -54,6 +54,16 @@ def test_little_is_counted() -> None:
     assert advice[0] == "Only little was found on this (2 of 8 hits asked for); there may be more."
 
 
+def test_who_has_an_answer_is_not_told_to_ask_otherwise() -> None:
+    sure, unsure = (
+        hints(query(), analysis("en"), found=2, wanted=8, confidence=each)
+        for each in (Confidence.HIGH, Confidence.UNKNOWN)
+    )
+
+    assert sure == unsure[:1]
+    assert unsure[1].startswith("Ask in words")
+
+
 def test_doubt_is_said_plainly() -> None:
     doubt = "None of the hits fits the question with certainty; they may not answer it."
 

@@ -4,6 +4,7 @@ import math
 from collections.abc import Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import fields
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from typer.testing import CliRunner
 
 from freki.cli import ask
 from freki.cli.main import app
+from freki.cli.query_arguments import with_flags
 from freki.infra.settings import RetrievalSettings
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
@@ -49,6 +51,38 @@ def refusals(option: QueryOption, value: float) -> Iterator[str]:
 
 def concerned(option: QueryOption) -> list[str]:
     return ["validation"] * option.in_query + ["settings"] * option.has_setting
+
+
+def test_messages_of_workers_name_the_flags_of_the_command() -> None:
+    said = "allow more time with deadline_ms; its score is below min_score; rerank_time is no option"
+
+    assert (
+        with_flags(said) == "allow more time with --deadline; its score is below --min-score; rerank_time is no option"
+    )
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"), [(["", "-n", "1"], "the question"), (["Wer?", "--tenant", "a/b"], "--tenant")]
+)
+def test_what_cannot_be_a_query_is_refused_before_it_is_sent(arguments: list[str], said: str) -> None:
+    done = CliRunner().invoke(app, ["ask", *arguments])
+
+    assert done.exit_code == 2
+    assert done.output.startswith(f"freki: {said}: ")
+
+
+@pytest.mark.parametrize("arguments", [["ask", "Wer?"], ["publish", "a.md"], ["status"], ["documents", "list"]])
+def test_where_nothing_runs_every_command_says_how_to_start_it(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.md").write_text("Text.")
+
+    done = CliRunner().invoke(app, arguments)
+
+    assert done.exit_code == 1
+    assert done.output.startswith(f"freki: nothing runs here: no local stack in {tmp_path} or above it")
+    assert "`freki up`" in done.output
 
 
 def test_ask_offers_every_field_of_a_query() -> None:

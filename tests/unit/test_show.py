@@ -6,7 +6,18 @@ from rich.console import Console
 
 from freki.cli.show import show_result
 from freki.operators.age import UNKNOWN_AGE, age_ms
-from freki.schemas import ContextQuery, ContextResult, DocumentId, Notice, NoticeKind, QueryId, RequestKind, Timestamp
+from freki.schemas import (
+    ChunkKind,
+    ContextPart,
+    ContextQuery,
+    ContextResult,
+    DocumentId,
+    Notice,
+    NoticeKind,
+    QueryId,
+    RequestKind,
+    Timestamp,
+)
 from tests.unit.questions import ask, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
@@ -97,6 +108,39 @@ async def test_scores_and_steps_are_shown_on_request_only() -> None:
     for each in ("BM25", "version 7", "reranker", "█"):
         assert each in file.getvalue()
         assert each not in shown(answer)
+
+
+async def test_a_whole_document_around_a_hit_is_shown_on_request_only() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["alpha"]))
+    answer = await ask(retriever(world), "alpha")
+    around = ContextPart(chunk_id=None, path="0", text="\n".join(f"line {n}" for n in range(1000)), start=0, end=9)
+    hit, file = replace(answer.hits[0], parent=around), StringIO()
+    answer = replace(answer, hits=(hit, *answer.hits[1:]))
+    show_result(Console(file=file, width=200), answer, question="alpha", verbose=True)
+
+    assert "line 999" in file.getvalue()
+    assert "line 999" not in shown(answer)
+    assert f"as a whole, {len(around.text):,} characters: --verbose shows it" in shown(answer)
+
+
+async def test_prose_is_broken_by_the_terminal_alone_and_items_and_code_as_in_their_source() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["alpha"]))
+    answer = await ask(retriever(world), "alpha")
+    wrapped = "Durch den Mietvertrag wird der Vermieter verpflichtet, dem Mieter\nden Gebrauch zu gewähren."
+    items = "Der Mieter ist verpflichtet, die folgenden Dinge zu bezahlen:\n1. die Miete\n- Strom\n(2) Wasser\n    code"
+    address = "Stadt Oldenburg\nMarkt 1\n26122 Oldenburg"
+
+    def text_of(text: str, kind: ChunkKind = ChunkKind.PROSE) -> str:
+        return shown(replace(answer, hits=(replace(answer.hits[0], text=text, kind=kind, snippets=()),)))
+
+    assert "verpflichtet, dem Mieter den Gebrauch" in text_of(wrapped)
+    assert "verpflichtet, dem Mieter den Gebrauch" not in text_of(wrapped, ChunkKind.CODE)
+    for each in ("│ 1. die", "│ - Strom", "│ (2) Wasser", "│     code"):
+        assert each in text_of(items)
+    for each in address.splitlines():
+        assert f"│ {each}" in text_of(address)
 
 
 async def test_no_id_is_cut_in_a_narrow_terminal() -> None:

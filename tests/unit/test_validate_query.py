@@ -69,6 +69,7 @@ def test_what_keeps_the_contract_passes(valid: ContextQuery) -> None:
         (query(query_id="a\x00"), "query_id"),
         (query(query_id="q" * 513), "query_id"),
         (query(tenant=" "), "tenant"),
+        (query(tenant="a/b"), "tenant"),
         (query(text=" \n"), "text"),
         (query(text="x" * 1_000_001), "text"),
         (query(text="a\x00b"), "text"),

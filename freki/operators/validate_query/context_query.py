@@ -12,6 +12,7 @@ from freki.operators.validate_query.fields import (
     check_line,
     check_names,
     check_reply_topic,
+    check_tenant,
     check_within,
 )
 from freki.schemas import (
@@ -59,7 +60,7 @@ def validate_query(
     reply_topics: topics that `reply_to` may name; null is always allowed. No value is corrected.
     """
     check_line("query_id", query.query_id, MAX_ID_CHARS)
-    check_line("tenant", query.tenant, MAX_ID_CHARS)
+    check_tenant(query.tenant)
     _text(query.text, max_characters, may_be_empty=query.kind is RequestKind.CHUNK_READ)
     _kind(query)
     check_names("principals", query.principals)

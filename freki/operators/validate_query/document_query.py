@@ -12,6 +12,7 @@ from freki.operators.validate_query.fields import (
     check_names,
     check_plain,
     check_reply_topic,
+    check_tenant,
     check_within,
 )
 from freki.schemas import DocumentQuery, DocumentQueryKind
@@ -33,7 +34,7 @@ def validate_document_query(query: DocumentQuery, *, reply_topics: Collection[st
     reply_topics: topics that `reply_to` may name; null is always allowed. No value is corrected.
     """
     check_line("query_id", query.query_id, MAX_ID_CHARS)
-    check_line("tenant", query.tenant, MAX_ID_CHARS)
+    check_tenant(query.tenant)
     check_names("principals", query.principals)
     check_names("readers", query.readers)
     check_within("deadline_ms", query.deadline_ms, 1, MAX_DEADLINE_MS)

@@ -20,6 +20,13 @@ def check_line(field: str, text: str, max_characters: int) -> None:
     check_plain(field, text, max_characters)
 
 
+def check_tenant(tenant: str) -> None:
+    """Refuse what is the name of no tenant."""
+    check_line("tenant", tenant, MAX_ID_CHARS)
+    if "/" in tenant:
+        raise InvalidQuery("tenant: no name of a tenant has a '/'")
+
+
 def check_plain(field: str, text: str, max_characters: int) -> None:
     """Refuse text that is too long, or not one line of plain text; it may be empty."""
     if len(text) > max_characters:
