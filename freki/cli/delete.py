@@ -55,7 +55,7 @@ async def delete(
     if not live:
         said.print("nothing to delete")
         return
-    if not documents and not is_agreed(live, f"delete {len(live)} documents", yes=yes):
+    if not documents and not is_agreed(live, f"delete {counted(len(live), 'document')}", yes=yes):
         raise typer.Exit(1)
     async with AsyncExitStack() as opened:
         receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None

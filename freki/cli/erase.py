@@ -16,6 +16,7 @@ from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S
 from freki.cli.selection import SelectionArguments
+from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, read_verifier
 from freki.schemas import Coverage, DocumentId, TenantId
@@ -104,8 +105,8 @@ def _check(plan: ErasurePlan, documents: list[str] | None, *, yes: bool) -> None
         console.print(Text(f"{name}  version {version}"), soft_wrap=True)
     if not yes:
         if not console.is_terminal:
-            fail(f"this would erase {len(planned)} documents: give --yes to do it", code=2)
-        if not typer.confirm(f"Erase {len(planned)} documents?"):
+            fail(f"this would erase {counted(len(planned), 'document')}: give --yes to do it", code=2)
+        if not typer.confirm(f"Erase {counted(len(planned), 'document')}?"):
             raise typer.Exit(1)
 
 
@@ -134,13 +135,13 @@ async def verify(
     for each in left["records"]:
         console.print(f"[yellow]{each['topic']}/{each['partition']}: {each['records']} records, last {each['last']}[/]")
     for collection, rows in left["rows"].items():
-        console.print(f"[yellow]{collection}: {rows} rows[/]")
+        console.print(f"[yellow]{collection}: {counted(rows, 'row')}[/]")
     for uri in left["claims"]:
         console.print(Text(uri, style="yellow"))
     if any(left.values()):
         raise typer.Exit(1)
     which = "" if before_ms is None else "older versions of "
-    console.print(f"nothing of {which}{len(versions)} documents is on topics, in the store or in claims")
+    console.print(f"nothing of {which}{counted(len(versions), 'document')} is on topics, in the store or in claims")
 
 
 def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKey:

@@ -15,6 +15,7 @@ from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
+from freki.cli.words import counted
 from freki.infra.archive.folder import dated_folders, remove_folder
 from freki.infra.archive.tables import check_installed
 from freki.infra.archive.writer import ArchiveWriter, continues
@@ -153,7 +154,8 @@ def _show(done: Exported, *, as_json: bool) -> None:
         return
     rate = manifest.chunks / max(done.seconds, 0.001)
     console.print(
-        f"exported {manifest.documents:,} documents ({manifest.deleted:,} deletions), {manifest.chunks:,} chunks, "
+        f"exported {counted(manifest.documents, 'document')} ({manifest.deleted:,} deletions), "
+        f"{counted(manifest.chunks, 'chunk')}, "
         f"{manifest.bytes / MB:,.1f} MB in {done.seconds:.1f} s ({rate:,.0f} chunks/s) to {done.folder}",
         highlight=False,
         soft_wrap=True,
@@ -163,7 +165,7 @@ def _show(done: Exported, *, as_json: bool) -> None:
         name = f"{each.tenant}/{each.document_id}"
         console.print(Text.assemble((name, "bold"), f"  left out: {each.problem}; publish it again"))
     if manifest.left_out:
-        console.print(f"{len(manifest.left_out)} documents left out", style="yellow")
+        console.print(f"{counted(len(manifest.left_out), 'document')} left out", style="yellow")
 
 
 def completeness(manifest: ArchiveManifest) -> dict[str, int | None]:

@@ -19,6 +19,7 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building, show_error
+from freki.cli.words import counted
 from freki.infra.local.children import ChildSpec, Died, Event
 from freki.infra.local.specs import WORKER_READY_TIMEOUT_S, WORKER_STOP_TIMEOUT_S
 from freki.infra.local.state import environment_for, read_stack
@@ -109,7 +110,10 @@ async def create(
         await asyncio.wait({full, stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
         if full.done():
             held, seconds = full.result()
-            console.print(f"{name} holds {held.documents:,} documents, {held.chunks:,} chunks, after {seconds:.0f} s.")
+            console.print(
+                f"{name} holds {counted(held.documents, 'document')}, {counted(held.chunks, 'chunk')}, "
+                f"after {seconds:.0f} s."
+            )
             if not once:
                 console.print(
                     f"It is kept up to date until Ctrl-C. In another terminal: freki generations compare OTHER {name},"
@@ -171,7 +175,7 @@ async def drop(
         if last is not None and last.generation == name:
             fail(f"{name} answers queries: switch to another generation first")
         held = await log.sizes(name)
-        what = f"{name}: {held.documents:,} documents, {held.chunks:,} chunks"
+        what = f"{name}: {counted(held.documents, 'document')}, {counted(held.chunks, 'chunk')}"
         if not yes:
             fail(f"{what} would be removed; end what fills it, then say --yes")
         await log.remove([entry for entry in await log.entries() if entry.generation == name])

@@ -14,6 +14,7 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.export_index import MB, completeness, shown_completeness
 from freki.cli.show import show_error
+from freki.cli.words import counted
 from freki.infra.archive.reader import ArchiveReader, read_manifest
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import VERSION
@@ -119,16 +120,20 @@ def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dr
     done = "all files are intact; an import would write" if dry_run else "imported"
     rate = manifest.chunks / max(seconds, 0.001)
     console.print(
-        f"{done} {report.documents:,} documents ({report.deleted:,} deletions), {report.chunks:,} chunks; "
+        f"{done} {counted(report.documents, 'document')} ({report.deleted:,} deletions), "
+        f"{counted(report.chunks, 'chunk')}; "
         f"read {manifest.bytes / MB:,.1f} MB in {seconds:.1f} s ({rate:,.0f} chunks/s)",
         highlight=False,
         soft_wrap=True,
     )
     if report.present:
-        console.print(f"{report.present:,} documents are in the index already, or newer there", highlight=False)
+        console.print(f"in the index already, or newer there: {counted(report.present, 'document')}", highlight=False)
     console.print(f"the archive is {shown_completeness(manifest)}", highlight=False, soft_wrap=True)
     if manifest.left_out:
         names = ", ".join(f"{each.tenant}/{each.document_id}" for each in manifest.left_out[:3])
         console.print(
-            Text(f"{len(manifest.left_out)} documents were left out of it: {names} …; publish them again", "yellow")
+            Text(
+                f"left out of it: {counted(len(manifest.left_out), 'document')}, {names} …; publish them again",
+                "yellow",
+            )
         )

@@ -8,6 +8,7 @@ from freki.cli.cases import Tenant, by_user, whose
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.erase import Key, Report, show_held, signing_key, write_report
 from freki.cli.outcomes import PATIENCE_S
+from freki.cli.words import counted
 from freki.schemas import DocumentId
 from freki.streams.wire.erasing import open_rectification
 
@@ -30,8 +31,11 @@ async def rectify(
     signer = signing_key(settings, key, report)
     if not yes:
         if not console.is_terminal:
-            fail(f"this would remove older versions of {len(documents)} documents: give --yes to do it", code=2)
-        if not typer.confirm(f"Remove older versions of {len(documents)} documents?"):
+            fail(
+                f"this would remove older versions of {counted(len(documents), 'document')}: give --yes to do it",
+                code=2,
+            )
+        if not typer.confirm(f"Remove older versions of {counted(len(documents), 'document')}?"):
             raise typer.Exit(1)
     names = [DocumentId(each) for each in dict.fromkeys(documents)]
     async with open_rectification(settings, signer, by=by_user(), patience_s=patience) as rectification:

@@ -10,6 +10,7 @@ from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S, SHOWN_PROBLEMS, show_outcomes
 from freki.cli.repeat import repeat
 from freki.cli.selection import SelectionArguments, chosen, is_agreed
+from freki.cli.words import counted
 from freki.operators.identify import record_key
 from freki.streams.wire.connect import open_index
 
@@ -43,7 +44,9 @@ async def reindex(
         console.print("nothing to make anew" + ("" if force or documents else ": all were made with these settings"))
         return
     chunks = sum(root.chunks for root in live)
-    if not documents and not is_agreed(live, f"make {len(live)} documents anew, now {chunks} chunks", yes=yes):
+    if not documents and not is_agreed(
+        live, f"make {counted(len(live), 'document')} anew, now {counted(chunks, 'chunk')}", yes=yes
+    ):
         raise typer.Exit(1)
     wanted = {record_key(root.tenant, root.document_id): root.version for root in live}
     done = await repeat(settings, wanted, patience_s=patience)

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.outcomes import line
+from freki.cli.words import counted
 from freki.schemas import ChunkKind, DocumentEvent, IndexOutcome
 from freki.schemas.index import Root
 from freki.streams.documents.listing import Page
@@ -90,7 +91,7 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
         _say(console, name, value)
     if view.counts.missing:
         console.print(
-            Text(f"{view.counts.missing} chunks have no row: `freki verify --repair` mends that", style="red")
+            Text(f"chunks without a row: {view.counts.missing}: `freki verify --repair` mends that", style="red")
         )
     table = Table("chunk", "kind", "characters", "pages", "tokens", "heading and text", box=None, padding=(0, 1))
     for chunk in view.chunks:
@@ -149,7 +150,7 @@ def _edition(root: Root) -> str:
 def _derived(view: DocumentView) -> str:
     summaries = view.counts.kinds.get(ChunkKind.SUMMARY, 0)
     kinds = ", ".join(f"{count} {kind.lower()}" for kind, count in sorted(view.counts.kinds.items()))
-    parts = [f"{view.root.chunks} chunks ({kinds or 'none'})"]
+    parts = [f"{counted(view.root.chunks, 'chunk')} ({kinds or 'none'})"]
     parts += [f"{summaries} of them extracts of sections or of the whole"] if summaries else []
     parts += [f"{view.counts.explained} with explained abbreviations"] if view.counts.explained else []
     parts += [f"{view.counts.written} with text by a language model"] if view.counts.written else []

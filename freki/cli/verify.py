@@ -15,6 +15,7 @@ from freki.cli.context import command, console, load_settings
 from freki.cli.outcomes import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
 from freki.cli.status import made_otherwise
+from freki.cli.words import counted
 from freki.infra.kafka import Reader
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
@@ -164,10 +165,12 @@ def _lost(stream: _Stream, roots: Collection[Root]) -> list[Root]:
 
 async def _show(settings: Settings, index: MilvusIndex, compared: _Comparison) -> None:
     live = sum(not root.deleted for root in compared.roots.values())
-    console.print(f"{len(compared.stream.expected)} documents in the stream")
+    console.print(f"{counted(len(compared.stream.expected), 'document')} in the stream")
     console.print(f"{live} live in the index, {len(compared.roots) - live} remembered as deleted")
     if rejected := compared.stream.rejected_now:
-        console.print(f"{rejected} documents whose last change was rejected: `freki dead-letters list` says why")
+        console.print(
+            f"{counted(rejected, 'document')} whose last change was rejected: `freki dead-letters list` says why"
+        )
     if otherwise := await index.count_made_otherwise(fingerprints_of(settings)):
         console.print(Text(made_otherwise(otherwise), style="yellow"), soft_wrap=True)
     if compared.lost:
@@ -248,7 +251,7 @@ def _result(done: Repeated, key: bytes) -> str:
     if outcome is None:
         return "sent again, without a receipt yet: `freki status` shows whether workers run"
     if outcome.status is OutcomeStatus.INDEXED:
-        return f"made anew: version {outcome.version}, {outcome.chunks} chunks, {outcome.embedded} embedded"
+        return f"made anew: version {outcome.version}, {counted(outcome.chunks, 'chunk')}, {outcome.embedded} embedded"
     return f"sent again: {outcome.status.lower()}{f', {outcome.reason}' if outcome.reason else ''}"
 
 

@@ -12,6 +12,7 @@ from freki.cli.context import errors, fail
 from freki.cli.operate import report
 from freki.cli.outcomes import collect, send
 from freki.cli.show import building
+from freki.cli.words import counted
 from freki.infra.local.children import Died, Event, Restarting, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
@@ -115,11 +116,15 @@ async def _fill(settings: Settings, tenant: TenantId, corpus: Sequence[CorpusDoc
     changes = missing(wanted, held, tenant=tenant, now=wall_clock())
     if not changes:
         last = max(root.searchable_at for root in held.values()) / 1000
-        return (f"{len(corpus)} documents, indexed until {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",)
+        return (
+            f"{counted(len(corpus), 'document')}, indexed until {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
+        )
     refused = [each for each in await _publish(settings, changes) if each.status is OutcomeStatus.REJECTED]
     notes = [f"{len(corpus)} documents, {len(changes)} of them indexed now"]
     if refused:
-        notes.append(f"{len(refused)} documents were rejected, such as {refused[0].document_id}: {refused[0].reason}")
+        notes.append(
+            f"rejected: {counted(len(refused), 'document')}, such as {refused[0].document_id}: {refused[0].reason}"
+        )
     return tuple(notes)
 
 
