@@ -1,4 +1,4 @@
-"""Latency of a query by the way it takes: the topic, HTTP, gRPC, and a direct call within the server.
+"""Latency of a query by the way it takes: the topic, HTTP, gRPC, a direct call within the server, and the page.
 
 Both servers run beside one stack; each query is asked on every way in turn, in an order that changes. The share of the
 way itself is measured with a query that breaks a rule: all of it is done but the retrieval.
@@ -7,6 +7,7 @@ way itself is measured with a query that breaks a rule: all of it is done but th
 import asyncio
 import os
 import re
+import shutil
 import sys
 import time
 from collections import defaultdict
@@ -16,6 +17,7 @@ from pathlib import Path
 
 import grpc
 import httpx
+from playwright.async_api import Page, async_playwright
 from rich.table import Table
 
 from bench.pipeline.corpus import TENANT
@@ -39,6 +41,15 @@ from freki.streams.wire.connect import open_asker
 TITLE = "Doors: latency by topic, HTTP, gRPC and direct calls"
 QUESTIONS, QUICK_QUESTIONS = 200, 20
 WARM_UP = 8
+PAGE = "page, direct: first hit drawn"
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+_ASK_AND_DRAW = """(text) => new Promise((resolve) => {
+  const drawn = (_, observer) => { observer.disconnect(); requestAnimationFrame(() => setTimeout(resolve)); };
+  new MutationObserver(drawn).observe(document.getElementById("heading"), { childList: true });
+  document.getElementById("question").value = text;
+  document.getElementById("search").requestSubmit();
+})"""
+"""Asks, and returns after the frame in which the answer is drawn."""
 BROKEN = 3.0
 """Value of `alpha` that breaks a rule."""
 
@@ -60,14 +71,15 @@ async def _at_size(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
             for name, alpha in (("answered", None), ("refused", BROKEN)):
                 taken: defaultdict[str, list[float]] = defaultdict(list)
                 for turn, text in enumerate(asked):
-                    names = list(ways)
+                    # The page has no field that breaks a rule.
+                    names = [way for way in ways if way != PAGE or alpha is None]
                     for way in names[turn % len(names) :] + names[: turn % len(names)]:
                         started = time.perf_counter()
                         await ways[way](text, alpha)
                         if turn >= WARM_UP:
                             taken[way].append((time.perf_counter() - started) * 1000)
                     advance(1)
-                runs[name] = {way: percentiles(taken[way], (50, 95)) for way in ways}
+                runs[name] = {way: percentiles(times, (50, 95)) for way, times in taken.items()}
     return {"chunks": sum(held.values()), "questions": len(asked) - WARM_UP, **runs}
 
 
@@ -82,6 +94,8 @@ async def _ways(stack: Stack) -> AsyncIterator[Mapping[str, Way]]:
             client = await opened.enter_async_context(httpx.AsyncClient(base_url=url, timeout=PATIENCE_S))
             channel = await opened.enter_async_context(grpc.aio.insecure_channel(address))
             ways |= {f"HTTP{name}": _by_http(client), f"gRPC{name}": _by_grpc(channel)}
+            if name and CHROMIUM is not None:
+                ways[PAGE] = _by_page(await opened.enter_async_context(_page(url, CHROMIUM)))
         yield ways
 
 
@@ -116,6 +130,26 @@ async def _served(stack: Stack, *arguments: str) -> AsyncIterator[tuple[str, str
 def _by_topic(asker: Asker) -> Way:
     async def ask(text: str, alpha: float | None) -> None:
         await ask_once(asker, text, alpha=alpha)
+
+    return ask
+
+
+@asynccontextmanager
+async def _page(url: str, chromium: str) -> AsyncIterator[Page]:
+    """Open the page for questions in a browser without a window."""
+    async with async_playwright() as playwright:
+        # As root Chromium has no sandbox.
+        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
+        browser = await playwright.chromium.launch(executable_path=chromium, args=flags)
+        page = await browser.new_page()
+        await page.goto(url)
+        yield page
+        await browser.close()
+
+
+def _by_page(page: Page) -> Way:
+    async def ask(text: str, _: float | None) -> None:
+        await page.evaluate(_ASK_AND_DRAW, text)
 
     return ask
 
@@ -158,8 +192,10 @@ def _table(size: Figures) -> Table:
     for column in ("way", "answered p50", "p95", "refused p50", "p95"):
         table.add_column(column, justify="left" if column == "way" else "right")
     for way, answered in size["answered"].items():
-        refused = size["refused"][way]
-        table.add_row(way, *(short(taken[share]) for taken in (answered, refused) for share in ("p50", "p95")))
+        both = (answered, size["refused"].get(way))
+        table.add_row(
+            way, *("" if taken is None else short(taken[share]) for taken in both for share in ("p50", "p95"))
+        )
     return table
 
 
