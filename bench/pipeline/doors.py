@@ -79,7 +79,7 @@ async def _at_size(ground: Ground, size: int, asked: Sequence[str]) -> Figures:
                         if turn >= WARM_UP:
                             taken[way].append((time.perf_counter() - started) * 1000)
                     advance(1)
-                runs[name] = {way: percentiles(times, (50, 95)) for way, times in taken.items()}
+                runs[name] = {way: percentiles(taken[way], (50, 95)) for way in ways if way in taken}
     return {"chunks": sum(held.values()), "questions": len(asked) - WARM_UP, **runs}
 
 
