@@ -154,6 +154,18 @@ async def test_what_was_written_of_a_document_is_found_and_removed_by_version(
     assert await store.versions(root_id(TenantId("sales"), DocumentId("a"))) == {}
 
 
+@pytest.mark.parametrize("count", [1, 60])
+async def test_many_documents_are_found_at_once(store: ClaimStore, count: int) -> None:
+    documents = [root_id(TenantId("hr"), DocumentId(str(number))) for number in range(count)]
+    claims = [await put(store, CONTENT, document=each, version=number) for number, each in enumerate(documents)]
+    other = await put(store, CONTENT, document=A)
+
+    found = await store.versions_of([*documents, B])
+
+    assert found == {each: {claims[number].uri: number} for number, each in enumerate(documents)} | {B: {}}
+    assert await store.versions(A) == {other.uri: 1}
+
+
 async def test_what_a_killed_writer_left_goes_with_its_document(store: ClaimStore, tmp_path: Path) -> None:
     claim = await put(store, CONTENT, version=4)
     folder = tmp_path / "own" / A

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -39,6 +39,8 @@ A writer that was killed leaves an unfinished file.
 """
 _ENVELOPE_BYTES = 4_096
 """Maximum length of what an envelope adds to content: a wrapped data key above all."""
+_LISTED_APART = 50
+"""Most documents whose folders are listed one by one."""
 _TIMEOUT_S = 60.0
 """Timeout per content: 64 MB at 1 MB/s."""
 
@@ -121,7 +123,19 @@ class ClaimStore:
 
         Raises Unavailable where `directory` cannot be reached.
         """
-        return {at.url: int(name["version"]) for at, name in await self._written(document)}
+        return (await self.versions_of([document]))[document]
+
+    async def versions_of(self, documents: Collection[RootId]) -> dict[RootId, dict[str, int]]:
+        """Return the same for each of some documents; for many, `directory` is listed once."""
+        found: dict[RootId, dict[str, int]] = {each: {} for each in documents}
+        if len(found) > _LISTED_APART:
+            written = await self._written()
+        else:
+            written = [one for each in found for one in await self._written(each)]
+        for at, name in written:
+            if (versions := found.get(RootId(name["document"]))) is not None:
+                versions[at.url] = int(name["version"])
+        return found
 
     async def remove_versions(self, document: RootId, *, until: int) -> int:
         """Remove what was written of a document up to a version; return the number of files. Raises Unavailable."""

@@ -122,9 +122,10 @@ class Access:
 
     async def _of_claims(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
         """Yield what was written of the documents, also of versions that no record names any more."""
-        for name in names:
-            for uri, version in (await self._claims.versions(root_id(tenant, name))).items():
-                item = {"what": "claim", "document_id": name, "version": version, "uri": uri}
+        keys = {root_id(tenant, name): name for name in names}
+        for key, written in (await self._claims.versions_of(keys)).items():
+            for uri, version in written.items():
+                item = {"what": "claim", "document_id": keys[key], "version": version, "uri": uri}
                 yield {**item, **await self._content(uri, self._claims.read(uri))}
 
     async def _of_topic(

@@ -144,11 +144,12 @@ class Places:
 
     async def _written(self, tenant: TenantId, versions: Mapping[DocumentId, int]) -> dict[str, DocumentId]:
         """Return the addresses of claims of these versions; compaction may have removed the records that named them."""
+        keys = {root_id(tenant, name): name for name in versions}
         return {
-            uri: name
-            for name, last in versions.items()
-            for uri, version in (await self._claims.versions(root_id(tenant, name))).items()
-            if version <= last
+            uri: keys[key]
+            for key, written in (await self._claims.versions_of(keys)).items()
+            for uri, version in written.items()
+            if version <= versions[keys[key]]
         }
 
     async def _rows(
