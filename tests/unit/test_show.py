@@ -3,8 +3,9 @@ from io import StringIO
 
 import pytest
 from rich.console import Console
+from rich.text import Text
 
-from freki.cli.show import show_result
+from freki.cli.show import show_error, show_result
 from freki.operators.age import UNKNOWN_AGE, age_ms
 from freki.schemas import (
     ChunkKind,
@@ -141,6 +142,19 @@ async def test_prose_is_broken_by_the_terminal_alone_and_items_and_code_as_in_th
         assert each in text_of(items)
     for each in address.splitlines():
         assert f"│ {each}" in text_of(address)
+
+
+@pytest.mark.parametrize("is_terminal", [True, False])
+def test_an_error_is_broken_between_words_and_only_in_a_terminal(is_terminal: bool) -> None:  # noqa: FBT001 - given by pytest
+    file, message = (
+        StringIO(),
+        "is Kafka up at FREKI_KAFKA__BOOTSTRAP=127.0.0.1:9092, and does it speak PLAINTEXT there?",
+    )
+    show_error(Console(file=file, width=60, force_terminal=is_terminal, no_color=True), message)
+    lines = Text.from_ansi(file.getvalue()).plain.splitlines()
+
+    assert " ".join(line.strip() for line in lines) == f"freki: {message}"
+    assert (len(lines) > 1) == is_terminal
 
 
 async def test_no_id_is_cut_in_a_narrow_terminal() -> None:
