@@ -166,6 +166,14 @@ async def test_many_documents_are_found_at_once(store: ClaimStore, count: int) -
     assert await store.versions(A) == {other.uri: 1}
 
 
+async def test_what_cannot_be_listed_is_told_and_what_is_absent_is_empty(tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(CONTENT)
+
+    with pytest.raises(Rejected, match="cannot be read"):
+        await ClaimStore(ClaimSettings(directory=str(tmp_path / "file"))).versions(A)
+    assert await ClaimStore(ClaimSettings(directory=str(tmp_path / "absent"))).versions(A) == {}
+
+
 async def test_what_a_killed_writer_left_goes_with_its_document(store: ClaimStore, tmp_path: Path) -> None:
     claim = await put(store, CONTENT, version=4)
     folder = tmp_path / "own" / A

@@ -135,9 +135,12 @@ async def read_web(location: ClaimLocation, size: int) -> bytes:
 
 
 def files_in(location: ClaimLocation) -> list[str]:
-    """Return the paths of all files below a directory or prefix, relative to it; an absent one has none."""
+    """Return the paths of all files below a directory or prefix, relative to it; an absent one has none.
+
+    Also raises OSError, and exceptions of the driver.
+    """
     if location.scheme == LOCAL:
-        below = [Path(folder, name) for folder, _, names in os.walk(location.path) for name in names]
+        below = [Path(folder, name) for folder, _, names in os.walk(location.path, onerror=_raise) for name in names]
         return sorted(str(each.relative_to(location.path)) for each in below)
     store = fsspec.filesystem(location.scheme)
     store.invalidate_cache()
@@ -150,6 +153,12 @@ def size_of(location: ClaimLocation) -> int:
     if location.scheme == LOCAL:
         return Path(location.path).stat().st_size
     return int(fsspec.filesystem(location.scheme).info(location.url)["size"])
+
+
+def _raise(error: OSError) -> None:
+    """Tell what cannot be listed, unless it is absent: `os.walk` would pass over it."""
+    if not isinstance(error, FileNotFoundError):
+        raise error
 
 
 def _created(path: Path) -> BinaryIO:

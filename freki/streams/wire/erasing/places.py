@@ -55,9 +55,10 @@ class Places:
         async for root in self._roots(tenant, covers):
             attributes[root.document_id].append(root.attributes)
             versions[root.document_id] = max(versions.get(root.document_id, 0), root.version)
-        for name in set(covers.documents) - versions.keys():
-            if written := await self._claims.versions(root_id(tenant, name)):
-                attributes[name], versions[name] = [{}], max(written.values())
+        others = {root_id(tenant, name): name for name in set(covers.documents) - versions.keys()}
+        for key, written in (await self._claims.versions_of(others)).items():
+            if written:
+                attributes[others[key]], versions[others[key]] = [{}], max(written.values())
         return [
             KnownDocument(document_id=name, version=versions[name], attributes=tuple(attributes[name]))
             for name in sorted(versions)
@@ -81,7 +82,8 @@ class Places:
         with_changes = {topics.documents.name, topics.dead_letters.name}
         records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
         claimed = {uri: set(names) for uri, names in (claims or {}).items()}
-        for uri, name in (await self._written(tenant, versions)).items():
+        written = await self._written(tenant, versions)
+        for uri, name in written.items():
             claimed.setdefault(uri, set()).add(name)
         shared: set[str] = set()
         judgements: dict[bytes, DocumentId] = {}
@@ -106,7 +108,7 @@ class Places:
         return Findings(
             records=records,
             rows=rows,
-            claims=[uri for uri in ours if await self._claims.has(uri)],
+            claims=[uri for uri in ours if uri in written or await self._claims.has(uri)],
             claimed={uri: frozenset(names) for uri, names in claimed.items()},
             shared=frozenset(shared & claimed.keys()),
             judgements=judgements,
