@@ -5,6 +5,7 @@ from collections.abc import Callable, Coroutine
 from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
+from urllib.parse import urlsplit
 
 import typer
 
@@ -83,10 +84,12 @@ def nothing_runs() -> str:
 
 
 def _unavailable(error: Unavailable) -> str:
-    settings = read_or_exit()
-    if names_servers(settings) or nearest_stack(settings.local.state_dir) is not None:
-        return f"{error}; `freki status` shows what runs"
-    return nothing_runs()
+    """Return what is said of an outage: of a broker or store that nobody named or started, or of anything else."""
+    settings = load_settings()
+    addresses = (settings.kafka.bootstrap, urlsplit(settings.milvus.uri).netloc)
+    if not names_servers(settings) and any(address in str(error) for address in addresses):
+        return nothing_runs()
+    return f"{error}; `freki status` shows what runs"
 
 
 def fail(message: str, *, code: int = 1) -> NoReturn:

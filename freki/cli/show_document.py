@@ -91,7 +91,10 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
         _say(console, name, value)
     if view.counts.missing:
         console.print(
-            Text(f"chunks without a row: {view.counts.missing}: `freki verify --repair` mends that", style="red")
+            Text(
+                f"{counted(view.counts.missing, 'chunk')} without a row: `freki verify --repair` mends that",
+                style="red",
+            )
         )
     table = Table("chunk", "kind", "characters", "pages", "tokens", "heading and text", box=None, padding=(0, 1))
     for chunk in view.chunks:

@@ -39,7 +39,7 @@ async def status(
     Exit code 0: all parts answer and all workers are healthy, 1: else.
     """
     settings = load_settings()
-    if stack_of(settings) is None and not worker and not names_servers(settings):
+    if not worker and not names_servers(settings):
         fail(nothing_runs())
     if watch and as_json:
         fail("--watch and --json exclude each other", code=2)

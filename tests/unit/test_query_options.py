@@ -13,12 +13,14 @@ from pydantic import ValidationError
 from typer.testing import CliRunner
 
 from freki.cli import ask
+from freki.cli.context import command
 from freki.cli.main import app
 from freki.cli.query_arguments import with_flags
 from freki.infra.settings import RetrievalSettings
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp, Widening, WidenWhen
+from freki.schemas.errors import Unavailable
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption, QueryOptions
 
 GIVEN_BY_ASK = {"query_id", "text", "asked_at", "filters"}
@@ -83,6 +85,20 @@ def test_where_nothing_runs_every_command_says_how_to_start_it(
     assert done.exit_code == 1
     assert done.output.startswith(f"freki: nothing runs here: no local stack in {tmp_path} or above it")
     assert "`freki up`" in done.output
+
+
+def test_an_outage_of_something_else_is_told_also_where_nothing_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+
+    @command
+    async def broken() -> None:
+        raise Unavailable("the model cannot be downloaded")
+
+    with pytest.raises(typer.Exit):
+        broken()
+    assert "the model cannot be downloaded" in capsys.readouterr().err
 
 
 def test_ask_offers_every_field_of_a_query() -> None:
