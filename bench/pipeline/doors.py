@@ -7,7 +7,6 @@ way itself is measured with a query that breaks a rule: all of it is done but th
 import asyncio
 import os
 import re
-import shutil
 import sys
 import time
 from collections import defaultdict
@@ -17,7 +16,7 @@ from pathlib import Path
 
 import grpc
 import httpx
-from playwright.async_api import Page, async_playwright
+from playwright.async_api import Page
 from rich.table import Table
 
 from bench.pipeline.corpus import TENANT
@@ -37,12 +36,12 @@ from freki.infra.local.state import environment_for
 from freki.schemas.proto.freki.v1 import freki_pb2
 from freki.streams.client import Asker
 from freki.streams.wire.connect import open_asker
+from tests.chromium import CHROMIUM, open_chromium
 
 TITLE = "Doors: latency by topic, HTTP, gRPC and direct calls"
 QUESTIONS, QUICK_QUESTIONS = 200, 20
 WARM_UP = 8
 PAGE = "page, direct: first hit drawn"
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 _ASK_AND_DRAW = """(text) => new Promise((resolve) => {
   const drawn = (_, observer) => { observer.disconnect(); requestAnimationFrame(() => setTimeout(resolve)); };
   new MutationObserver(drawn).observe(document.getElementById("heading"), { childList: true });
@@ -95,7 +94,9 @@ async def _ways(stack: Stack) -> AsyncIterator[Mapping[str, Way]]:
             channel = await opened.enter_async_context(grpc.aio.insecure_channel(address))
             ways |= {f"HTTP{name}": _by_http(client), f"gRPC{name}": _by_grpc(channel)}
             if name and CHROMIUM is not None:
-                ways[PAGE] = _by_page(await opened.enter_async_context(_page(url, CHROMIUM)))
+                page = await (await opened.enter_async_context(open_chromium())).new_page()
+                await page.goto(url)
+                ways[PAGE] = _by_page(page)
         yield ways
 
 
@@ -132,19 +133,6 @@ def _by_topic(asker: Asker) -> Way:
         await ask_once(asker, text, alpha=alpha)
 
     return ask
-
-
-@asynccontextmanager
-async def _page(url: str, chromium: str) -> AsyncIterator[Page]:
-    """Open the page for questions in a browser without a window."""
-    async with async_playwright() as playwright:
-        # As root Chromium has no sandbox.
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = await playwright.chromium.launch(executable_path=chromium, args=flags)
-        page = await browser.new_page()
-        await page.goto(url)
-        yield page
-        await browser.close()
 
 
 def _by_page(page: Page) -> Way:

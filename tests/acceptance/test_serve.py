@@ -1,10 +1,8 @@
 """`freki serve` as a process, beside a running stack: services over HTTP, and people with a browser."""
 
 import asyncio
-import os
 import re
 import secrets
-import shutil
 import signal
 import sys
 from collections.abc import AsyncIterator, Iterator, Mapping
@@ -13,10 +11,11 @@ from typing import Any
 
 import httpx
 import pytest
-from playwright.async_api import Page, async_playwright, expect
+from playwright.async_api import Page, expect
 
 from tests.acceptance.conftest import Freki
 from tests.acceptance.test_command_line import environment
+from tests.chromium import CHROMIUM, open_chromium
 from tests.http_door import events_of
 from tests.llm_server import LlmServer, an_llm_server, asked_of, writes
 from tests.scripted_server import Reply
@@ -24,7 +23,6 @@ from tests.scripted_server import Reply
 ATTACK = "<img src=x onerror=document.title='owned'> <script>document.title='owned'</script>"
 NAMELESS = """[...document.querySelectorAll('input, select, button, summary')]
     .filter(each => !each.closest('[hidden]') && !each.labels?.length && !each.textContent.trim()).length"""
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
 def quotes(body: Mapping[str, Any]) -> Reply:
@@ -166,10 +164,7 @@ async def test_the_page_shows_sources_and_never_their_markup(served: tuple[str, 
             document = {"document_id": name, "content": text, **readable}
             assert (await client.post("/v1/documents", json=document)).status_code == 200
 
-    async with async_playwright() as playwright:
-        # As root, which tests may be, Chromium has no sandbox.
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+    async with open_chromium() as browser:
         for locale, question, name, heading in (
             ("de-DE", "Wie hoch ist die Hundegebühr?", "hunde.md", "Stelle"),
             ("en-GB", "How much is the dog licence?", "dogs.md", "passage"),
@@ -200,4 +195,3 @@ async def test_the_page_shows_sources_and_never_their_markup(served: tuple[str, 
             await expect(judged).to_have_attribute("aria-pressed", "true")
             assert wrong == []
             await page.close()
-        await browser.close()

@@ -1,8 +1,6 @@
 """The pages of `freki serve` in Chromium: what they show in each state, and that everybody can use them."""
 
 import asyncio
-import os
-import shutil
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import pytest
 import uvicorn
 from axe_playwright_python.async_playwright import Axe
-from playwright.async_api import Browser, Page, async_playwright, expect
+from playwright.async_api import Browser, Page, expect
 
 from freki.schemas import (
     ChunkId,
@@ -24,11 +22,11 @@ from freki.schemas import (
 )
 from freki.schemas.answer import StreamEnd
 from freki.streams.answering import Answerer
+from tests.chromium import CHROMIUM, open_chromium
 from tests.http_door import InProcess, ScriptedOperations, Unlimited, app_of, receipt
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 
-CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"), pytest.mark.timeout(300)]
 
 expect.set_options(timeout=30_000)
@@ -98,12 +96,8 @@ async def served() -> AsyncIterator[Served]:
 
 @pytest.fixture
 async def browser() -> AsyncIterator[Browser]:
-    async with async_playwright() as playwright:
-        # As root, which tests may be, Chromium has no sandbox.
-        flags = ["--no-sandbox"] if os.geteuid() == 0 else []
-        browser = await playwright.chromium.launch(executable_path=CHROMIUM, args=flags)
+    async with open_chromium() as browser:
         yield browser
-        await browser.close()
 
 
 async def opened(browser: Browser, url: str, **options: Any) -> Page:
