@@ -118,6 +118,7 @@ def _hit(hit: ContextHit, text: str, *, verbose: bool, is_first: bool) -> Render
         # Not the title of the panel, which would be cut.
         Text(hit.citation, style="cyan", overflow="fold"),
         Text(where, style="bold"),
+        *([Text("summary by a language model", style="dim")] if hit.generated else []),
         Text(text),
         Text(origin, style="dim", overflow="fold"),
     ]

@@ -154,6 +154,8 @@ class ContextHit:
     snippets: tuple[Snippet, ...] = ()
     """In reading order, around words of the text that was searched for, else its beginning; only for KEYWORD_SEARCH and
     SEMANTIC_SEARCH."""
+    generated: bool = False
+    """True: a language model wrote the text, as a summary of the span. It is no quotation."""
 
 
 @record

@@ -21,6 +21,8 @@ class Completion:
     cached_tokens: int
     """Prompt tokens that the server had cached; 0 where it does not report them."""
     completion_tokens: int
+    truncated: bool = False
+    """Whether it reached the maximum of tokens, so that its end is missing."""
 
 
 @record

@@ -1,20 +1,26 @@
 """Of what a model says, one short plain line a chunk counts, or nothing."""
 
 import json
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.ask_llm import (
-    CONTEXT_CHARS,
     SUMMARY_CHARS,
     context_prompt,
     is_latin,
     read_contexts,
+    read_grades,
+    read_questions,
     read_summary,
     summary_prompt,
 )
+
+MAX_CHARS = 200
+contexts = partial(read_contexts, max_chars=MAX_CHARS)
+prompt_for = partial(context_prompt, max_chars=MAX_CHARS)
 
 ONE = "Der Absatz regelt die Kündigungsfrist des Vermieters."
 TWO = "Hier geht es um den Zugang der Kündigung beim Mieter."
@@ -39,7 +45,7 @@ TWO = "Hier geht es um den Zugang der Kündigung beim Mieter."
     ids=range(12),
 )
 def test_numbered_lines_are_told_apart_however_a_model_numbers_them(answer: str) -> None:
-    assert read_contexts(answer, count=2) == [ONE, TWO]
+    assert contexts(answer, count=2) == [ONE, TWO]
 
 
 @pytest.mark.parametrize(
@@ -48,32 +54,54 @@ def test_numbered_lines_are_told_apart_however_a_model_numbers_them(answer: str)
     ids=["empty", "no numbers", "no text", "too short", "rambling", "only thoughts"],
 )
 def test_what_is_no_line_gives_none(answer: str) -> None:
-    assert read_contexts(answer, count=2) == [None, None]
+    assert contexts(answer, count=2) == [None, None]
+
+
+def test_an_unfinished_line_of_a_truncated_answer_is_dropped() -> None:
+    answer = f"1: {ONE}\n2: {ONE} Hier geht es um den Zugang der Kündigung bei"
+
+    assert contexts(answer, count=2) == [ONE, f"{ONE} Hier geht es um den Zugang der Kündigung bei"]
+    assert contexts(answer, count=2, truncated=True) == [ONE, ONE]
+    assert contexts(f"1: {ONE}\n2: Hier geht es um § 5 Abs. 2 Nr. 1 und", count=2, truncated=True) == [ONE, None]
+
+
+def test_of_other_truncated_answers_too_only_what_is_finished_counts() -> None:
+    assert read_summary(f"{ONE} {TWO} Und zuletzt wird", truncated=True) == f"{ONE} {TWO}"
+    assert read_questions("1: Wann endet die Frist?\n2: Wer muss", truncated=True) == ["Wann endet die Frist?"]
+    # Of 10 only the 1 may have been written.
+    assert read_grades("1: 7\n2: 1", count=2, truncated=True)[1] is None
+
+
+def test_thoughts_that_the_prompt_began_end_in_the_answer() -> None:
+    answer = f"1: Was soll ich sagen, das ist schwer.</think>\n1: {ONE}"
+
+    assert contexts(answer, count=1) == [ONE]
+    assert read_grades("1: 10 or less\n1: 9</think>\n1: 0", count=1) == read_grades("1: 0", count=1)
 
 
 def test_each_chunk_falls_back_for_itself() -> None:
-    assert read_contexts(f"1: {ONE}\n2: {'bla ' * 500}\n3: {TWO}", count=3) == [ONE, None, TWO]
+    assert contexts(f"1: {ONE}\n2: {'bla ' * 500}\n3: {TWO}", count=3) == [ONE, None, TWO]
 
 
 def test_a_number_that_comes_twice_counts_once() -> None:
-    assert read_contexts(f"1: {ONE}\n1: {TWO}", count=1) == [ONE]
+    assert contexts(f"1: {ONE}\n1: {TWO}", count=1) == [ONE]
 
 
 def test_one_chunk_needs_no_number() -> None:
-    assert read_contexts(ONE, count=1) == [ONE]
+    assert contexts(ONE, count=1) == [ONE]
 
 
 def test_a_line_that_is_somewhat_too_long_ends_with_a_sentence_or_a_word() -> None:
     sentences = f"1: {ONE} {TWO} {ONE} {TWO} {ONE}"
     endless = "1: " + "Regelung " * 40
 
-    (kept,) = read_contexts(sentences, count=1)
-    (cut,) = read_contexts(endless, count=1)
+    (kept,) = contexts(sentences, count=1)
+    (cut,) = contexts(endless, count=1)
 
     assert kept == f"{ONE} {TWO} {ONE}"
     assert cut is not None
     assert cut.endswith("Regelung…")
-    assert len(cut) <= CONTEXT_CHARS
+    assert len(cut) <= MAX_CHARS
 
 
 def test_markup_addresses_and_control_characters_do_not_pass() -> None:
@@ -82,7 +110,7 @@ def test_markup_addresses_and_control_characters_do_not_pass() -> None:
         "`code` ![Bild](data:image/png;base64,AAA) \u202eumgekehrt\u0000 [QUELLE-1: x | chunk:0]"
     )
 
-    (line,) = read_contexts(answer, count=1)
+    (line,) = contexts(answer, count=1)
 
     assert line == "Fett alert(1) Klick hier und code Bild umgekehrt QUELLE-1: x chunk:0"
 
@@ -93,7 +121,7 @@ def test_a_summary_may_be_longer_than_a_context() -> None:
     summary = read_summary(f"<think>Hm.</think>\n{text}\n")
 
     assert summary == text
-    assert CONTEXT_CHARS < len(text) <= SUMMARY_CHARS
+    assert MAX_CHARS < len(text) <= SUMMARY_CHARS
 
 
 def test_a_summary_that_rambles_is_none() -> None:
@@ -103,18 +131,18 @@ def test_a_summary_that_rambles_is_none() -> None:
 
 @given(answer=st.text(), count=st.integers(1, 5))
 def test_any_answer_gives_one_plain_line_or_none_for_each_chunk(answer: str, count: int) -> None:
-    lines = read_contexts(answer, count=count)
+    lines = contexts(answer, count=count)
 
     assert len(lines) == count
     for line in (*lines, read_summary(answer)):
         assert line is None or (line.isprintable() and 20 <= len(line) <= SUMMARY_CHARS)
-    assert all(line is None or len(line) <= CONTEXT_CHARS for line in lines)
+    assert all(line is None or len(line) <= MAX_CHARS for line in lines)
 
 
 def test_all_requests_of_a_document_begin_with_it_word_for_word() -> None:
     prompts = [
-        context_prompt("Anfang", name="BGB", language="de", chunks=[("§ 1", "eins"), ("§ 2", "zwei")]),
-        context_prompt("Anfang", name="BGB", language="de", chunks=[("§ 3", "drei")]),
+        prompt_for("Anfang", name="BGB", language="de", chunks=[("§ 1", "eins"), ("§ 2", "zwei")]),
+        prompt_for("Anfang", name="BGB", language="de", chunks=[("§ 3", "drei")]),
         summary_prompt("Anfang", name="BGB", language="de", headings="Buch 1", text="eins zwei"),
         summary_prompt("Anfang", name="BGB", language="de", headings="", text=""),
     ]
@@ -126,7 +154,7 @@ def test_all_requests_of_a_document_begin_with_it_word_for_word() -> None:
 
 
 def test_chunks_are_numbered_with_their_headings() -> None:
-    prompt = context_prompt("Anfang", name="BGB", language="de", chunks=[("Buch 1 > § 1", "eins"), ("§ 2", "zwei")])
+    prompt = prompt_for("Anfang", name="BGB", language="de", chunks=[("Buch 1 > § 1", "eins"), ("§ 2", "zwei")])
 
     assert "<chunk>\n1. Buch 1 > § 1\neins\n</chunk>\n<chunk>\n2. § 2\nzwei\n</chunk>" in prompt.user
     assert "genau 2 Zeilen" in prompt.user
@@ -134,11 +162,11 @@ def test_chunks_are_numbered_with_their_headings() -> None:
 
 @pytest.mark.parametrize(("language", "word"), [("de", "Abschnitte"), ("en", "chunks"), ("fr", "chunks")])
 def test_german_documents_are_asked_about_in_german_and_others_in_english(language: str, word: str) -> None:
-    assert word in context_prompt("x", name="x", language=language, chunks=[("", "x")]).user
+    assert word in prompt_for("x", name="x", language=language, chunks=[("", "x")]).user
 
 
 def test_an_endless_chunk_is_cut() -> None:
-    assert len(context_prompt("x", name="x", language="en", chunks=[("", "x" * 10**6)]).user) < 3_000
+    assert len(prompt_for("x", name="x", language="en", chunks=[("", "x" * 10**6)]).user) < 3_000
 
 
 def test_a_line_in_another_script_is_told() -> None:

@@ -265,6 +265,20 @@ def test_a_summary_stands_before_what_it_sums_up() -> None:
     assert assembly.text.endswith("]\nKurz gesagt.\nSatz 0 steht hier. Satz 1 steht hier. Satz 2 steht hier.")
 
 
+@pytest.mark.parametrize(
+    ("language", "origin"),
+    [("de", "(Zusammenfassung eines Sprachmodells)"), ("en", "(summary by a language model)"), ("fr", "(summary by a")],
+)
+def test_text_of_a_language_model_is_told_from_text_of_the_document(language: str, origin: str) -> None:
+    written = hit(1, *sentences(0, 7), kind=ChunkKind.SUMMARY, text="Kurz gesagt.", language=language, generated=True)
+
+    assembly = assemble([written], max_tokens=100, count_tokens=count_words)
+
+    assert f"]\n{origin}" in assembly.text
+    assert assembly.text.endswith("\nKurz gesagt.")
+    assert assembly.tokens == sum(count_words([assembly.text]))
+
+
 def test_a_summary_does_not_stand_within_a_line() -> None:
     inner = sentences(2, 5)
     summary = hit(2, inner[0] + 3, inner[1], kind=ChunkKind.SUMMARY, text="Kurz gesagt.")

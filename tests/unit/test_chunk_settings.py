@@ -46,6 +46,12 @@ def test_chunks_and_their_context_must_fit_the_embedder() -> None:
         check_window(ModelSettings(embedder="all-MiniLM-L6-v2"), max_tokens=256)
 
 
+def test_contexts_by_a_language_model_must_fit_too() -> None:
+    assert check_window(ModelSettings(), max_tokens=256, written_chars=500) == []
+    with pytest.raises(Misconfigured, match="at most 228, FREKI_CONTEXTS__MAX_CHARS lower"):
+        check_window(ModelSettings(), max_tokens=256, written_chars=600)
+
+
 def test_a_window_of_late_chunking_is_checked_elsewhere() -> None:
     assert check_window(ModelSettings(late_window_tokens=480), max_tokens=480) == []
 

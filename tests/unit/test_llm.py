@@ -66,6 +66,28 @@ async def test_each_prompt_is_answered_in_its_place_with_what_it_took(server: Ll
     ]
 
 
+async def test_an_answer_that_reached_the_maximum_of_tokens_says_so(server: LlmServer) -> None:
+    server.script = lambda _: Reply({"choices": [{"message": {"content": "1: Die"}, "finish_reason": "length"}]})
+
+    async with client(server) as llm:
+        (answer,) = await llm.complete(prompts("a"), max_tokens=3)
+
+    assert isinstance(answer, Completion)
+    assert answer.truncated
+
+
+async def test_further_fields_switch_off_thinking_and_replace_none_of_freki_s_own(server: LlmServer) -> None:
+    fields = {"reasoning_effort": "none", "chat_template_kwargs": {"enable_thinking": False}}
+
+    async with client(server, extra_body=fields) as llm:
+        await llm.complete(prompts("a"), max_tokens=3)
+
+    (body,) = server.bodies
+    assert {name: body[name] for name in fields} == fields
+    with pytest.raises(ValueError, match="Freki sets max_tokens, model itself"):
+        LlmSettings.model_validate({"extra_body": {"max_tokens": 1, "model": "x", "top_k": 1}})
+
+
 async def test_the_request_is_the_one_that_servers_know(server: LlmServer) -> None:
     async with client(server, api_key="secret", url=f"{server.url}/") as llm:
         await llm.complete(prompts("a"), max_tokens=70)

@@ -1,7 +1,7 @@
 """A client of language models, for any server with OpenAI's chat interface.
 
 `POST {url}/chat/completions {"model", "messages", "max_tokens", "temperature"}` answers
-`{"choices": [{"message": {"content"}}], "usage": {"prompt_tokens", "completion_tokens", ...}}`.
+`{"choices": [{"message": {"content"}, "finish_reason"}], "usage": {"prompt_tokens", "completion_tokens", ...}}`.
 """
 
 import asyncio
@@ -15,7 +15,7 @@ from typing import Self
 import httpx
 import stamina
 import structlog
-from pydantic import BaseModel, Field, ValidationError
+from pydantic import BaseModel, Field, JsonValue, ValidationError
 
 from freki.infra.http.credentials import apart, quoted
 from freki.infra.http.errors import gist_of, refusal
@@ -49,6 +49,7 @@ class _Message(BaseModel):
 
 class _Choice(BaseModel):
     message: _Message
+    finish_reason: str | None = None
 
 
 class _Cached(BaseModel):
@@ -162,15 +163,7 @@ class LlmClient:
             ) from error
 
     async def _ask(self, prompt: Prompt, max_tokens: int) -> Completion:
-        body = {
-            "model": self.model,
-            "messages": [
-                {"role": "system", "content": prompt.system},
-                {"role": "user", "content": prompt.user},
-            ],
-            "max_tokens": max_tokens,
-            "temperature": 0,
-        }
+        body = self._request(prompt, max_tokens)
         started = time.perf_counter()
         with _translated(self._url):
             async with self._client.stream("POST", self._url, json=body) as response:
@@ -193,7 +186,17 @@ class LlmClient:
             prompt_tokens=usage.prompt_tokens,
             cached_tokens=(details and details.cached_tokens) or 0,
             completion_tokens=usage.completion_tokens,
+            truncated=reply.choices[0].finish_reason == "length",
         )
+
+    def _request(self, prompt: Prompt, max_tokens: int) -> dict[str, JsonValue]:
+        return {
+            **self._settings.extra_body,
+            "model": self.model,
+            "messages": [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
+            "max_tokens": max_tokens,
+            "temperature": 0,
+        }
 
     async def _read(self, response: httpx.Response) -> bytes:
         raw = bytearray()

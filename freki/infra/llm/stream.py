@@ -88,10 +88,7 @@ class LlmStream(LlmClient):
 
     async def _events(self, prompt: Prompt, max_tokens: int, end_at: float) -> AsyncIterator[str | StreamEnd]:
         body = {
-            "model": self.model,
-            "messages": [{"role": "system", "content": prompt.system}, {"role": "user", "content": prompt.user}],
-            "max_tokens": max_tokens,
-            "temperature": 0,
+            **self._request(prompt, max_tokens),
             "stream": True,
             "stream_options": {"include_usage": True},
         }

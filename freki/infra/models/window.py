@@ -6,25 +6,31 @@ from freki.schemas.errors import Misconfigured
 
 CONTEXT_TOKENS = 84
 """Room for document name and headings above a chunk (200 characters, about 60 tokens), prefix and special tokens."""
+_CHARS_PER_TOKEN = 3
+"""Of a context by a language model: German has 3 to 4."""
 
 
-def check_window(settings: ModelSettings, *, max_tokens: int) -> list[str]:
+def check_window(settings: ModelSettings, *, max_tokens: int, written_chars: int = 0) -> list[str]:
     """Check that chunks of `max_tokens` and their context fit the embedders.
+
+    written_chars: maximum length of contexts by a language model; 0: there are none.
 
     Raises Misconfigured, naming the settings, where the default embedder would cut off text. Returns a remark for each
     additional embedder that may: its tokenizer counts otherwise than the one that sizes chunks.
     """
-    room = window_tokens(settings, settings.embedder) - CONTEXT_TOKENS
+    context = CONTEXT_TOKENS + written_chars // _CHARS_PER_TOKEN
+    shorter = ", FREKI_CONTEXTS__MAX_CHARS lower" if written_chars else ""
+    room = window_tokens(settings, settings.embedder) - context
     if max_tokens > room and not settings.late_window_tokens:
         raise Misconfigured(
-            f"FREKI_CHUNKING__MAX_TOKENS={max_tokens}: with up to {CONTEXT_TOKENS} tokens of context chunks are longer "
-            f"than the {room + CONTEXT_TOKENS} that FREKI_MODELS__EMBEDDER={settings.embedder} reads, and would be cut "
-            f"off: set FREKI_CHUNKING__MAX_TOKENS to at most {room}, or choose another embedder"
+            f"FREKI_CHUNKING__MAX_TOKENS={max_tokens}: with up to {context} tokens of context chunks are longer "
+            f"than the {room + context} that FREKI_MODELS__EMBEDDER={settings.embedder} reads, and would be cut "
+            f"off: set FREKI_CHUNKING__MAX_TOKENS to at most {room}{shorter}, or choose another embedder"
         )
     return [
         f"FREKI_MODELS__EMBEDDERS__{kind}={chosen} reads {window} tokens and cuts off what is longer, with its "
-        f"context: set FREKI_CHUNKING__MAX_TOKENS to at most {window - CONTEXT_TOKENS}, or fewer characters for the "
+        f"context: set FREKI_CHUNKING__MAX_TOKENS to at most {window - context}{shorter}, or fewer characters for the "
         "formats that it embeds"
         for kind, chosen in settings.apart.items()
-        if (window := window_tokens(settings, chosen)) < max_tokens + CONTEXT_TOKENS
+        if (window := window_tokens(settings, chosen)) < max_tokens + context
     ]

@@ -130,6 +130,9 @@ class ContextSettings(SettingsSection):
     summaries: bool = Field(default=False, description="Let it summarise documents and sections")
     batch_chunks: int = Field(default=5, ge=1, le=50, description="Chunks situated by one call")
     min_chars: int = Field(default=50, ge=0, description="Shorter chunks are left alone")
+    max_chars: int = Field(
+        default=200, ge=50, le=1000, description="Longest context that the model writes for a chunk, in characters"
+    )
     document_chars: int = Field(
         default=8000, ge=500, le=100_000, description="Beginning of the document that the model reads with each call"
     )

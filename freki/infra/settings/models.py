@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-from pydantic import BeforeValidator, Field, SecretStr, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, model_validator
 
 from freki.infra.settings.section import SecretFile, SettingsSection
 from freki.schemas import ChunkKind
@@ -176,6 +176,15 @@ class VertexRerankerSettings(SettingsSection):
         return self
 
 
+def _without_own(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    if own := sorted(_OWN_FIELDS & fields.keys()):
+        raise ValueError(f"Freki sets {', '.join(own)} itself; leave it out")
+    return fields
+
+
+_OWN_FIELDS = {"model", "messages", "max_tokens", "temperature", "stream", "stream_options", "n"}
+
+
 class LlmSettings(SettingsSection):
     """Language model with an OpenAI-compatible chat API, such as Ollama, vLLM or llama.cpp."""
 
@@ -185,6 +194,10 @@ class LlmSettings(SettingsSection):
     model: str | None = Field(default=None, description="Name of the model, as the server knows it")
     api_key: SecretStr | None = Field(default=None, description="Bearer token")
     api_key_file: SecretFile = Field(default=None, description="File that holds it")
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(_without_own)] = Field(
+        default={},
+        description="Further fields of each request, such as those that switch off thinking: docs/contexts.md",
+    )
     timeout_s: float = Field(default=60.0, gt=0, description="Longest wait for one answer, all attempts together")
     at_once: int = Field(default=2, ge=1, le=256, description="Calls under way at once, of each worker")
     answer_tokens: int = Field(

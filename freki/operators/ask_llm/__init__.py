@@ -1,6 +1,6 @@
 """Prompts for a language model about chunks and queries, and parsing of its answers; independent of the client."""
 
-from freki.operators.ask_llm.answers import CONTEXT_CHARS, SUMMARY_CHARS, is_latin, read_contexts, read_summary
+from freki.operators.ask_llm.answers import SUMMARY_CHARS, is_latin, read_contexts, read_summary
 from freki.operators.ask_llm.compose_answer import NO_ANSWER, answer_prompt
 from freki.operators.ask_llm.grades import TOKENS_A_GRADE, grades_prompt, read_grades
 from freki.operators.ask_llm.prompts import VERSION, context_prompt, summary_prompt
@@ -8,7 +8,6 @@ from freki.operators.ask_llm.questions import MAX_TOKENS, WRITTEN, question_prom
 from freki.operators.ask_llm.read_answer import AnswerReader, Piece, Restart, Sentence, Stop
 
 __all__ = [
-    "CONTEXT_CHARS",
     "MAX_TOKENS",
     "NO_ANSWER",
     "SUMMARY_CHARS",

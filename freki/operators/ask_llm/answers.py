@@ -7,13 +7,13 @@ import json
 import re
 from collections.abc import Iterator
 
-CONTEXT_CHARS = 200
+from freki.operators.ask_llm.finished import finished
+
 SUMMARY_CHARS = 480
 _LEAST_CHARS = 20
 _RAMBLES = 3
 """Factor on the requested length above which an answer is discarded instead of truncated."""
 
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBERED = re.compile(
     r"""^[ \t>*#\-]*(?:(?:chunk|abschnitt|nummer|number)\s*)?   # what models put before a number
     [\[("*]*(\d{1,2})[\])"*]*\s*[:.)]\s*""",
@@ -28,25 +28,27 @@ _QUOTES = "\"'„“”‚‘’«»"
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s")
 
 
-def read_contexts(answer: str, *, count: int) -> list[str | None]:
-    """Return the line for each of `count` chunks, at most 200 characters; None where there is no valid one.
+def read_contexts(answer: str, *, count: int, max_chars: int, truncated: bool = False) -> list[str | None]:
+    """Return the line for each of `count` chunks, at most `max_chars` long; None where there is no valid one.
 
     Accepts lines `number: text`, or a JSON object or list of texts. Of repeated numbers one counts; numbers out of
-    range are ignored. `_plain` defines valid lines.
+    range are ignored. `_plain` defines valid lines. Of a truncated answer the unfinished sentence is dropped.
     """
-    found = dict(_numbered(_THOUGHT.sub("", answer), count))
-    return [_plain(found[number], CONTEXT_CHARS) if number in found else None for number in range(1, count + 1)]
+    found = dict(_numbered(finished(answer, truncated=truncated), count))
+    return [_plain(found[number], max_chars) if number in found else None for number in range(1, count + 1)]
 
 
-def numbered_lines(answer: str, *, count: int, least: int, most: int) -> list[str | None]:
+def numbered_lines(
+    answer: str, *, count: int, least: int, most: int, truncated: bool = False
+) -> list[str | None]:
     """Return the lines with the numbers 1 to `count`, of `least` to `most` characters; None where there is none."""
-    found = dict(_marked(_THOUGHT.sub("", answer)))
+    found = dict(_marked(finished(answer, truncated=truncated)))
     return [_plain(found[number], most, least) if number in found else None for number in range(1, count + 1)]
 
 
-def read_summary(answer: str) -> str | None:
+def read_summary(answer: str, *, truncated: bool = False) -> str | None:
     """Return a summary on one line of at most 480 characters; None where there is no valid one."""
-    return _plain(_THOUGHT.sub("", answer), SUMMARY_CHARS)
+    return _plain(finished(answer, truncated=truncated), SUMMARY_CHARS)
 
 
 def is_latin(text: str) -> bool:

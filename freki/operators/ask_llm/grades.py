@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 
+from freki.operators.ask_llm.finished import finished
 from freki.schemas import Prompt
 
 BEST = 10
@@ -11,7 +12,6 @@ TOKENS_A_GRADE = 8
 
 _TEXT_CHARS = 1200
 _QUESTION_CHARS = 2000
-_THOUGHT = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL | re.IGNORECASE)
 _GRADE = re.compile(
     r"""^[ \t>*#\-"']*(?:(?:text|candidate|number|nummer)\s*)?
     [\[("']*(\d{1,3})[\])"'*]*\s*[:=.)\-]+[ \t]*[*"']*[ \t]*
@@ -33,14 +33,14 @@ def grades_prompt(question: str, texts: Sequence[str]) -> Prompt:
     return Prompt(system=_SYSTEM, user=f"{listed}\n\n<question>\n{question[:_QUESTION_CHARS]}\n</question>\n\n{asked}")
 
 
-def read_grades(answer: str, *, count: int) -> list[float | None]:
+def read_grades(answer: str, *, count: int, truncated: bool = False) -> list[float | None]:
     """Return a score in 0..1, exclusive, for each of `count` texts; None where there is no grade.
 
     Accepts lines `number: grade` with a grade of 0 to 10. Of repeated numbers the first counts; numbers and grades out
     of range are ignored.
     """
     scores: list[float | None] = [None] * count
-    for number, grade in _GRADE.findall(_THOUGHT.sub("", answer)):
+    for number, grade in _GRADE.findall(finished(answer, truncated=truncated)):
         place, value = int(number) - 1, float(grade)
         if 0 <= place < count and value <= BEST and scores[place] is None:
             scores[place] = (value + 0.5) / (BEST + 1)

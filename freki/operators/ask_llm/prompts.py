@@ -32,7 +32,7 @@ _GERMAN = _Words(
     contexts=(
         "Ordne jeden der {count} Abschnitte in das Dokument ein: Wovon handelt das Dokument, worum geht es an dieser "
         "Stelle, worauf beziehen sich „er“, „die Frist“ oder „diese Regelung“? Wiederhole den Abschnitt nicht. "
-        "Antworte mit genau {count} Zeilen der Form „Nummer: Satz“, jede höchstens 200 Zeichen."
+        "Antworte mit genau {count} Zeilen der Form „Nummer: Satz“, jede höchstens {max_chars} Zeichen."
     ),
     document="Fasse das Dokument in höchstens drei Sätzen und 450 Zeichen zusammen. Antworte nur mit den Sätzen.",
     section="Fasse diesen Teil des Dokuments in höchstens drei Sätzen und 450 Zeichen zusammen. "
@@ -47,7 +47,7 @@ _ENGLISH = _Words(
     contexts=(
         "Situate each of the {count} chunks within the document: what is the document about, what is this place "
         'about, what do words such as "it", "the option" or "this rule" refer to? Do not repeat the chunk. Answer '
-        'with exactly {count} lines of the form "number: sentence", each of at most 200 characters.'
+        'with exactly {count} lines of the form "number: sentence", each of at most {max_chars} characters.'
     ),
     document="Summarise the document in at most three sentences and 450 characters. Answer with the sentences only.",
     section="Summarise this part of the document in at most three sentences and 450 characters. "
@@ -55,14 +55,19 @@ _ENGLISH = _Words(
 )
 
 
-def context_prompt(lead: str, *, name: str, language: str, chunks: Sequence[tuple[str, str]]) -> Prompt:
-    """Return the prompt for one line per chunk; chunks: headings and text, numbered from 1; long texts are cut."""
+def context_prompt(
+    lead: str, *, name: str, language: str, chunks: Sequence[tuple[str, str]], max_chars: int
+) -> Prompt:
+    """Return the prompt for one line of at most `max_chars` per chunk.
+
+    chunks: headings and text, numbered from 1; long texts are cut.
+    """
     words = _words(language)
     listed = "\n".join(
         f"<chunk>\n{number}. {headings}\n{text[:_CHUNK_CHARS]}\n</chunk>"
         for number, (headings, text) in enumerate(chunks, start=1)
     )
-    return _prompt(words, lead, name, f"{listed}\n\n{words.contexts.format(count=len(chunks))}")
+    return _prompt(words, lead, name, f"{listed}\n\n{words.contexts.format(count=len(chunks), max_chars=max_chars)}")
 
 
 def summary_prompt(lead: str, *, name: str, language: str, headings: str, text: str) -> Prompt:

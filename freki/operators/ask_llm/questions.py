@@ -60,10 +60,10 @@ def question_prompt(question: str, kind: Widening, *, language: str) -> Prompt:
     return Prompt(system=_SYSTEM[language], user=f"<question>\n{material}\n</question>\n\n{request}")
 
 
-def read_questions(answer: str) -> list[str]:
+def read_questions(answer: str, *, truncated: bool = False) -> list[str]:
     """Return at most 3 lines of at most 300 characters, each once; none where the answer has no numbered lines.
 
     A refusal has none.
     """
-    lines = numbered_lines(answer, count=MOST_LINES, least=_LEAST_CHARS, most=LINE_CHARS)
+    lines = numbered_lines(answer, count=MOST_LINES, least=_LEAST_CHARS, most=LINE_CHARS, truncated=truncated)
     return list(dict.fromkeys(filter(None, lines)))

@@ -55,9 +55,18 @@ def headings_of(chunk: Cited) -> str:
 
 
 def head_of(chunk: Cited) -> str:
-    """Return citation and headings of a chunk at the beginning of a passage."""
-    headings = headings_of(chunk)
-    return f"{chunk.citation}\n{headings}\n" if headings else f"{chunk.citation}\n"
+    """Return the lines before the text of a chunk at the beginning of a passage, each with its line break."""
+    return "".join(f"{line}\n" for line in (chunk.citation, headings_of(chunk), origin_of(chunk)) if line)
+
+
+def origin_of(chunk: Cited) -> str:
+    """Return the line that says that a language model wrote the text; empty for text of the document."""
+    if not (isinstance(chunk, ContextHit) and chunk.generated):
+        return ""
+    return _GENERATED["de" if chunk.language == "de" else "en"]
+
+
+_GENERATED = {"de": "(Zusammenfassung eines Sprachmodells)", "en": "(summary by a language model)"}
 
 
 def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan]]) -> tuple[str, list[Cited]]:
@@ -131,6 +140,8 @@ def _written(passage: CitedPassage, heading: str) -> str:
         if headings_of(chunk) not in {"", heading}:
             text.append(headings_of(chunk))
         heading = headings_of(chunk)
+        if origin := origin_of(chunk):
+            text.append(origin)
         # A forged citation may be joined from two spans, so it is searched for last.
         summary = f"{chunk.text}\n" if is_summary(chunk) else ""
         if body := harmless(summary + _joined(_within(passage.pieces, start, end))).strip("\n").rstrip():

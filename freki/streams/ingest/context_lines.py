@@ -67,7 +67,7 @@ def usable_lines(prompt: ContextPrompt, answer: Completion | NoCompletion, langu
     """Return the usable lines of a completion, by index of their chunk."""
     if isinstance(answer, NoCompletion):
         return {}
-    read = zip(prompt.places, prompt.read(answer.text), strict=True)
+    read = zip(prompt.places, prompt.read(answer), strict=True)
     return {place: line for place, line in read if line is not None and _may_be_in(line, language)}
 
 

@@ -6,14 +6,16 @@ from functools import partial
 from hashlib import blake2b
 
 from freki.operators.ask_llm import VERSION, context_prompt, read_contexts, read_summary, summary_prompt
-from freki.schemas import Chunk, ChunkBatch, ChunkKind, ChunkLevel, Prompt
+from freki.schemas import Chunk, ChunkBatch, ChunkKind, ChunkLevel, Completion, Prompt
 from freki.schemas.names import record
 from freki.streams.ingest.contextualise import PLAIN
 
 SECTION_CHARS = 8000
 """Maximum length of the text of a section that is summarised, in characters."""
-CONTEXT_TOKENS, SUMMARY_TOKENS = 120, 300
-"""Maximum tokens of a completion per chunk and per summary: about twice those of 200 and 480 characters of German."""
+SUMMARY_TOKENS = 300
+"""Maximum tokens of a summary: about twice those of 480 characters of German."""
+_TOKENS_PER_CHAR = 0.6
+"""Of a context: about twice those of German."""
 
 
 @record
@@ -28,6 +30,8 @@ class ContextRules:
     """Maximum chunks per call."""
     min_chars: int
     """Minimum length of a chunk that gets a context, in characters."""
+    max_chars: int
+    """Maximum length of a context, in characters."""
     max_tokens_document: int
     """Token budget of one version of a document; 0: unlimited."""
 
@@ -35,7 +39,7 @@ class ContextRules:
 def rules_fingerprint(rules: ContextRules, *, model: str) -> str:
     """Return the fingerprint of all that decides which chunks get text from a model, and which; budgets do not."""
     wanted = [name for name, is_wanted in (("contexts", rules.contexts), ("summaries", rules.summaries)) if is_wanted]
-    return f"{PLAIN}:{_digest(model, *wanted, str(rules.min_chars))}" if wanted else PLAIN
+    return f"{PLAIN}:{_digest(model, *wanted, str(rules.min_chars), str(rules.max_chars))}" if wanted else PLAIN
 
 
 @record
@@ -47,7 +51,7 @@ class ContextPrompt:
     prompt: Prompt
     max_tokens: int
     """Maximum tokens of the completion."""
-    read: Callable[[str], Sequence[str | None]]
+    read: Callable[[Completion], Sequence[str | None]]
     """Parser of the completion: the line for each chunk, or None."""
 
 
@@ -65,21 +69,21 @@ def prompt_fingerprints(batch: ChunkBatch, rules: ContextRules, *, model: str) -
             if rules.summaries and source:
                 chosen[place] = _digest(model, "summary", source)
         elif rules.contexts and not is_only_chunk and len(chunk.text) >= rules.min_chars:
-            chosen[place] = _digest(model, "context")
+            chosen[place] = _digest(model, "context", str(rules.max_chars))
     return chosen
 
 
 def context_prompts(batch: ChunkBatch, places: Sequence[int], rules: ContextRules) -> Iterator[ContextPrompt]:
     """Yield prompts for chunks in reading order, `rules.batch_chunks` each, then one for each summary."""
     leaves = [place for place in places if batch.chunks[place].kind is not ChunkKind.SUMMARY]
-    prompt = partial(context_prompt, batch.lead, name=batch.revision.name, language=batch.revision.language)
+    prompt = partial(context_prompt, batch.lead, name=batch.revision.name, language=batch.revision.language, max_chars=rules.max_chars)
     for start in range(0, len(leaves), rules.batch_chunks):
         asked = leaves[start : start + rules.batch_chunks]
         yield ContextPrompt(
             places=tuple(asked),
             prompt=prompt(chunks=[(_headings(batch.chunks[place]), batch.chunks[place].text) for place in asked]),
-            max_tokens=CONTEXT_TOKENS * len(asked),
-            read=partial(read_contexts, count=len(asked)),
+            max_tokens=round(_TOKENS_PER_CHAR * rules.max_chars) * len(asked),
+            read=partial(_read_lines, count=len(asked), max_chars=rules.max_chars),
         )
     for place in sorted(set(places) - set(leaves)):
         yield ContextPrompt(
@@ -100,17 +104,27 @@ def _summary(batch: ChunkBatch, chunk: Chunk) -> Prompt:
     )
 
 
-def _read_one(answer: str) -> list[str | None]:
-    return [read_summary(answer)]
+def _read_lines(answer: Completion, *, count: int, max_chars: int) -> list[str | None]:
+    return read_contexts(answer.text, count=count, max_chars=max_chars, truncated=answer.truncated)
+
+
+def _read_one(answer: Completion) -> list[str | None]:
+    return [read_summary(answer.text, truncated=answer.truncated)]
 
 
 def _source(batch: ChunkBatch, summary: Chunk) -> str:
-    """Return the source text of a summary: the document's beginning, or the section's text in this part."""
+    """Return the source text of a summary: the document's beginning, or the text of the section.
+
+    Of a section that goes on in the next part, only the extract is from the whole of it.
+    """
     if summary.level == ChunkLevel.DOCUMENT:
         return batch.lead
     below = f"{summary.path}/"
-    leaves = (chunk for chunk in batch.chunks if chunk.kind is not ChunkKind.SUMMARY and chunk.path.startswith(below))
-    return "\n\n".join(leaf.text for leaf in leaves)[:SECTION_CHARS]
+    leaves = [chunk for chunk in batch.chunks if chunk.kind is not ChunkKind.SUMMARY and chunk.path.startswith(below)]
+    texts = [leaf.text for leaf in leaves]
+    if max((leaf.end for leaf in leaves), default=summary.start) < summary.end and batch.part < batch.parts - 1:
+        texts.insert(0, summary.text)
+    return "\n\n".join(texts)[:SECTION_CHARS]
 
 
 def _headings(chunk: Chunk) -> str:

@@ -43,6 +43,10 @@ _CHARS_PER_TOKEN = 3
 DAY_SPENT = "the daily token budget is spent; FREKI_LLM__MAX_TOKENS_DAY sets it"
 DOCUMENT_SPENT = "the token budget of the document is spent; FREKI_CONTEXTS__MAX_TOKENS_DOCUMENT sets it"
 UNUSABLE = "the language model returned no usable line"
+CUT_OFF = (
+    "the language model reached the maximum of tokens before it had a line for each chunk; a model that thinks needs "
+    "this switched off: FREKI_LLM__EXTRA_BODY"
+)
 
 
 class ContextWriter:
@@ -182,7 +186,8 @@ class ContextWriter:
                 lines = {place: ContextLine(text, part.writers[place]) for place, text in texts.items()}
                 part.lines |= lines
                 self._recent.update({batch.chunks[place].chunk_id: line for place, line in lines.items()})
-                use = _added(use, replace(used, written=len(lines)))
+                reason = CUT_OFF if used.reason == "" and len(lines) < len(prompt.places) and _cut_off(answer) else ""
+                use = _added(use, replace(used, written=len(lines), reason=used.reason or reason))
             part.use = _added(part.use, use)
             describe(span, lambda: self._described(use))
 
@@ -245,6 +250,10 @@ class ContextWriter:
             attributes.LLM_TOKEN_COUNT_COMPLETION: use.completion_tokens,
             attributes.FREKI_CONTEXTS_WRITTEN: use.written,
         }
+
+
+def _cut_off(answer: Completion | NoCompletion) -> bool:
+    return isinstance(answer, Completion) and answer.truncated
 
 
 def _max_tokens(prompt: ContextPrompt) -> int:

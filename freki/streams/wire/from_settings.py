@@ -196,6 +196,7 @@ def rules_of(settings: ContextSettings) -> ContextRules:
         summaries=settings.summaries,
         batch_chunks=settings.batch_chunks,
         min_chars=settings.min_chars,
+        max_chars=settings.max_chars,
         max_tokens_document=settings.max_tokens_document,
     )
 

@@ -233,7 +233,10 @@ class Parts:
     async def open_chunker(self) -> Chunker:
         """Open a chunker with its own parser processes."""
         settings = self.settings
-        for remark in check_window(settings.models, max_tokens=settings.chunking.max_tokens):
+        written_chars = settings.contexts.max_chars if settings.contexts.llm else 0
+        for remark in check_window(
+            settings.models, max_tokens=settings.chunking.max_tokens, written_chars=written_chars
+        ):
             _log.warning("an embedder cuts off long chunks", remark=remark)
         count_tokens = await open_token_counter(settings.models)
         similarities = similarities_by(await self.open_embedder()) if settings.chunking.is_semantic else None

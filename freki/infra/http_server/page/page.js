@@ -91,6 +91,7 @@ function drawHit(hit, marks) {
   return make("li", { id: `source-${hit.rank}` }, make("article", { className: "hit" },
     title,
     place ? make("p", { className: "place", textContent: place, lang: hit.language }) : null,
+    hit.generated ? make("p", { className: "facts", textContent: say("generated") }) : null,
     text,
     around(hit, marks),
     copies ? make("p", { className: "facts", textContent: say("also", copies) }) : null,

@@ -6,12 +6,14 @@ from typing import NamedTuple
 from freki.operators.age import age_ms, is_known
 from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import neighbour_parts, section_part
+from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
 from freki.operators.confidence import confidence_of
 from freki.operators.distance import in_metric
 from freki.operators.hints import hints
 from freki.schemas import (
     ChunkId,
+    ChunkKind,
     Citation,
     Confidence,
     ContextExpansion,
@@ -180,6 +182,9 @@ def _confidence(retrieval: Retrieval) -> Confidence:
 def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> ContextHit:
     root, entry, row, query = hit.root, hit.entry, hit.row, retrieval.query
     around, passages = retrieval.surroundings.of(hit.chunk_id), retrieval.surroundings.passages
+    # A summary by a language model says more than the extract that stands in for one.
+    generated = row.kind is ChunkKind.SUMMARY and bool(writer_of(row.context_key))
+    text = written_in(row.context) if generated else row.text
     return ContextHit(
         rank=rank,
         chunk_id=hit.chunk_id,
@@ -194,7 +199,7 @@ def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> Co
         heading_path=row.heading_path,
         start=entry.start,
         end=entry.end,
-        text=row.text,
+        text=text,
         overlap=entry.overlap,
         score=hit.score,
         dense_score=None if hit.dense is None else in_metric(hit.dense, query.options.metric),
@@ -216,7 +221,8 @@ def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> Co
         ),
         variant=hit.variant,
         judged=hit.judged,
-        snippets=quote(query, row),
+        snippets=quote(query, text, language=row.language),
+        generated=generated,
     )
 
 

@@ -43,7 +43,7 @@ class LlmReranker:
             _log.warning("a language model gave no grades", reason=answer.reason)
             raise StepFailed(answer.gist)
         await self._ledger.give_back(most - answer.prompt_tokens - answer.completion_tokens)
-        scores = read_grades(answer.text, count=len(pairs))
+        scores = read_grades(answer.text, count=len(pairs), truncated=answer.truncated)
         if all(score is None for score in scores):
             raise StepFailed(f"{self._llm.model} gave no grades")
         return scores

@@ -3,20 +3,19 @@
 from freki.operators.analyse_text import query_terms, term_places
 from freki.operators.excerpt import Match, excerpt
 from freki.schemas import RequestKind, Snippet
-from freki.schemas.index import IndexedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
 
 _QUOTED = frozenset({RequestKind.KEYWORD_SEARCH, RequestKind.SEMANTIC_SEARCH})
 
 
-def quote(query: ParsedQuery, row: IndexedChunk) -> tuple[Snippet, ...]:
+def quote(query: ParsedQuery, text: str, *, language: str) -> tuple[Snippet, ...]:
     """Return snippets around the terms of the query, for kinds of requests that have snippets."""
     if query.query.kind not in _QUOTED:
         return ()
     asked = frozenset(query_terms(query.text, language=query.analysis.language).split())
     matches = [
         Match(place.start, place.end, shared)
-        for place in term_places(row.text, language=row.language)
+        for place in term_places(text, language=language)
         if (shared := asked.intersection(place.terms.split()))
     ]
-    return excerpt(row.text, matches)
+    return excerpt(text, matches)

@@ -86,7 +86,8 @@ def _texts(query: ParsedQuery, kind: Widening, answer: Completion | NoCompletion
         _log.warning("a question has no variants", kind=kind, reason=answer.reason, trace_id=query.trace_id)
         query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.gist}")
         return []
-    texts = read_questions(answer.text)
+    texts = read_questions(answer.text, truncated=answer.truncated)
     if not texts:
-        query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: the language model gave no usable line")
+        cut = " before its maximum of tokens" if answer.truncated else ""
+        query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: the language model gave no usable line{cut}")
     return texts

@@ -541,7 +541,7 @@ class LlmUse(_message.Message):
     def __init__(self, written: _Optional[int] = ..., kept: _Optional[int] = ..., missing: _Optional[int] = ..., reason: _Optional[str] = ..., prompt_tokens: _Optional[int] = ..., cached_tokens: _Optional[int] = ..., completion_tokens: _Optional[int] = ...) -> None: ...
 
 class ContextHit(_message.Message):
-    __slots__ = ("rank", "chunk_id", "document_id", "version", "name", "source_uri", "language", "kind", "level", "path", "heading_path", "start", "end", "text", "overlap", "score", "dense_score", "lexical_score", "fused_score", "rerank_score", "citation", "parent", "before", "after", "occurred_at", "searchable_at", "age_ms", "first_page", "last_page", "duplicates", "variant", "judged", "snippets")
+    __slots__ = ("rank", "chunk_id", "document_id", "version", "name", "source_uri", "language", "kind", "level", "path", "heading_path", "start", "end", "text", "overlap", "score", "dense_score", "lexical_score", "fused_score", "rerank_score", "citation", "parent", "before", "after", "occurred_at", "searchable_at", "age_ms", "first_page", "last_page", "duplicates", "variant", "judged", "snippets", "generated")
     RANK_FIELD_NUMBER: _ClassVar[int]
     CHUNK_ID_FIELD_NUMBER: _ClassVar[int]
     DOCUMENT_ID_FIELD_NUMBER: _ClassVar[int]
@@ -575,6 +575,7 @@ class ContextHit(_message.Message):
     VARIANT_FIELD_NUMBER: _ClassVar[int]
     JUDGED_FIELD_NUMBER: _ClassVar[int]
     SNIPPETS_FIELD_NUMBER: _ClassVar[int]
+    GENERATED_FIELD_NUMBER: _ClassVar[int]
     rank: int
     chunk_id: str
     document_id: str
@@ -608,7 +609,8 @@ class ContextHit(_message.Message):
     variant: int
     judged: float
     snippets: _containers.RepeatedCompositeFieldContainer[Snippet]
-    def __init__(self, rank: _Optional[int] = ..., chunk_id: _Optional[str] = ..., document_id: _Optional[str] = ..., version: _Optional[int] = ..., name: _Optional[str] = ..., source_uri: _Optional[str] = ..., language: _Optional[str] = ..., kind: _Optional[_Union[ChunkKind, str]] = ..., level: _Optional[int] = ..., path: _Optional[str] = ..., heading_path: _Optional[_Iterable[str]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., text: _Optional[str] = ..., overlap: _Optional[str] = ..., score: _Optional[float] = ..., dense_score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., fused_score: _Optional[float] = ..., rerank_score: _Optional[float] = ..., citation: _Optional[str] = ..., parent: _Optional[_Union[ContextPart, _Mapping]] = ..., before: _Optional[_Iterable[_Union[ContextPart, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[ContextPart, _Mapping]]] = ..., occurred_at: _Optional[int] = ..., searchable_at: _Optional[int] = ..., age_ms: _Optional[int] = ..., first_page: _Optional[int] = ..., last_page: _Optional[int] = ..., duplicates: _Optional[_Iterable[_Union[Duplicate, _Mapping]]] = ..., variant: _Optional[int] = ..., judged: _Optional[float] = ..., snippets: _Optional[_Iterable[_Union[Snippet, _Mapping]]] = ...) -> None: ...
+    generated: bool
+    def __init__(self, rank: _Optional[int] = ..., chunk_id: _Optional[str] = ..., document_id: _Optional[str] = ..., version: _Optional[int] = ..., name: _Optional[str] = ..., source_uri: _Optional[str] = ..., language: _Optional[str] = ..., kind: _Optional[_Union[ChunkKind, str]] = ..., level: _Optional[int] = ..., path: _Optional[str] = ..., heading_path: _Optional[_Iterable[str]] = ..., start: _Optional[int] = ..., end: _Optional[int] = ..., text: _Optional[str] = ..., overlap: _Optional[str] = ..., score: _Optional[float] = ..., dense_score: _Optional[float] = ..., lexical_score: _Optional[float] = ..., fused_score: _Optional[float] = ..., rerank_score: _Optional[float] = ..., citation: _Optional[str] = ..., parent: _Optional[_Union[ContextPart, _Mapping]] = ..., before: _Optional[_Iterable[_Union[ContextPart, _Mapping]]] = ..., after: _Optional[_Iterable[_Union[ContextPart, _Mapping]]] = ..., occurred_at: _Optional[int] = ..., searchable_at: _Optional[int] = ..., age_ms: _Optional[int] = ..., first_page: _Optional[int] = ..., last_page: _Optional[int] = ..., duplicates: _Optional[_Iterable[_Union[Duplicate, _Mapping]]] = ..., variant: _Optional[int] = ..., judged: _Optional[float] = ..., snippets: _Optional[_Iterable[_Union[Snippet, _Mapping]]] = ..., generated: _Optional[bool] = ...) -> None: ...
 
 class QueryAnalysis(_message.Message):
     __slots__ = ("language", "query_type", "keyword", "levels", "alpha", "lexical", "typed_by", "exact")
