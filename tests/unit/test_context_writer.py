@@ -17,6 +17,7 @@ from freki.schemas import (
     EVERYONE,
     ChunkKind,
     ContextQuery,
+    ContextResult,
     DocumentChange,
     DocumentId,
     IndexOutcome,
@@ -29,7 +30,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk
-from freki.streams.ingest.context_writer import DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
+from freki.streams.ingest.context_writer import CUT_OFF, DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
 from freki.streams.messages import REINDEX_HEADER, Headers
 from tests.llm_server import CHUNK, LlmServer, an_llm_server, asked_of, says, situates
 from tests.scripted_server import Reply
@@ -82,6 +83,10 @@ class World:
         self.server.requests.clear()
         await self.pipeline.publish(change(content, **fields), headers=headers)
         return Codec(IndexOutcome).decode(self.pipeline.producer.to("outcomes")[-1].value or b"")
+
+    async def ask(self, text: str, **fields: Any) -> ContextResult:
+        asked = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=Timestamp(10**14), **fields)
+        return await self.pipeline.ask(asked)
 
     async def rows(self, name: str = "satzung") -> list[IndexedChunk]:
         """Give the document's rows by the words of their texts."""
@@ -160,9 +165,7 @@ async def test_five_chunks_are_asked_of_at_once_in_the_order_of_the_document(ser
 async def test_hits_show_the_original_text_and_no_word_of_the_model(world: World) -> None:
     await world.publish(document())
 
-    result = await world.pipeline.ask(
-        ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="Wer darf fischen?", asked_at=Timestamp(10**14))
-    )
+    result = await world.ask("Wer darf fischen?")
 
     assert result.hits
     assert "Diese Stelle" not in result.context
@@ -449,6 +452,47 @@ async def test_documents_and_sections_are_summarised_beside_their_extracts(serve
     assert (use(again).kept, silent, again.embedded) == (1, 0, 0)
     # The text that it is made from is another one.
     assert use(edited).written == 1
+
+
+async def test_a_summary_is_shown_instead_of_the_extract_and_marked_as_no_quotation(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, llm_on=False, summaries=True)
+        await world.publish(document())
+        overview = await world.ask("Worum geht es in der Satzung?", levels=(0,))
+        passage = await world.ask("Worum geht es in der Satzung?", levels=(1, 2))
+
+    (hit,) = overview.hits
+    assert hit.generated
+    assert hit.text == "Eine Zusammenfassung, die von der Satzung der Fischereigenossenschaft handelt."
+    assert f"(Zusammenfassung eines Sprachmodells)\n{hit.text}" in overview.context
+    assert passage.hits
+    assert not any(hit.generated for hit in passage.hits)
+
+
+async def test_a_section_of_several_parts_is_summarised_from_the_first_and_the_extract_of_the_whole(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    sections = "\n\n".join(f"### {topic}\n\n{rule(topic)}" for topic in TOPICS)
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, llm_on=False, summaries=True)
+        outcome = await world.publish(f"# Satzung\n\n## Teil eins\n\n{sections}\n\n## Teil zwei\n\n{rule('Ende')}")
+
+    (section,) = [row for row in await world.rows() if row.kind is ChunkKind.SUMMARY and row.level == 1]
+    (asked,) = [asked_of(body) for body in server.bodies if section.text in asked_of(body).partition("</document>")[2]]
+    assert use(outcome).missing == 0
+    assert rule(TOPICS[0]) in asked.partition("</document>")[2]
+
+
+async def test_a_model_that_is_cut_off_while_it_thinks_is_named_with_the_setting(world: World) -> None:
+    world.server.script = lambda _: Reply(
+        {"choices": [{"message": {"content": "<think>Nun, also"}, "finish_reason": "length"}]}
+    )
+
+    outcome = await world.publish(document())
+
+    assert (use(outcome).written, use(outcome).reason) == (0, CUT_OFF)
 
 
 async def test_a_section_is_summarised_from_its_own_chunks(server: LlmServer, tmp_path: Path) -> None:

@@ -38,9 +38,7 @@ def read_contexts(answer: str, *, count: int, max_chars: int, truncated: bool = 
     return [_plain(found[number], max_chars) if number in found else None for number in range(1, count + 1)]
 
 
-def numbered_lines(
-    answer: str, *, count: int, least: int, most: int, truncated: bool = False
-) -> list[str | None]:
+def numbered_lines(answer: str, *, count: int, least: int, most: int, truncated: bool = False) -> list[str | None]:
     """Return the lines with the numbers 1 to `count`, of `least` to `most` characters; None where there is none."""
     found = dict(_marked(finished(answer, truncated=truncated)))
     return [_plain(found[number], most, least) if number in found else None for number in range(1, count + 1)]

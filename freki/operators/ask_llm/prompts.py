@@ -55,9 +55,7 @@ _ENGLISH = _Words(
 )
 
 
-def context_prompt(
-    lead: str, *, name: str, language: str, chunks: Sequence[tuple[str, str]], max_chars: int
-) -> Prompt:
+def context_prompt(lead: str, *, name: str, language: str, chunks: Sequence[tuple[str, str]], max_chars: int) -> Prompt:
     """Return the prompt for one line of at most `max_chars` per chunk.
 
     chunks: headings and text, numbered from 1; long texts are cut.

@@ -76,7 +76,13 @@ def prompt_fingerprints(batch: ChunkBatch, rules: ContextRules, *, model: str) -
 def context_prompts(batch: ChunkBatch, places: Sequence[int], rules: ContextRules) -> Iterator[ContextPrompt]:
     """Yield prompts for chunks in reading order, `rules.batch_chunks` each, then one for each summary."""
     leaves = [place for place in places if batch.chunks[place].kind is not ChunkKind.SUMMARY]
-    prompt = partial(context_prompt, batch.lead, name=batch.revision.name, language=batch.revision.language, max_chars=rules.max_chars)
+    prompt = partial(
+        context_prompt,
+        batch.lead,
+        name=batch.revision.name,
+        language=batch.revision.language,
+        max_chars=rules.max_chars,
+    )
     for start in range(0, len(leaves), rules.batch_chunks):
         asked = leaves[start : start + rules.batch_chunks]
         yield ContextPrompt(
