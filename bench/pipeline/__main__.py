@@ -24,6 +24,7 @@ from bench.pipeline import (
     ingest,
     memory,
     overload,
+    pinned,
     protection,
     query,
     republish,
@@ -51,6 +52,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "freshness": freshness,
     "memory": memory,
     "growth": growth,
+    "pinned": pinned,
     "generations": generations,
     "telemetry": tracing,
 }
