@@ -68,7 +68,7 @@ class ChunkLevel:
 
 
 class ChunkKind(StrEnum):
-    """What a chunk holds. The text of a SUMMARY is an extract of its span; of all others it is the span."""
+    """What a chunk holds. The text of a SUMMARY is made from its span; of all others it is the span."""
 
     PROSE = "PROSE"
     LIST = "LIST"
