@@ -6,9 +6,8 @@ from typing import Final, cast
 
 import structlog
 
-from freki.operators.analyse_text import term_places
 from freki.operators.ask_llm import AnswerReader, Piece, Restart, Sentence, Stop, answer_prompt
-from freki.operators.support import Statement, clauses_of, doubt_of
+from freki.operators.support import Statement, doubt_of
 from freki.schemas import ContextHit, ContextResult, NoCompletion
 from freki.schemas.answer import (
     AnswerEnd,
@@ -25,6 +24,7 @@ from freki.schemas.answer import (
 from freki.schemas.answer_marks import HitMarks
 from freki.streams.marking import marks_of
 from freki.streams.ports import StreamingLlm, TokenBudget
+from freki.streams.statement import statement
 
 CHARS_PER_TOKEN: Final = 4
 """Estimate: about right for English, somewhat low for German."""
@@ -185,15 +185,3 @@ class _Check:
 
     def _comparable(self, language: str) -> bool:
         return _UNKNOWN in {language, self._language} or language == self._language
-
-
-def statement(text: str, language: str) -> Statement:
-    """Return a text with its terms, as the check compares them."""
-    parts = clauses_of(text)
-    return Statement(
-        text=text, places=_places(text, language), clauses=tuple((part, _places(part, language)) for part in parts)
-    )
-
-
-def _places(text: str, language: str) -> tuple[frozenset[str], ...]:
-    return tuple(frozenset(place.terms.split()) for place in term_places(text, language=language))

@@ -83,6 +83,20 @@ def test_each_chunk_falls_back_for_itself() -> None:
     assert contexts(f"1: {ONE}\n2: {'bla ' * 500}\n3: {TWO}", count=3) == [ONE, None, TWO]
 
 
+def test_a_model_that_goes_in_circles_gives_no_line() -> None:
+    assert contexts(f"1: {ONE} {ONE} {ONE}\n2: {TWO}", count=2) == [None, TWO]
+    assert read_summary(f"{ONE} {ONE} {ONE}") is None
+
+
+def test_a_line_for_three_chunks_of_an_answer_situates_none() -> None:
+    assert contexts(f"1: {ONE}\n2: {ONE}\n3: {ONE}\n4: {TWO}", count=4) == [None, None, None, TWO]
+    assert contexts(f"1: {ONE}\n2: {ONE}\n3: {TWO}", count=3) == [ONE, ONE, TWO]
+
+
+def test_what_a_model_adds_below_its_lines_belongs_to_none() -> None:
+    assert contexts(f"1: {ONE}\n2: {TWO}\n\nDas waren alle Zeilen, viel Erfolg!", count=2) == [ONE, TWO]
+
+
 def test_a_number_that_comes_twice_counts_once() -> None:
     assert contexts(f"1: {ONE}\n1: {TWO}", count=1) == [ONE]
 
@@ -92,7 +106,7 @@ def test_one_chunk_needs_no_number() -> None:
 
 
 def test_a_line_that_is_somewhat_too_long_ends_with_a_sentence_or_a_word() -> None:
-    sentences = f"1: {ONE} {TWO} {ONE} {TWO} {ONE}"
+    sentences = f"1: {ONE} {TWO} {ONE} {TWO} Danach beginnt die Frist für den Widerspruch."
     endless = "1: " + "Regelung " * 40
 
     (kept,) = contexts(sentences, count=1)
@@ -116,7 +130,7 @@ def test_markup_addresses_and_control_characters_do_not_pass() -> None:
 
 
 def test_a_summary_may_be_longer_than_a_context() -> None:
-    text = " ".join([ONE, TWO] * 4)
+    text = " ".join(f"{ONE[:-1]} in Fall {number}." for number in range(7))
 
     summary = read_summary(f"<think>Hm.</think>\n{text}\n")
 

@@ -32,7 +32,7 @@ from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk
 from freki.streams.ingest.context_writer import CUT_OFF, DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
 from freki.streams.messages import REINDEX_HEADER, Headers
-from tests.llm_server import CHUNK, LlmServer, an_llm_server, asked_of, says, situates
+from tests.llm_server import CHUNK, LlmServer, an_llm_server, asked_of, says, situates, words
 from tests.scripted_server import Reply
 from tests.unit.pipelines import Pipeline
 from tests.unit.revisions import rows_of
@@ -175,7 +175,7 @@ async def test_hits_show_the_original_text_and_no_word_of_the_model(world: World
 async def test_the_words_of_the_model_are_searched(world: World) -> None:
     world.server.script = lambda body: says(
         "\n".join(
-            f"{number}: Die Stelle erwähnt den Flussbarsch {text.split()[4]} ausdrücklich."
+            f"{number}: Die Stelle über {words(text)} erwähnt den Flussbarsch ausdrücklich."
             for number, text in CHUNK.findall(asked_of(body))
         )
     )
@@ -483,6 +483,37 @@ async def test_a_section_of_several_parts_is_summarised_from_the_first_and_the_e
     (asked,) = [asked_of(body) for body in server.bodies if section.text in asked_of(body).partition("</document>")[2]]
     assert use(outcome).missing == 0
     assert rule(TOPICS[0]) in asked.partition("</document>")[2]
+
+
+async def test_made_up_figures_are_in_no_context_and_no_summary(server: LlmServer, tmp_path: Path) -> None:
+    def makes_up(body: Mapping[str, Any]) -> Reply:
+        numbered = [(int(number), text) for number, text in CHUNK.findall(asked_of(body)) if number]
+        if not numbered:
+            return says("Die Satzung der Genossenschaft ist aus dem Jahr 1897 und regelt den Beitrag.")
+        lines = (
+            f"{number}: Die Satzung von {1890 + number % 2} sagt das zu {words(text)}." for number, text in numbered
+        )
+        return says("\n".join(lines))
+
+    server.script = makes_up
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, summaries=True)
+        outcome = await world.publish(document(title="Satzung von 1890"))
+
+    lines = [written_in(row.context) for row in await world.rows() if row.context_key]
+    assert (use(outcome).written, use(outcome).missing) == (3, 5)
+    assert sum("Die Satzung von 1890 sagt" in line for line in lines) == 3
+    assert not [line for line in lines if "1891" in line or "1897" in line]
+
+
+async def test_a_summary_in_other_words_than_the_document_is_not_shown(server: LlmServer, tmp_path: Path) -> None:
+    server.script = lambda _: says("Wer Pilze sammelt, braucht dafür gutes Wetter und einen großen Korb.")
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, llm_on=False, summaries=True)
+        await world.publish(document())
+        overview = await world.ask("Worum geht es?", levels=(0,))
+
+    assert [hit.generated for hit in overview.hits] == [False]
 
 
 async def test_a_model_that_is_cut_off_while_it_thinks_is_named_with_the_setting(world: World) -> None:

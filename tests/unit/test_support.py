@@ -9,7 +9,7 @@ import yaml
 
 from freki.operators.support import Statement, doubt_of
 from freki.schemas.answer import Doubt
-from freki.streams.answering import statement
+from freki.streams.statement import statement
 
 QUALITY = Path(__file__).parents[1] / "quality"
 LANGUAGES = {"verwaltung-de": "de", "manual-en": "en"}

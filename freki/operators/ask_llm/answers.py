@@ -5,7 +5,8 @@ Answers are untrusted, since documents can influence the model: at most short li
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 
 from freki.operators.ask_llm.finished import finished
 
@@ -13,6 +14,8 @@ SUMMARY_CHARS = 480
 _LEAST_CHARS = 20
 _RAMBLES = 3
 """Factor on the requested length above which an answer is discarded instead of truncated."""
+_REPEATED = 2
+"""Number of times that a line may say the same sentence, or an answer the same line: small models go in circles."""
 
 _NUMBERED = re.compile(
     r"""^[ \t>*#\-]*(?:(?:chunk|abschnitt|nummer|number)\s*)?   # what models put before a number
@@ -35,7 +38,8 @@ def read_contexts(answer: str, *, count: int, max_chars: int, truncated: bool = 
     range are ignored. `_plain` defines valid lines. Of a truncated answer the unfinished sentence is dropped.
     """
     found = dict(_numbered(finished(answer, truncated=truncated), count))
-    return [_plain(found[number], max_chars) if number in found else None for number in range(1, count + 1)]
+    numbers = range(1, count + 1)
+    return _unrepeated([_plain(found[number], max_chars) if number in found else None for number in numbers])
 
 
 def numbered_lines(answer: str, *, count: int, least: int, most: int, truncated: bool = False) -> list[str | None]:
@@ -55,6 +59,12 @@ def is_latin(text: str) -> bool:
     return 2 * sum(letter <= _LAST_LATIN for letter in letters) >= len(letters)
 
 
+def _unrepeated(lines: Sequence[str | None]) -> list[str | None]:
+    """Drop lines that say the same of too many chunks: they situate none."""
+    said = Counter(lines)
+    return [None if said[line] > _REPEATED else line for line in lines]
+
+
 def _numbered(answer: str, count: int) -> Iterator[tuple[int, str]]:
     """Yield numbers and texts; of repeated numbers the last one counts."""
     entries = _marked(answer)
@@ -69,7 +79,9 @@ def _marked(answer: str) -> list[tuple[int, str]]:
         return entries
     marks = list(_NUMBERED.finditer(answer))
     ends = [mark.start() for mark in marks[1:]] + [len(answer)]
-    return [(int(mark[1]), answer[mark.end() : end]) for mark, end in zip(marks, ends, strict=False)]
+    # What follows an empty line belongs to none of them.
+    texts = (answer[mark.end() : end].strip().partition("\n\n")[0] for mark, end in zip(marks, ends, strict=False))
+    return [(int(mark[1]), text) for mark, text in zip(marks, texts, strict=True)]
 
 
 def _of_json(answer: str) -> list[tuple[int, str]] | None:
@@ -88,7 +100,7 @@ def _of_json(answer: str) -> list[tuple[int, str]] | None:
 
 
 def _plain(text: str, most: int, least: int = _LEAST_CHARS) -> str | None:
-    """Return plain text on one line, cut at the end of a sentence or word; None if too short or far too long.
+    """Return plain text on one line, cut at the end of a sentence or word; None if too short, far too long or circular.
 
     Removes tags, Markdown, URLs, enclosing quotes and non-printing characters.
     """
@@ -97,6 +109,8 @@ def _plain(text: str, most: int, least: int = _LEAST_CHARS) -> str | None:
     line = " ".join("".join(each if each.isprintable() else " " for each in text).split())
     line = line.strip(_QUOTES + " -–—") if line[:1] in _QUOTES and line[-1:] in _QUOTES else line.strip(" -–—")
     if not least <= len(line) <= _RAMBLES * most:
+        return None
+    if max(Counter(_SENTENCE_END.split(line)).values()) > _REPEATED:
         return None
     return line if len(line) <= most else _cut(line, most)
 

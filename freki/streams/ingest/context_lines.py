@@ -6,9 +6,12 @@ from dataclasses import dataclass, field, replace
 from freki.operators.ask_llm import is_latin
 from freki.operators.breadcrumb import joined, written_by
 from freki.operators.detect_language import CANDIDATES, UNDETERMINED, detect_language
+from freki.operators.support import doubt_of
 from freki.schemas import ChunkBatch, Completion, ContextualChunk, LlmUse, NoCompletion
+from freki.schemas.answer import Doubt
 from freki.streams.ingest.context_prompts import ContextPrompt
 from freki.streams.messages import Received
+from freki.streams.statement import statement
 
 CERTAIN = 0.9
 """Minimum probability of another language to reject a line: a line is little text to detect a language from."""
@@ -68,7 +71,14 @@ def usable_lines(prompt: ContextPrompt, answer: Completion | NoCompletion, langu
     if isinstance(answer, NoCompletion):
         return {}
     read = zip(prompt.places, prompt.read(answer), strict=True)
-    return {place: line for place, line in read if line is not None and _may_be_in(line, language)}
+    found = {place: line for place, line in read if line is not None and _may_be_in(line, language)}
+    # A context may have other words than the material, which is what it is for; a summary is shown.
+    words = prompt.is_summary
+    return {
+        place: line
+        for place, line in found.items()
+        if _is_supported(line, prompt.sources[place], language, words=words)
+    }
 
 
 def _may_be_in(line: str, language: str) -> bool:
@@ -76,6 +86,13 @@ def _may_be_in(line: str, language: str) -> bool:
     if language not in CANDIDATES:
         return True
     return is_latin(line) and detect_language(line, certainty=CERTAIN) in {language, UNDETERMINED}
+
+
+def _is_supported(line: str, source: str, language: str, *, words: bool) -> bool:
+    """Return whether the figures of a line, and with `words` half of its words, are in the material."""
+    doubt = doubt_of(statement(line, language), [statement(source, language)], language=language, words=words)
+    # The closest statement of much text is often another one, which may be negated.
+    return doubt is None or doubt is Doubt.NEGATION
 
 
 def with_line(chunk: ContextualChunk, line: ContextLine) -> ContextualChunk:

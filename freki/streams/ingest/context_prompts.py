@@ -1,7 +1,7 @@
 """Prompts for the contexts and summaries of a part's chunks."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from hashlib import blake2b
 
@@ -51,6 +51,9 @@ class ContextPrompt:
     prompt: Prompt
     max_tokens: int
     """Maximum tokens of the completion."""
+    is_summary: bool
+    sources: Mapping[int, str]
+    """What a line may say, by index of its chunk: the material of the prompt."""
     read: Callable[[Completion], Sequence[str | None]]
     """Parser of the completion: the line for each chunk, or None."""
 
@@ -89,6 +92,8 @@ def context_prompts(batch: ChunkBatch, places: Sequence[int], rules: ContextRule
             places=tuple(asked),
             prompt=prompt(chunks=[(_headings(batch.chunks[place]), batch.chunks[place].text) for place in asked]),
             max_tokens=round(_TOKENS_PER_CHAR * rules.max_chars) * len(asked),
+            is_summary=False,
+            sources={place: _material(batch, batch.chunks[place], batch.chunks[place].text) for place in asked},
             read=partial(_read_lines, count=len(asked), max_chars=rules.max_chars),
         )
     for place in sorted(set(places) - set(leaves)):
@@ -96,6 +101,8 @@ def context_prompts(batch: ChunkBatch, places: Sequence[int], rules: ContextRule
             places=(place,),
             prompt=_summary(batch, batch.chunks[place]),
             max_tokens=SUMMARY_TOKENS,
+            is_summary=True,
+            sources={place: _material(batch, batch.chunks[place], _source(batch, batch.chunks[place]))},
             read=_read_one,
         )
 
@@ -131,6 +138,10 @@ def _source(batch: ChunkBatch, summary: Chunk) -> str:
     if max((leaf.end for leaf in leaves), default=summary.start) < summary.end and batch.part < batch.parts - 1:
         texts.insert(0, summary.text)
     return "\n\n".join(texts)[:SECTION_CHARS]
+
+
+def _material(batch: ChunkBatch, chunk: Chunk, text: str) -> str:
+    return "\n".join((batch.revision.name, batch.lead, _headings(chunk), text))
 
 
 def _headings(chunk: Chunk) -> str:
