@@ -99,6 +99,9 @@ async def test_a_manual_is_situated_summarised_and_found(url: str, tmp_path: Pat
         "FREKI_LLM__URL": url,
         "FREKI_LLM__MODEL": MODEL,
         "FREKI_LLM__LEDGER": str(tmp_path / "tokens"),
+        # On the cores of the other tests.
+        "FREKI_LLM__TIMEOUT_S": "600",
+        "FREKI_CONTEXTS__DOCUMENT_CHARS": "1000",
         "FREKI_CONTEXTS__LLM": "true",
         "FREKI_CONTEXTS__SUMMARIES": "true",
     }
