@@ -49,6 +49,16 @@ def read_summary(answer: str) -> str | None:
     return _plain(_THOUGHT.sub("", answer), SUMMARY_CHARS)
 
 
+def without_thoughts(answer: str) -> str:
+    """Return an answer without what a model thought before it."""
+    return _THOUGHT.sub("", answer)
+
+
+def plain_line(text: str, *, most: int, least: int) -> str | None:
+    """Return a text as one line of plain text of `least` to `most` characters; None where it has none."""
+    return _plain(text, most, least)
+
+
 def is_latin(text: str) -> bool:
     """Return whether at least half of the letters are Latin ones; true without any."""
     letters = [letter for letter in text if letter.isalpha()]

@@ -1,0 +1,117 @@
+"""Words without meaning of their own, and the stems of the others."""
+
+import re
+from typing import Final
+
+_WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
+_ENDING = re.compile(r"(?:innen|ens|ern|en|em|er|es|e|s|n)\Z")
+_ROMAN = re.compile(r"[IVXLC]+[a-z]?")
+_LEAST_STEM: Final = 4
+
+
+def _listed(words: str) -> frozenset[str]:
+    return frozenset(words.split())
+
+
+FUNCTION_WORDS: Final = _listed(
+    """
+    a ab aber about all alle allem allen aller alles als am an and any are as at auch auf aus be bei beim bis by can
+    da damit dann das dass dem den denn der des die dies diese diesem diesen dieser dieses do does durch ein eine
+    einem einen einer eines er es etwa etwas falls for from für gegen haben had has hat have hier hinter how i ich if
+    ihr ihre im in ins into is ist it its je jede jedem jeden jeder jedes kann können man may mein mit muss must my
+    müssen nach nicht no noch not nur ob oder of ohne on only or our over sein seine seiner should sich sie sind so
+    sofern soll sollen soweit sowie such than that the their them then there these they this those to um und under
+    unter up upon via vom von vor wann war waren warum was we wegen welche welchem welchen welcher welches wem wen
+    wenn wer werden were what when where which who whom whose why wie will wird with within without wo woher wohin
+    would wozu you your zu zum zur zwischen über
+    """
+)
+DEPENDENT: Final = _listed(
+    """
+    als and as at auf aus bei beim bis by for from für gegen im in like mit nach of on or sowie to und unter using via
+    vom von with without zu zum zur
+    """
+)
+"""First words of headings that go on with the heading above them."""
+ARTICLES: Final = frozenset({"a", "an", "the"})
+
+GENERAL: Final = _listed(
+    """
+    abbildung abgrenzung ablauf abschnitt abstract abteilung achter acknowledgement addendum additional aenderung
+    agenda allgemein allgemeiner allgemeines alternative anfang anforderung angabe anhang anlage anmerkung annex
+    anspruch antrag anwendung anwendungsbereich appendix approach architecture argument art artikel aufbau aufgabe
+    aufhebung ausbildung ausblick ausfertigung ausgangslage auslage ausnahme ausserkrafttreten author außerkrafttreten
+    background backward backwards basic basics bedeutung bedingung befugnis beginn begriff begriffsbestimmung
+    begriffsdefinition begründung beilage beispiel bekanntmachung bemerkung benefit berechnung bereich berufserfahrung
+    besondere besonderes bestandteil besteh bestehen bestimmung betreff bezeichnung bibliographie bibliography body
+    bußgeldvorschrift case caveat certification change changelog chapter characteristic code comment common comparison
+    compatibility component concept concern conclusion configuration consideration contact contents context copyright
+    credit criteria current custom data daten datum dauer deferred definition definitionen deployment description
+    design detail details dienstleistung difference discussion document documentation download draft dritter
+    durchführung durchführungsvorschrift education eigenschaft einführung eingang eingangsformel einleitung einordnung
+    einstieg einzelheit element end enough ergebnis ergänzend ergänzende ergänzung erklärung erläuterung ermächtigung
+    error erster example examples exception experience extension fall fallback faq faqs fazit feature features field
+    file final first footnote form format formular fragen function functional further future fußnote fünfter gebühr
+    gegenstand geltung geltungsbereich general gesamt gesetz getting gliederung glossar glossary goal goals grund
+    grundlage grundsatz grundsätze guide guideline gültigkeit haftung headline hintergrund hinweis history hobby
+    hobbys home how höhe idea ideas impact implementation implication improvement index info information inhalt
+    inhaltsverzeichnis inhaltsübersicht initial inkrafttreten input installation instruction interessen interest
+    interface introduction issue issues item kapitel kenntnis key kind klausel known kommentar kontakt konzept kosten
+    kurzfassung language languages lebenslauf leistung licence license limitation link list liste literatur main
+    management maßnahme mechanism method methods misc miscellaneous mission mitteilung modul monatsbetrag more
+    motivation muster name naming need neu neunter new next non-goal non-goals note notes nummer objection objective
+    old open operation option options ordnungswidrigkeit organisation other others outline output overview page
+    parameter part performance person persönlich persönliche pflicht pflichten phase plan policy post-history preamble
+    prerequisite principle problem problems procedure process product profil profile programm project properties
+    property proposal proposals proposed präambel purpose qualifikation quelle quellen question questions quick
+    quickstart rahmen rationale reading recht rechte rechtsgrundlage reference references regel regelung regelungen
+    regulation reject rejected related release remark requirement requirements resolution resource resources result
+    results review risk rollout rule rules sample scenario schedule schluss schlussbestimmung schlussformel
+    schlussvorschrift schluß schlußformel schlußvorschrift schritt scope sechster section security see semantic
+    semantics setting settings setup siebter simple skill skills solution sonstig sonstige sonstiges source specific
+    specification sprache sprachen stand standard start status step steps stichwort strafvorschrift structure struktur
+    style subject suggestion summary support syntax system tabelle table task teil term terminology terms test testing
+    tests text thank thanks thema theme third time tip tips titel title todo tool tools topic type types typing
+    unresolved update updates usage use user users using utility value values verantwortlich verfahren
+    verfahrensvorschrift verkündung verordnung version versionen verweis verweisung verzeichnis viert vierter
+    voraussetzung vorbemerkung vorgehen vorschrift vorschriften vorwort weitere weiteres wesentlich why wirksamkeit
+    work works zehnter ziel ziele zielsetzung zitat zitierweise zusammenfassung zusatz zuständig zuständige
+    zuständigkeit zweck zweiter ändern änderung überblick übergang übergangsbestimmung übergangsregelung
+    übergangsvorschrift überleitungsbestimmung überleitungsvorschrift übersicht übung
+    """
+)
+"""Words of headings that say where one is in a document, not what it is about."""
+
+
+def words_of(text: str) -> list[str]:
+    """Return the words of a text in order, with hyphens inside."""
+    return _WORD.findall(text)
+
+
+def stem(word: str) -> str:
+    """Return a word in lower case without the ending of its case or number, roughly; for comparison only."""
+    folded = word.casefold().removesuffix("'s").removesuffix("’s")
+    ending = _ENDING.search(folded)
+    return folded[: ending.start()] if ending and ending.start() >= _LEAST_STEM else folded
+
+
+_GENERAL_STEMS: Final = frozenset(map(stem, GENERAL))
+
+
+def is_general(word: str) -> bool:
+    """Return whether a word is one of headings of any document, or no word at all."""
+    return (
+        stem(word) in _GENERAL_STEMS
+        or word.casefold() in GENERAL
+        or not any(map(str.isalpha, word))
+        or bool(_ROMAN.fullmatch(word))
+    )
+
+
+def content_stems(text: str) -> frozenset[str]:
+    """Return the stems of the words that carry meaning: no function words, no bare numbers."""
+    return frozenset(
+        stem(word)
+        for word in words_of(text)
+        if word.casefold() not in FUNCTION_WORDS and any(map(str.isalpha, word)) and len(word) > 1
+    )
