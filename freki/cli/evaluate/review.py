@@ -22,7 +22,8 @@ from freki.streams.wire.connect import open_parser
 
 EXCERPT_CHARS = 700
 """Characters of a section that are shown: enough to see whether it answers."""
-CHOICES = "keep, drop, edit, later, quit"
+CHOICES = {"k": "keep", "d": "drop", "e": "edit", "l": "later", "q": "quit"}
+_PROMPT = ", ".join(f"{key} {choice}" for key, choice in CHOICES.items())
 Ask = Callable[[str], str]
 """Reads a line for a prompt. Raises typer.Abort when the input ends."""
 Quote = Callable[[GoldQuestion], Awaitable[str]]
@@ -62,6 +63,8 @@ async def review(file: GoldFile, console: Console, *, quote: Quote, ask: Ask) ->
     waiting = [place for place, each in enumerate(file.questions) if each.review is ReviewState.OPEN]
     if not waiting:
         console.print("No question is open.")
+    else:
+        console.print("Keep what someone would ask and the text answers; each decision is saved at once.")
     try:
         for number, place in enumerate(waiting, start=1):
             question = file.questions[place]
@@ -89,7 +92,9 @@ def _show(console: Console, question: GoldQuestion, title: str, text: str) -> No
     console.print(Text(question.question, style="bold cyan"))
     console.print(Text(f"{name}" + f" › {sections}" * bool(sections), style="dim"))
     body = Text("\n".join(question.expected_spans) if question.expected_spans else text)
-    kind = "should be found" if question.expected_spans else "begins"
+    kind = (
+        "words that answer it" if question.expected_spans else f"beginning of the {'section' if sections else 'text'}"
+    )
     if body.plain:
         console.print(Panel(body, title=Text(kind, style="dim"), title_align="left", border_style="dim"))
 
@@ -97,8 +102,8 @@ def _show(console: Console, question: GoldQuestion, title: str, text: str) -> No
 def _decide(file: GoldFile, place: int, console: Console, ask: Ask) -> bool:
     """Ask until there is a decision, and save it; return False to stop."""
     while True:
-        answer = ask(CHOICES).strip().casefold()
-        match answer[:1] if answer and any(choice.startswith(answer) for choice in CHOICES.split(", ")) else "":
+        answer = ask(_PROMPT).strip().casefold()
+        match next((key for key, choice in CHOICES.items() if answer and choice.startswith(answer)), ""):
             case "k":
                 file.decide(place, ReviewState.KEPT)
             case "d":
@@ -113,7 +118,7 @@ def _decide(file: GoldFile, place: int, console: Console, ask: Ask) -> bool:
             case "q":
                 return False
             case _:
-                console.print("Type the first letter of one of them, then Enter.", style="yellow")
+                console.print(f"Type one of the letters {', '.join(CHOICES)}, then Enter.", style="yellow")
                 continue
         file.save()
         return True

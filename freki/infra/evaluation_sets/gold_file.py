@@ -80,7 +80,7 @@ class GoldFile:
 
     def decide(self, place: int, review: ReviewState, *, wording: str | None = None) -> None:
         """Set the review, and the wording if given, of the question at a place, which must have a review."""
-        values = {"review": review.value} | ({} if wording is None else {"question": wording})
+        values = {"review": review.value} | ({} if wording is None else {"question": _quoted(wording)})
         text = self._items[place]
         (mapping,) = yaml.compose(text, yaml.SafeLoader).value
         found = sorted(
@@ -91,7 +91,7 @@ class GoldFile:
             old = text[node.start_mark.index : node.end_mark.index]
             # The value of a block scalar ends with its line.
             rest = old[len(old.rstrip()) :]
-            text = f"{text[: node.start_mark.index]}{_scalar(values[name])}{rest}{text[node.end_mark.index :]}"
+            text = f"{text[: node.start_mark.index]}{values[name]}{rest}{text[node.end_mark.index :]}"
         self._items[place] = text
         self.questions[place] = self.questions[place].model_copy(
             update={"review": review} | ({} if wording is None else {"question": wording})
@@ -122,7 +122,7 @@ def _dumped(value: object) -> str:
     return text
 
 
-def _scalar(text: str) -> str:
-    """Return a text as a YAML value on one line."""
-    dumped: str = yaml.safe_dump(text, allow_unicode=True, width=float("inf"))
-    return dumped.removesuffix("\n").removesuffix("\n...")
+def _quoted(text: str) -> str:
+    """Return a text as a YAML value on one line, in quotes: a plain one would need other rules in braces."""
+    dumped: str = yaml.safe_dump(text, allow_unicode=True, width=float("inf"), default_style='"')
+    return dumped.removesuffix("\n")

@@ -50,8 +50,9 @@ _REQUEST: Final = {
         "word for word, at most one sentence."
     ),
 }
-_QUESTION = re.compile(r"^[\s*#>-]*(?:Frage|Question)\s*\**\s*:\s*\**\s*(\S.*)$", re.IGNORECASE | re.MULTILINE)
-_ANSWER = re.compile(r"^[\s*#>-]*(?:Antwort|Answer)\s*\**\s*:\s*\**\s*(\S.*)$", re.IGNORECASE | re.MULTILINE)
+_LINE = r"^[\s*#>-]*(?:{})[ \t]*\**[ \t]*:[ \t]*\**[ \t]*(\S.*)$"
+_QUESTION = re.compile(_LINE.format("Frage|Question"), re.IGNORECASE | re.MULTILINE)
+_ANSWER = re.compile(_LINE.format("Antwort|Answer"), re.IGNORECASE | re.MULTILINE)
 _REFERS = re.compile(
     r"""\b(?:de[mrns]|das|die|diese[mnrs]?|vorliegende[mnrs]?|obige[mnrs]?|genannte[mnrs]?|im|am|vom|zum|laut
         |the|this|that|above|following|given)\s+(?:\w+\s+)?

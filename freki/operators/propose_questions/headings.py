@@ -37,6 +37,7 @@ _LETTERS: Final = 0.6
 GENERAL = "headings too general"
 DEPENDING = "headings that go on with the heading above"
 REFERRING = "questions that refer to their surroundings"
+DATED = "headings with a date"
 CODE = "headings that are names in code"
 LENGTH = "headings too long or too short"
 EMPTY = "headings without text below them"
@@ -57,6 +58,14 @@ _NUMBERING = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
+_PERIOD = re.compile(
+    r"(?:(?:seit|ab|bis|since|from|until)\s+)?(?:\d{1,2}[./])?\d{4}(?:\s*(?:bis|to|until|-|–)\s*"
+    r"(?:(?:\d{1,2}[./])?\d{4}|heute|today|present|now))?\s*[:,–-]\s*",
+    re.IGNORECASE,
+)
+"""The time before an entry of a CV, which nobody asks with."""
+_DATE = re.compile(r"\d{1,2}\. ?(?:\d{1,2}\.|[A-ZÄ][a-zä]{2,8} )\d{4}|\d{4}-\d\d-\d\d")
+_REMARK = re.compile(r"\s*\([a-zäöü ]+\)")
 _REPEALED = re.compile(
     r"weggefallen|aufgehoben|gegenstandslos|nicht (?:mehr )?(?:belegt|anwendbar)|repealed|\bx{3,}\b", re.IGNORECASE
 )
@@ -152,28 +161,27 @@ def as_query(title: str, language: str) -> str:
             return f"Was gilt für {article} {title}?"
     if language == ENGLISH and _IMPERATIVE.fullmatch(title):
         return f"How do I {title[0].lower()}{title[1:]}?"
-    kept = [word for word in _PUNCTUATION.sub(" ", title).split() if word.casefold() not in ARTICLES]
-    return " ".join(kept) or title
+    first, *rest = _PUNCTUATION.sub(" ", title).split() or [title]
+    return " ".join(rest if first.casefold() in ARTICLES and rest else [first, *rest])
 
 
 def _title(title: str) -> str:
-    """Return a heading without number, emphasis and trailing punctuation."""
+    """Return a heading without number, period, emphasis, remarks such as "(optional)" and trailing punctuation."""
     title = _MARKS.sub("", title).strip()
     while (found := _NUMBERING.match(title)) and found.end():
         title = title[found.end() :].lstrip()
-    return title.strip(" -–—:.,;#")
+    return _REMARK.sub("", _PERIOD.sub("", title, count=1)).strip(" -–—:.,;#")
 
 
 def _reason(title: str, language: str, most_words: int) -> str | None:
     """Return why no query is made from a heading."""
     words = [word for word in words_of(title) if content_stems(word)]
     specific = [word for word in words if not is_general(word)]
-    if _CODE.search(title):
-        return CODE
+    for pattern, reason in ((_CODE, CODE), (_DATE, DATED), (_REFERRING, REFERRING)):
+        if pattern.search(title):
+            return reason
     if not specific or sum(each.isalpha() or each == " " for each in title) < _LETTERS * len(title):
         return GENERAL
-    if _REFERRING.search(title):
-        return REFERRING
     if words_of(title)[0].casefold() in DEPENDENT:
         return DEPENDING
     if len(specific) < LEAST_SPECIFIC and not (language == GERMAN and len(specific[0]) >= LEAST_COMPOUND):

@@ -10,9 +10,15 @@ def section_excerpt(document: ParsedDocument, headings: Sequence[str], character
 
     At most `characters`, cut at a word, with an ellipsis; runs of blank lines become one line end.
     """
-    starts = (block.end for block in document.blocks if block.heading_level and block.title in headings)
-    start = next(starts, 0)
-    text = document.text[start : start + 4 * characters]
+    blocks = [block for block in document.blocks if block.heading_level]
+    found = next((block for block in blocks if block.title in headings), None)
+    start, end = 0, len(document.text)
+    if found is not None:
+        start = found.end
+        end = next(
+            (each.start for each in blocks if each.start >= start and each.heading_level <= found.heading_level), end
+        )
+    text = document.text[start : min(end, start + 4 * characters)]
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     shown = "\n".join(lines)
     if len(shown) <= characters:
