@@ -81,7 +81,7 @@ def test_questions_are_read_back_as_they_were_made(texts: list[str]) -> None:
 
 
 def test_added_questions_stand_at_the_end_in_the_same_indentation(path: Path) -> None:
-    path.write_text(f"questions:\n  - question: Alt?\n    expected_documents: [a.md]\ncorpus: .\n", encoding="utf-8")
+    path.write_text("questions:\n  - question: Alt?\n    expected_documents: [a.md]\ncorpus: .\n", encoding="utf-8")
     file = GoldFile.read(path)
 
     file.append([ENTRY])

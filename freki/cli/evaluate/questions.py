@@ -29,8 +29,8 @@ from freki.operators.propose_questions import (
     ProposalDocument,
     SampleLimits,
     choose,
+    divide,
     near_copies,
-    part_of,
     proposal_id,
     propose_questions,
     without_ambiguous,
@@ -184,9 +184,9 @@ def _entries(
     proposals: Sequence[Proposal], documents: Sequence[ProposalDocument], earlier: Sequence[GoldQuestion]
 ) -> list[dict[str, Any]]:
     """Return questions as they are written."""
-    groups = near_copies(documents)
     known = {DocumentId(name): each.part for each in earlier if each.part for name in each.documents or ()}
-    return [_entry(each, part_of(each.document_id, groups, known)) for each in proposals]
+    parts = divide((each.document_id for each in proposals), near_copies(documents), known)
+    return [_entry(each, parts[each.document_id]) for each in proposals]
 
 
 def _entry(proposal: Proposal, part: SetPart) -> dict[str, Any]:

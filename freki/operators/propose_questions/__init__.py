@@ -11,7 +11,7 @@ parts        division into tuning and test
 
 from freki.operators.propose_questions.choose import choose, choose_passages
 from freki.operators.propose_questions.headings import section_of
-from freki.operators.propose_questions.parts import near_copies, part_of
+from freki.operators.propose_questions.parts import divide, near_copies
 from freki.operators.propose_questions.propose import Proposals, propose_questions, without_ambiguous
 from freki.operators.propose_questions.source import (
     Proposal,
@@ -31,8 +31,8 @@ __all__ = [
     "SampleLimits",
     "choose",
     "choose_passages",
+    "divide",
     "near_copies",
-    "part_of",
     "proposal_id",
     "propose_questions",
     "section_of",

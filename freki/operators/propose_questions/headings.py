@@ -38,6 +38,7 @@ GENERAL = "headings too general"
 DEPENDING = "headings that go on with the heading above"
 REFERRING = "questions that refer to their surroundings"
 DATED = "headings with a date"
+STATING = "headings that are sentences"
 CODE = "headings that are names in code"
 LENGTH = "headings too long or too short"
 EMPTY = "headings without text below them"
@@ -82,6 +83,11 @@ _REFERRING = re.compile(
     re.IGNORECASE,
 )
 _PRONOUN = re.compile(r"\b(?:it|they|them|he|she|er|ihn|sie|ihnen)\b", re.IGNORECASE)
+_STATING = re.compile(
+    r"\b(?:is|are|was|has|have|should|must|will|can|cannot|don't|ist|sind|wird|muss|müssen)\b", re.IGNORECASE
+)
+_LEAST_WORDS: Final = 4
+"""Words of a question in a heading: shorter ones are fragments, such as "Which test?"."""
 _LEAST_ASKED: Final = 2
 """Words with meaning that a question needs to be understood alone."""
 _LEAST_WITH_PRONOUN: Final = 4
@@ -177,7 +183,7 @@ def _reason(title: str, language: str, most_words: int) -> str | None:
     """Return why no query is made from a heading."""
     words = [word for word in words_of(title) if content_stems(word)]
     specific = [word for word in words if not is_general(word)]
-    for pattern, reason in ((_CODE, CODE), (_DATE, DATED), (_REFERRING, REFERRING)):
+    for pattern, reason in ((_CODE, CODE), (_DATE, DATED), (_REFERRING, REFERRING), (_STATING, STATING)):
         if pattern.search(title):
             return reason
     if not specific or sum(each.isalpha() or each == " " for each in title) < _LETTERS * len(title):
@@ -195,7 +201,8 @@ def _reason_against_question(title: str) -> str | None:
         return LENGTH
     words = [word for word in words_of(title) if content_stems(word)]
     least = _LEAST_WITH_PRONOUN if _PRONOUN.search(title) else _LEAST_ASKED
-    return REFERRING if _REFERRING.search(title) or len(words) < least or all(map(is_general, words)) else None
+    is_fragment = len(words) < least or len(words_of(title)) < _LEAST_WORDS
+    return REFERRING if _REFERRING.search(title) or is_fragment or all(map(is_general, words)) else None
 
 
 def _below(headings: Sequence[ProposalHeading], place: int, end: int) -> int:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import Final
 
@@ -16,6 +16,8 @@ _LEAST_SENTENCE: Final = 40
 """Characters of a sentence that is compared: shorter ones are formulas."""
 _BOILERPLATE: Final = 20
 """Documents with the same sentence above which it is boilerplate: not compared, and pairs do not grow squared."""
+_HALF: Final = 8
+"""Of the 16 values of a hexadecimal digit."""
 _DIGITS = re.compile(r"\d+")
 
 
@@ -48,21 +50,29 @@ def near_copies(documents: Sequence[ProposalDocument]) -> dict[DocumentId, Docum
     return {document_id: root(document_id) for document_id in sentences}
 
 
-def part_of(
-    document_id: DocumentId, groups: Mapping[DocumentId, DocumentId], known: Mapping[DocumentId, SetPart]
-) -> SetPart:
-    """Return the part of all questions of a document: half of the documents are in each, by a hash of the id.
+def divide(
+    document_ids: Iterable[DocumentId],
+    groups: Mapping[DocumentId, DocumentId],
+    known: Mapping[DocumentId, SetPart],
+) -> dict[DocumentId, SetPart]:
+    """Return the part of all questions of each document: about half of the documents are in each.
 
-    A document in `known` keeps its part, and its near-copies get the same; else the id of the group decides, so that
-    sets made from the same documents agree.
+    groups: as `near_copies` returns them; a group stays together. known: documents that have a part, which they keep
+    and their near-copies get. For others a hash of the group decides, so that sets made from the same documents agree;
+    where that leaves a part without any document, one group moves there.
     """
-    if document_id in known:
-        return known[document_id]
-    group = groups.get(document_id, document_id)
-    for member in sorted(known):
-        if groups.get(member, member) == group:
-            return known[member]
-    return SetPart.TUNING if int(digest("part", group)[0], 16) % 2 else SetPart.TEST
+    of_group = {groups.get(name, name): part for name, part in sorted(known.items(), reverse=True)}
+    own = {name: groups.get(name, name) for name in document_ids}
+    drawn = sorted(set(own.values()) - set(of_group), key=lambda group: digest("part", group))
+    of_group |= {
+        group: SetPart.TUNING if int(digest("part", group)[0], 16) < _HALF else SetPart.TEST for group in drawn
+    }
+    parts = set(of_group.values())
+    if len(parts) == 1 and len(of_group) > 1 and drawn:
+        moved = drawn[-1] if parts == {SetPart.TUNING} else drawn[0]
+        (moved_to,) = set(SetPart) - parts
+        of_group[moved] = moved_to
+    return {name: known.get(name, of_group[group]) for name, group in own.items()}
 
 
 def _sentences(document: ProposalDocument) -> frozenset[str]:
