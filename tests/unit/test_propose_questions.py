@@ -97,7 +97,7 @@ def test_a_question_that_refers_to_its_surroundings_is_left_out(title: str) -> N
         "Gültig ab 1. April 2019 für Bedienstete",
         "Mit anderen Bibliotheken",
         "Ignorance is Bliss",
-        "Large Tolerances",
+        "Large Implications",
     ],
 )
 def test_a_heading_that_says_nothing_alone_is_left_out(title: str) -> None:
@@ -224,6 +224,14 @@ def test_a_term_that_two_documents_define_is_left_out() -> None:
 
     assert found.questions == ()
     assert found.left_out["terms that several documents define"] == 2
+
+
+def test_a_term_that_most_documents_use_is_left_out() -> None:
+    one = document("a", ("Einleitung", "Prüfbericht ist ein Schriftstück, das die Prüfung beschreibt."))
+    others = [document(str(number), ("x", "Der Prüfbericht ist vorzulegen.")) for number in range(5)]
+
+    assert asked(one, *others[:4], origin=Origin.DEFINITION) == ["Was bedeutet Prüfbericht?"]
+    assert propose_questions([one, *others]).left_out["terms that many documents use"] == 1
 
 
 def test_an_abbreviation_is_asked_for_with_the_sentence_that_explains_it() -> None:

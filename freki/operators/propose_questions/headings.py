@@ -13,7 +13,14 @@ from freki.operators.propose_questions.source import (
     ProposalHeading,
     ProposalPassage,
 )
-from freki.operators.propose_questions.words import ARTICLES, DEPENDENT, content_stems, is_general, words_of
+from freki.operators.propose_questions.words import (
+    ARTICLES,
+    DEPENDENT,
+    content_stems,
+    is_general,
+    specific_stems,
+    words_of,
+)
 from freki.schemas import ChunkKind
 from freki.schemas.evaluation import Origin
 
@@ -118,6 +125,8 @@ class HeadingCandidate(NamedTuple):
     proposal: Proposal
     stems: frozenset[str]
     """Of the words of the heading that carry meaning; empty for questions of an FAQ, which say all themselves."""
+    specific: frozenset[str]
+    """Of those that are not general."""
     start: int
     end: int
     """Half-open span of the section in its document."""
@@ -155,7 +164,8 @@ def heading_candidates(document: ProposalDocument, left_out: Counter[str]) -> It
             origin=Origin.FAQ if asks else Origin.HEADING,
             sections=_sections(document, heading, end),
         )
-        yield HeadingCandidate(proposal, frozenset() if asks else content_stems(title), heading.start, end)
+        stems = (frozenset[str](),) * 2 if asks else (content_stems(title), specific_stems(title))
+        yield HeadingCandidate(proposal, *stems, heading.start, end)
 
 
 def as_query(title: str, language: str) -> str:

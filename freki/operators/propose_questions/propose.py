@@ -17,12 +17,16 @@ from freki.schemas.evaluation import Origin
 
 LEAST_ANSWERING: Final = 2
 ANSWERING: Final = 0.05
-"""Documents, at least 2 or this share of all, that may hold all words of a heading: where more do, a right answer from
-another one would count as wrong."""
+"""Documents, at least 2 or this share of all, that may hold all specific words of a heading: where more do, a right
+answer from another one would count as wrong."""
+LEAST_USING: Final = 5
+USING: Final = 0.3
+"""Documents, at least 5 or this share of all, that may use a term: one that more use is a word of every day."""
 
 REPEATED = "headings that stand in several places"
 CONTAINED = "headings whose words are in another heading"
 COMMON = "headings whose words are in too many documents"
+EVERYDAY = "terms that many documents use"
 SEVERAL = "terms that several documents define"
 AMBIGUOUS = "questions that several documents answer"
 
@@ -39,7 +43,8 @@ def propose_questions(documents: Sequence[ProposalDocument]) -> Proposals:
     """Return questions from headings, definitions and abbreviations, each of which one document answers.
 
     A heading is left out if its words say nothing outside of its document, stand in another heading that is not below
-    it, or all occur in more than 2 documents and 5 % of all; a term, if another document defines it too.
+    it, or all occur in more than 2 documents and 5 % of all; a term, if another document defines it too, or if more
+    than 5 documents and 30 % of all use it.
     """
     left_out: Counter[str] = Counter()
     headings = [each for document in documents for each in heading_candidates(document, left_out)]
@@ -51,7 +56,7 @@ def propose_questions(documents: Sequence[ProposalDocument]) -> Proposals:
     ]
     found = [
         *_distinct(headings, documents, left_out),
-        *_defined_once(terms, left_out),
+        *_defined_once(terms, documents, left_out),
     ]
     places = {document.document_id: place for place, document in enumerate(documents)}
     found.sort(key=lambda each: places[each.document_id])
@@ -85,7 +90,7 @@ def _distinct(
 ) -> list[Proposal]:
     headings = [each for each in candidates if each.proposal.origin is Origin.HEADING]
     found = [each.proposal for each in candidates if each.proposal.origin is Origin.FAQ]
-    holding = _holding({stem for each in headings for stem in each.stems}, documents)
+    holding = _holding({stem for each in headings for stem in each.specific}, documents)
     by_stem: defaultdict[str, list[HeadingCandidate]] = defaultdict(list)
     for each in headings:
         for one in each.stems:
@@ -98,7 +103,7 @@ def _distinct(
             left_out[REPEATED] += 1
         elif others:
             left_out[CONTAINED] += 1
-        elif len(frozenset.intersection(*(holding[one] for one in each.stems))) > limit:
+        elif len(frozenset.intersection(*(holding[one] for one in each.specific))) > limit:
             left_out[COMMON] += 1
         else:
             found.append(each.proposal)
@@ -121,9 +126,22 @@ def _holding(stems: set[str], documents: Sequence[ProposalDocument]) -> dict[str
     return {one: frozenset(found[one]) for one in stems}
 
 
-def _defined_once(terms: Sequence[TermCandidate], left_out: Counter[str]) -> list[Proposal]:
+def _defined_once(
+    terms: Sequence[TermCandidate], documents: Sequence[ProposalDocument], left_out: Counter[str]
+) -> list[Proposal]:
     defining: defaultdict[str, set[DocumentId]] = defaultdict(set)
     for each in terms:
         defining[each.term].add(each.proposal.document_id)
-    left_out[SEVERAL] += sum(len(defining[each.term]) > 1 for each in terms)
-    return [each.proposal for each in terms if len(defining[each.term]) == 1]
+    stems = {each.term: content_stems(each.term) for each in terms}
+    holding = _holding({one for found in stems.values() for one in found}, documents)
+    limit = max(LEAST_USING, int(USING * len(documents)))
+    found = []
+    for each in terms:
+        using = [holding[one] for one in stems[each.term]]
+        if len(defining[each.term]) > 1:
+            left_out[SEVERAL] += 1
+        elif using and len(frozenset.intersection(*using)) > limit:
+            left_out[EVERYDAY] += 1
+        else:
+            found.append(each.proposal)
+    return found
