@@ -1,5 +1,6 @@
 """`freki questions review`: a person decides about proposed questions, one after the other."""
 
+import signal
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -54,7 +55,12 @@ async def review_file(settings: Settings, path: Path) -> None:
 
 
 def _ask(prompt: str) -> str:
-    answer: str = typer.prompt(prompt, default="", show_default=False)
+    # The event loop would keep Ctrl-C until the line is typed.
+    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        answer: str = typer.prompt(prompt, default="", show_default=False)
+    finally:
+        signal.signal(signal.SIGINT, handler)
     return answer
 
 

@@ -84,7 +84,7 @@ _GERMAN_LISTED: Final = (
         r"(?:eine?n?|die|der|das|jede[rsn]?|alle|jeglich\w+|solche|[A-ZÄÖÜ])",
         *_MEANS,
     ),
-    _form(rf"{_OPEN}(?P<term>[A-ZÄÖÜ][\w-]+(?: [\w-]+){{0,3}}){_CLOSE}(?::{_CLOSE} | [–—] |: )\w", *_MEANS),
+    _form(rf"{_OPEN}(?P<term>[A-ZÄÖÜ][\w-]+(?: [\w-]+){{0,3}}){_CLOSE}(?::{_CLOSE} | [–—] |: )[^\W\d]", *_MEANS),
     _form(r"(?P<term>[A-ZÄÖÜ][\w-]{4,}):? (?:eine?|die|der|das|jede[rs]?) [a-zäöüA-ZÄÖÜ]", *_MEANS),
 )
 _ENGLISH_TERM = rf"{_OPEN}(?P<term>[A-Za-z][\w-]*(?: [\w-]+){{0,3}}?){_CLOSE}"
@@ -101,7 +101,7 @@ _ENGLISH: Final = (
     ),
 )
 _ENGLISH_LISTED: Final = (
-    _form(rf"{_OPEN}(?P<term>[A-Za-z][\w-]+(?: [\w-]+){{0,3}}){_CLOSE}(?::{_CLOSE} | [–—] | - |: )\w", _MEAN),
+    _form(rf"{_OPEN}(?P<term>[A-Za-z][\w-]+(?: [\w-]+){{0,3}}){_CLOSE}(?::{_CLOSE} | [–—] | - |: )[^\W\d]", _MEAN),
 )
 _DEFINING = re.compile(r"begriff|definition|glossar|terminolog|glossary|abkürzung", re.IGNORECASE)
 _NO_TERM = re.compile(

@@ -2,25 +2,37 @@
 
 from collections.abc import Sequence
 
-from freki.schemas.outline import ParsedDocument
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line
 
 
 def section_excerpt(document: ParsedDocument, headings: Sequence[str], characters: int) -> str:
     """Return the beginning of the first section with one of these headings, or of the document where there is none.
 
-    At most `characters`, cut at a word, with an ellipsis; runs of blank lines become one line end.
+    At most `characters`, cut at a word, with an ellipsis. Paragraphs are on one line each, of lists, tables and code
+    the lines stay.
     """
-    blocks = [block for block in document.blocks if block.heading_level]
-    found = next((block for block in blocks if block.title in headings), None)
-    start, end = 0, len(document.text)
-    if found is not None:
-        start = found.end
-        end = next(
-            (each.start for each in blocks if each.start >= start and each.heading_level <= found.heading_level), end
-        )
-    text = document.text[start : min(end, start + 4 * characters)]
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    shown = "\n".join(lines)
-    if len(shown) <= characters:
-        return shown
-    return f"{shown[:characters].rpartition(' ')[0] or shown[:characters]} …"
+    found = next((block for block in document.blocks if block.heading_level and block.title in headings), None)
+    shown: list[str] = []
+    length = 0
+    for block in document.blocks:
+        if found is not None:
+            if block.start < found.end:
+                continue
+            if 0 < block.heading_level <= found.heading_level:
+                break
+        shown.append(_written(document.text, block))
+        length += len(shown[-1])
+        if length > characters:
+            break
+    text = "\n".join(filter(None, shown))
+    if len(text) <= characters:
+        return text
+    return f"{text[:characters].rpartition(' ')[0] or text[:characters]} …"
+
+
+def _written(text: str, block: Block) -> str:
+    if block.heading_level:
+        return block.title
+    own = text[block.start : block.end]
+    lines = [line.rstrip() for line in own.splitlines() if line.strip()]
+    return one_line(own) if block.kind is BlockKind.PROSE else "\n".join(lines)

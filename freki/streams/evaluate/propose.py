@@ -57,7 +57,7 @@ async def outline_documents(
         try:
             outline = await outliner(change_of(each, tenant, Timestamp(0)), each.content)
         except (OperatorError, Rejected) as error:
-            refused.append(f"{each.document_id}: {error}")
+            refused.append(f"{each.document_id}: {str(error).removeprefix(f'{each.name}: ')}")
         else:
             documents.append(_document(each.document_id, outline))
         advance()
