@@ -98,6 +98,7 @@ def test_a_question_that_refers_to_its_surroundings_is_left_out(title: str) -> N
         "Mit anderen Bibliotheken",
         "Ignorance is Bliss",
         "Large Implications",
+        "Zulassungsvoraussetzungen",
     ],
 )
 def test_a_heading_that_says_nothing_alone_is_left_out(title: str) -> None:
@@ -117,6 +118,7 @@ def test_a_heading_that_says_nothing_alone_is_left_out(title: str) -> None:
         ("Angaben bei Darlehen und -hilfen", "de", "Angaben bei Darlehen und -hilfen"),
         ("Restore a backup", "en", "How do I restore a backup?"),
         ("Use cases of wheels", "en", "Use cases of wheels"),
+        ("Check Prime Example", "en", "Check Prime Example"),
         ("The commit protocol", "en", "commit protocol"),
         ("Kündigung des Vertrags", "en", "Kündigung des Vertrags"),
     ],
@@ -163,6 +165,7 @@ def test_a_heading_whose_words_are_in_many_documents_is_left_out() -> None:
             "(1) Arbeitsmittel sind Werkzeuge und Geräte, die für die Arbeit verwendet werden.",
             "Was sind Arbeitsmittel?",
         ),
+        ("Nutzenergie sind Licht, Wärme und Druckluft, die erzeugt werden.", "Was bedeutet Nutzenergie?"),
         ("Öffentliche Stellen sind Behörden, die Aufgaben des Bundes erfüllen.", "Was sind öffentliche Stellen?"),
         (
             "Unter Gefahrstoffen versteht man Stoffe mit Eigenschaften nach Anhang 1.",
@@ -211,7 +214,12 @@ def test_a_sentence_that_defines_nothing_is_not_asked_for(sentence: str) -> None
 
 
 @pytest.mark.parametrize(
-    "sentence", ["This means that nobody knows.", "Generally this means leading by example alone."]
+    "sentence",
+    [
+        "This means that nobody knows.",
+        "The condition means that it can be removed.",
+        "Generally this means leading by example alone.",
+    ],
 )
 def test_an_english_sentence_that_defines_nothing_is_not_asked_for(sentence: str) -> None:
     assert asked(document("a", ("Notes", sentence), language="en")) == []

@@ -72,7 +72,8 @@ _GERMAN: Final = (
         *_MEANS,
     ),
     _form(
-        rf"(?:(?:Der|Die|Das) )?(?:(?:Begriff|Ausdruck|Wort) )?{_GERMAN_TERM} (?:bedeutet|bezeichnet|meint)\b",
+        rf"(?:(?:Der|Die|Das) )?(?:(?:Begriff|Ausdruck|Wort) )?{_GERMAN_TERM} (?:bedeutet|bezeichnet|meint)\b"
+        r"(?!,? dass\b)",
         *_MEANS,
     ),
     _form(rf"{_ARTICLE}{_GERMAN_TERM} {_IS}[^.;:]{{0,120}}?{_RELATIVE}", *_MEANS),
@@ -91,7 +92,8 @@ _ENGLISH_TERM = rf"{_OPEN}(?P<term>[A-Za-z][\w-]*(?: [\w-]+){{0,3}}?){_CLOSE}"
 _MEAN: Final = "What does {quoted} mean?"
 _ENGLISH: Final = (
     _form(
-        rf"(?:(?:An?|The) )?(?:term |word )?{_ENGLISH_TERM} (?:means|denotes|refers to|is defined as|stands for)\b",
+        rf"(?:(?:An?|The) )?(?:term |word )?{_ENGLISH_TERM} (?:means|denotes|refers to|is defined as|stands for)\b"
+        r"(?! that\b)",
         _MEAN,
     ),
     _form(
@@ -120,6 +122,8 @@ _ADJECTIVE = re.compile(r"[\wäöüß-]+(?:ig|lich|bar|isch|sam|haft|los|frei|en
 _PERSON = re.compile(r"[\wäöüß-]+(?:ist|ent|ant|wirt|arzt|at)\Z")
 
 
+_SINGULAR = re.compile(r"(?:ung|heit|keit|schaft|ion|tät|ie|ei|ik|ur)\Z")
+"""Endings of nouns that are no plural: "Nutzenergie sind Licht, Wärme" defines one term."""
 _ATTRIBUTE = re.compile(r"[a-zäöüß]e[nrs]?\Z")
 _MATTER = re.compile(r"---|[A-Z][\w-]*: \S+ [A-Z][\w-]*: ")
 _LOOSE: Final = FUNCTION_WORDS - {"for", "in", "on", "at", "as"}
@@ -234,7 +238,7 @@ def _question(form: _Form, match: re.Match[str], language: str) -> str | None:
     lowered = _lowered(term) if language == GERMAN else term
     if not _is_term(term, language) or ("{lowered}" not in form.singular and _is_adjective(term, language)):
         return None
-    if found.get("plural") or found.get("several"):
+    if (found.get("plural") or found.get("several")) and not _SINGULAR.search(term):
         asked = form.plural
     else:
         asked = form.indefinite if found.get("article") else form.singular
@@ -249,7 +253,7 @@ def _question(form: _Form, match: re.Match[str], language: str) -> str | None:
 def _is_term(term: str, language: str) -> bool:
     words = words_of(term)
     loose = FUNCTION_WORDS if language == GERMAN else _LOOSE
-    if len(term) < _LEAST_TERM or not words or words[0].casefold() in loose:
+    if len(term) < _LEAST_TERM or "im Sinne" in term or not words or words[0].casefold() in loose:
         return False
     if language == ENGLISH and any(word.casefold() in _LOOSE for word in words):
         return False

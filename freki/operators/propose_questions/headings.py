@@ -115,7 +115,8 @@ _IMPERATIVE = re.compile(
     r"|Migrate|Monitor|Move|Open|Print|Publish|Read|Rebuild|Recover|Reduce|Register|Reindex|Remove|Rename|Replace|Reset|Restart"
     r"|Restore|Rotate|Run|Save|Schedule|Search|Send|Set up|Set|Share|Start|Stop|Store|Switch|Sync|Transfer|Troubleshoot"
     r"|Tune|Uninstall|Update|Upgrade|Upload|Use|Validate|Verify|Write)"
-    r" (?!and\b|or\b|cases?\b|of\b|to\b|for\b|in\b)[^:;?]+"
+    # Title Case is a title, not an instruction.
+    r" (?=[a-z])(?!and\b|or\b|cases?\b|of\b|to\b|for\b|in\b)[^:;?]+"
 )
 
 

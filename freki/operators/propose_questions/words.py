@@ -6,6 +6,9 @@ from typing import Final
 _WORD = re.compile(r"[^\W_]+(?:[-'’][^\W_]+)*")
 _ENDING = re.compile(r"(?:innen|ens|ern|en|em|er|es|e|s|n)\Z")
 _ROMAN = re.compile(r"[IVXLC]+[a-z]?")
+_GENERAL_COMPOUND = re.compile(
+    r"(?:voraussetzung|bestimmung|vorschrift|regelung|grundlage|übersicht)(?:en)?\Z", re.IGNORECASE
+)
 _LEAST_STEM: Final = 4
 
 
@@ -110,6 +113,7 @@ def is_general(word: str) -> bool:
     """Return whether a word is one of headings of any document, or no word at all."""
     return (
         stem(word) in _GENERAL_STEMS
+        or bool(_GENERAL_COMPOUND.search(word))
         or word.casefold() in GENERAL
         or not any(map(str.isalpha, word))
         or bool(_ROMAN.fullmatch(word))
