@@ -168,6 +168,7 @@ def test_a_question_whose_document_is_gone_is_named(folder: Path) -> None:
     ("arguments", "expected"),
     [
         (["leer", "--out", "new.yaml"], "no files in leer: give files, or folders that hold some"),
+        (["handbuch", "--out", "handbuch/new.yaml"], "would be a document itself: write it outside of handbuch"),
         (["handbuch", "--out", "new.txt"], "--out new.txt: name a file that ends in .yaml"),
         (
             ["handbuch", "--out", "notes.yaml"],

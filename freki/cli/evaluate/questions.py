@@ -78,6 +78,9 @@ async def make(
         fail(f"--out {given.out}: name a file that ends in .yaml", code=2)
     if given.llm and not (settings.llm.url and settings.llm.model):
         fail("--llm needs a language model: set FREKI_LLM__URL and FREKI_LLM__MODEL", code=2)
+    for source in sources:
+        if source.is_dir() and given.out.resolve().is_relative_to(source.resolve()):
+            fail(f"--out {given.out} would be a document itself: write it outside of {source}", code=2)
     file = _existing(given.out, sources)
     corpus = read_documents(sources)
     if not corpus:
