@@ -71,6 +71,10 @@ COMMANDS = {
         "import_index:import_index",
         "Write an archive into the index; newer documents and deletions stay. Go on where an interrupted import ended.",
     ),
+    "questions": Lazy(
+        "evaluate.questions:questions_app",
+        "Questions with known answers, proposed from your own documents, for `freki eval`.",
+    ),
     "eval": Lazy(
         "evaluate.evaluate:evaluate",
         "Measure retrieval through the whole pipeline, and compare two configurations of its queries.",

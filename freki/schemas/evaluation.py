@@ -2,8 +2,36 @@
 
 from collections.abc import Mapping
 from dataclasses import field
+from enum import StrEnum
 
 from freki.schemas.names import DocumentId, record
+
+
+class Origin(StrEnum):
+    """What a proposed question was made from."""
+
+    FAQ = "faq"
+    """A heading that is a question."""
+    HEADING = "heading"
+    ABBREVIATION = "abbreviation"
+    DEFINITION = "definition"
+    PASSAGE = "passage"
+    """A passage, by a language model."""
+
+
+class SetPart(StrEnum):
+    """What a question is for: options are chosen on one part and measured on the other."""
+
+    TUNING = "tuning"
+    TEST = "test"
+
+
+class ReviewState(StrEnum):
+    """What a person decided about a proposed question."""
+
+    OPEN = "open"
+    KEPT = "kept"
+    DROPPED = "dropped"
 
 
 @record
@@ -30,6 +58,10 @@ class Question:
     """Words that the context should contain, from any source."""
     sections: Mapping[DocumentId, tuple[str, ...]] = field(default_factory=dict)
     """Headings, or prefixes of headings such as `§ 535`, of sections that hold the answer; any one suffices."""
+    part: SetPart | None = None
+    """None: the set is not divided, or the question was added by hand."""
+    review: ReviewState | None = None
+    """None: written by a person."""
 
     @property
     def is_answerable(self) -> bool:

@@ -14,8 +14,8 @@ from pydantic import TypeAdapter
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Queries, Running, Sets
-from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra, sample
+from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed, Running, Sets
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra, sample
 from freki.cli.evaluate.reports.ablation import write_report
 from freki.cli.evaluate.show_ablation import show_overall, show_set
 from freki.cli.evaluate.tuning_questions import Places
@@ -47,6 +47,8 @@ class AblateArguments(ArgumentGroup):
         list[str] | None,
         typer.Option("--also", help="Further query options to measure, such as fusion=zscore; may be repeated"),
     ] = None
+    part: Part = None
+    reviewed: Reviewed = False
     queries: Queries = None
     timed: Annotated[int, typer.Option(min=1, help="Number of timed questions of each set")] = 40
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions")] = 0
@@ -65,7 +67,7 @@ async def ablate(
     """Measure the loss in quality and the time saved without each step of retrieval, one at a time."""
     require_extra("ablate")
     settings = load_settings()
-    examined = read_sets(sets, corpus=given.corpus)
+    examined = chosen_questions(read_sets(sets, corpus=given.corpus), given.part, reviewed=given.reviewed)
     asked = {one.name: sample(one.questions, given.queries, given.seed) for one in examined}
     clocked = {one.name: sample(asked[one.name], given.timed, given.seed) for one in examined}
     table = rows(settings.retrieval.options, given.also or (), contexts=any(map(_has_contexts, asked.values())))

@@ -18,7 +18,7 @@ from pydantic import TypeAdapter, ValidationError
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Queries
+from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed
 from freki.cli.evaluate.place import EvaluationTarget, open_place
 from freki.cli.evaluate.reports.evaluation import render
 from freki.cli.evaluate.show_evaluation import show_set
@@ -29,10 +29,11 @@ from freki.infra.settings import Settings
 from freki.infra.telemetry.provenance import provenance
 from freki.schemas import DocumentId, QueryId
 from freki.schemas.errors import Rejected
-from freki.schemas.evaluation import EvaluationSet, Question
+from freki.schemas.evaluation import EvaluationSet, Question, ReviewState
 from freki.streams.evaluate.configuration import Configuration, parse_configuration
 from freki.streams.evaluate.corpus import fingerprint_of
 from freki.streams.evaluate.examine import Examiner
+from freki.streams.evaluate.parts import PartChoice, is_divided, select_questions
 from freki.streams.evaluate.result import Evaluation, Run, SetResult, beside
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import analyser_of, wall_clock
@@ -54,6 +55,8 @@ class EvaluateArguments(ArgumentGroup):
     against: Annotated[
         Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run replaces --a")
     ] = None
+    part: Part = None
+    reviewed: Reviewed = False
     queries: Queries = None
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions, with --queries")] = 0
     threshold: Annotated[float, typer.Option(help="Score from which a wrong hit counts as a false positive")] = 0.5
@@ -88,7 +91,7 @@ async def evaluate(
         [given.b or ""] if given.against else [given.a] if given.b is None else [given.a, given.b]
     )
     earlier = None if given.against is None else _read(given.against)
-    examined = read_sets(sets, corpus=given.corpus)
+    examined = chosen_questions(read_sets(sets, corpus=given.corpus), given.part, reviewed=given.reviewed)
     made_at, started = datetime.now(UTC), time.monotonic()
     results: list[SetResult] = []
     for one in examined:
@@ -134,6 +137,33 @@ def read_sets(paths: Sequence[Path], *, corpus: Path | None = None) -> list[Eval
             fail(f"{path}: another set is also named {one.name}; evaluate them separately", code=2)
         found[one.name] = one
     return list(found.values())
+
+
+def chosen_questions(
+    sets: Sequence[EvaluationSet],
+    part: PartChoice | None,
+    *,
+    reviewed: bool,
+    default: PartChoice = PartChoice.TEST,
+) -> list[EvaluationSet]:
+    """Return sets with the questions of a part, as given or by default; end the command where none is left."""
+    found = []
+    for one in sets:
+        if part in {PartChoice.TUNING, PartChoice.TEST} and not is_divided(one):
+            fail(f"--part {part}: the questions of {one.name} have no parts; leave it out", code=2)
+        chosen = select_questions(one, part or default, reviewed=reviewed)
+        if not chosen.questions:
+            fail(
+                f"{one.name}: no question is left ({'; '.join(chosen.notes)}){_advice(one, reviewed=reviewed)}", code=2
+            )
+        found.append(chosen)
+    return found
+
+
+def _advice(one: EvaluationSet, *, reviewed: bool) -> str:
+    if reviewed and any(each.review is ReviewState.OPEN for each in one.questions):
+        return ": leave --reviewed out, or review more with `freki questions review`"
+    return ": make more with `freki questions make`" if is_divided(one) else ""
 
 
 def sample(questions: Sequence[Question], limit: int | None, seed: int) -> Sequence[Question]:

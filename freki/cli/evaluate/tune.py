@@ -16,8 +16,8 @@ from rich.progress import Progress, TaskID
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Out, Running, Sets
-from freki.cli.evaluate.evaluate import made_with, read_sets, require_extra
+from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Out, Reviewed, Running, Sets
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import PREFIX, show_tuning
 from freki.cli.evaluate.tuning_questions import Material, Places, material_of
@@ -28,6 +28,7 @@ from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
 from freki.schemas.errors import Rejected
 from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.configuration import Configuration
+from freki.streams.evaluate.parts import PartChoice
 from freki.streams.evaluate.trials import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_tuned_option
 from freki.streams.evaluate.tuner import Tuner
 from freki.streams.evaluate.tuning import TunedSet, Tuning
@@ -46,6 +47,7 @@ class TuneArguments(ArgumentGroup):
             "--turn", help="An option and its values, such as alpha=0.3,0.4; may be repeated; default: a built-in grid"
         ),
     ] = None
+    reviewed: Reviewed = False
     queries: Annotated[int | None, typer.Option(min=1, help="Maximum number of tuning questions of each set")] = None
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions and of the folds")] = 0
     folds: Annotated[int, typer.Option(min=2, help="Number of folds of the cross-validation")] = 5
@@ -71,7 +73,8 @@ async def tune(
     if len({each.name for each in options}) < len(options):
         fail("--turn: an option is given twice; give all its values at once", code=2)
     shorten = any(each.name == KEYWORD_ALPHA for each in options)
-    material = [material_of(one, figure, given.queries, given.seed, shorten=shorten) for one in read_sets(sets)]
+    examined = chosen_questions(read_sets(sets), None, default=PartChoice.TUNING, reviewed=given.reviewed)
+    material = [material_of(one, figure, given.queries, given.seed, shorten=shorten) for one in examined]
     tuned = {asked: each for one in material for asked, each in one.tuned.items()}
     held_out = {asked: each for one in material for asked, each in one.held_out.items()}
     made_at, started = datetime.now(UTC), time.monotonic()

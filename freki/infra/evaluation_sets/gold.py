@@ -1,5 +1,6 @@
-"""Gold questions in YAML: a list, or a mapping with `corpus:`, a path relative to the file, and `questions:`."""
+"""Gold questions in YAML: a list, or a mapping with `corpus:`, paths relative to the file, and `questions:`."""
 
+from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Self
@@ -12,14 +13,16 @@ from freki.infra.evaluation_sets.text import read_text, refused
 from freki.infra.sources import read_source, read_stream, walk
 from freki.schemas import DocumentId
 from freki.schemas.errors import Rejected
-from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
+from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Origin, Question, ReviewState, SetPart
 
 _MAX_FILE_BYTES = 64_000_000
 """Maximum size of a document: the default limit of workers."""
 _SUGGESTIONS = 3
 
 
-class _Gold(BaseModel):
+class GoldQuestion(BaseModel):
+    """A question as it stands in the file."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
     question: str = Field(min_length=1)
@@ -28,6 +31,9 @@ class _Gold(BaseModel):
     expected_spans: tuple[str, ...] = ()
     expected_facts: tuple[str, ...] = ()
     expected_sections: dict[str, tuple[str, ...]] = {}
+    origin: Origin | None = None
+    part: SetPart | None = None
+    review: ReviewState | None = None
 
     @model_validator(mode="after")
     def _expects_something(self) -> Self:
@@ -46,23 +52,30 @@ class _Gold(BaseModel):
         return (*self.expected_documents, *self.expected_sections)
 
 
-class _GoldSet(BaseModel):
+class GoldSet(BaseModel):
+    """A file with its questions unchecked."""
+
     model_config = ConfigDict(frozen=True, extra="forbid")
 
-    corpus: Path | None = None
+    corpus: Path | tuple[Path, ...] | None = None
     questions: list[Any] = Field(min_length=1)
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Paths of the corpus as written; none for an existing index."""
+        return () if self.corpus is None else self.corpus if isinstance(self.corpus, tuple) else (self.corpus,)
 
 
 def read_gold(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
     """Read gold questions; without a corpus of their own or of the caller, they are for an existing index.
 
-    The corpus is a folder or file as for `freki publish`, a recorded stream, of which the final state counts, or a
-    `corpus.jsonl`. Raises Rejected, with the line, for an invalid question, or one that expects a document outside of
-    the corpus.
+    The corpus is as `read_documents` takes it. Raises Rejected, with the line, for an invalid question, or one that
+    expects a document outside of the corpus, unless it was dropped in review.
     """
-    gold, lines = _gold_set(path)
-    where = corpus if gold.corpus is None else path.parent / gold.corpus
-    documents = None if where is None else _read_documents(where)
+    gold, node = parse_gold(read_text(path), path)
+    lines = [item.start_mark.line + 1 for item in node.value]
+    where = [path.parent / each for each in gold.sources] or ([] if corpus is None else [corpus])
+    documents = read_documents(where) if where else None
     known = None if documents is None else sorted(document.document_id for document in documents)
     questions: dict[str, Question] = {}
     for number, (given, line) in enumerate(zip(gold.questions, lines, strict=True), start=1):
@@ -73,13 +86,13 @@ def read_gold(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
     return EvaluationSet(name=path.stem, corpus=documents, questions=tuple(questions.values()))
 
 
-def _gold_set(path: Path) -> tuple[_GoldSet, list[int]]:
-    """Return the content of the file, and the line of each question."""
-    loader = yaml.SafeLoader(read_text(path))
+def parse_gold(text: str, path: Path) -> tuple[GoldSet, yaml.SequenceNode]:
+    """Return the content of a file, and the node of its questions. Raises Rejected; path: for errors."""
+    loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         given = None if node is None else loader.construct_document(node)
-        gold = _GoldSet.model_validate({"questions": given} if isinstance(given, list) else given)
+        gold = GoldSet.model_validate({"questions": given} if isinstance(given, list) else given)
     except yaml.MarkedYAMLError as error:
         line = "" if error.problem_mark is None else f", line {error.problem_mark.line + 1}"
         raise Rejected(f"{path}{line}: {error.problem}") from error
@@ -89,16 +102,21 @@ def _gold_set(path: Path) -> tuple[_GoldSet, list[int]]:
         raise refused(error, str(path)) from error
     if isinstance(node, yaml.MappingNode):
         node = next(value for key, value in node.value if key.value == "questions")
-    return gold, [item.start_mark.line + 1 for item in node.value]
+    return gold, node
+
+
+def parse_question(given: object, place: str) -> GoldQuestion:
+    """Return a question of a file. Raises Rejected; place: file and line, for errors."""
+    try:
+        return GoldQuestion.model_validate(given)
+    except ValidationError as error:
+        raise refused(error, place) from error
 
 
 def _question(given: object, number: int, known: list[DocumentId] | None, place: str) -> Question:
-    try:
-        gold = _Gold.model_validate(given)
-    except ValidationError as error:
-        raise refused(error, place) from error
+    gold = parse_question(given, place)
     for name in gold.documents or ():
-        if known is not None and name not in known:
+        if known is not None and name not in known and gold.review is not ReviewState.DROPPED:
             near = get_close_matches(name, known, n=_SUGGESTIONS, cutoff=0.3) or known[:_SUGGESTIONS]
             raise Rejected(f"{place}: the corpus has no document {name!r}; it has {', '.join(near)}")
     return Question(
@@ -108,22 +126,35 @@ def _question(given: object, number: int, known: list[DocumentId] | None, place:
         spans=gold.expected_spans,
         facts=gold.expected_facts,
         sections={DocumentId(name): headings for name, headings in gold.expected_sections.items()},
+        part=gold.part,
+        review=gold.review,
     )
 
 
-def _read_documents(path: Path) -> tuple[CorpusDocument, ...]:
-    """Read files with the ids of `freki publish`, a recorded stream, or a `corpus.jsonl`."""
-    if path.name.endswith((".jsonl", ".jsonl.zst")):
-        return _last_states(path) if _is_stream(path) else read_corpus(path)
-    return tuple(
+def read_documents(paths: Sequence[Path]) -> tuple[CorpusDocument, ...]:
+    """Read folders and files with the ids of `freki publish`, recorded streams, or `corpus.jsonl` files.
+
+    Of a stream the final state counts. Raises Rejected for paths that cannot be read, and for two documents with the
+    same id.
+    """
+    streams = [path for path in paths if path.name.endswith((".jsonl", ".jsonl.zst"))]
+    documents = [
         CorpusDocument(
             document_id=file.document_id,
             name=file.path.name,
             media_type=file.media_type,
             content=read_source(file, max_bytes=_MAX_FILE_BYTES),
         )
-        for file in walk([path])
-    )
+        for file in walk([path for path in paths if path not in streams])
+    ]
+    for path in streams:
+        documents += _last_states(path) if _is_stream(path) else read_corpus(path)
+    seen: set[DocumentId] = set()
+    for document in documents:
+        if document.document_id in seen:
+            raise Rejected(f"document {document.document_id} is in two of {', '.join(map(str, paths))}")
+        seen.add(document.document_id)
+    return tuple(documents)
 
 
 def _is_stream(path: Path) -> bool:

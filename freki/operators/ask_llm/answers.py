@@ -53,6 +53,11 @@ def read_summary(answer: str, *, truncated: bool = False) -> str | None:
     return _plain(finished(answer, truncated=truncated), SUMMARY_CHARS)
 
 
+def plain_line(text: str, *, most: int, least: int) -> str | None:
+    """Return a text as one line of plain text of `least` to `most` characters; None where it has none."""
+    return _plain(text, most, least)
+
+
 def is_latin(text: str) -> bool:
     """Return whether at least half of the letters are Latin ones; true without any."""
     letters = [letter for letter in text if letter.isalpha()]

@@ -1,9 +1,13 @@
 """Measure retrieval through the real pipeline.
 
 configuration  query options of a run
+parts          questions of a part, without those dropped in review
 corpus         documents to publish, and their tenant
 examine        queries and judgement of their answers
 result         results of an evaluation, for reports and later comparison
+
+propose        questions proposed from documents, also by a language model
+excerpt        the beginning of a section, for reviewers
 
 Tune query options:
 

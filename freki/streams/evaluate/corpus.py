@@ -36,13 +36,14 @@ def missing(
 ) -> list[DocumentChange]:
     """Return the changes that complete the index; documents indexed with the same content need none."""
     return [
-        _change(document, tenant, now)
+        change_of(document, tenant, now)
         for key, document in wanted.items()
         if key not in indexed or indexed[key].deleted or indexed[key].content_hash != content_hash(document.content)
     ]
 
 
-def _change(document: CorpusDocument, tenant: TenantId, now: Timestamp) -> DocumentChange:
+def change_of(document: CorpusDocument, tenant: TenantId, now: Timestamp) -> DocumentChange:
+    """Return the change that publishes a document, readable by everyone."""
     return DocumentChange(
         tenant=tenant,
         document_id=document.document_id,

@@ -12,6 +12,7 @@ from freki.operators.identify import chunk_id, chunk_id_of_kind, chunk_id_within
 from freki.operators.recognise import Profile
 from freki.schemas import Chunk, ChunkKind, Definition, DocumentChange
 from freki.schemas.names import record
+from freki.schemas.outline import Block
 from freki.streams.ingest.parse import PARSER_VERSIONS, Parse, Parsed
 from freki.streams.ports import Embedder
 
@@ -42,6 +43,8 @@ class Outline:
     """Beginning of the document, for a language model; empty if none is used."""
     windows: tuple[str, ...] = ()
     """Windows of late chunking, of the whole document; chunks refer to them by index."""
+    headings: tuple[Block, ...] = ()
+    """Headings in reading order, also those that are in no heading path."""
 
 
 @record
@@ -111,6 +114,7 @@ class Outliner:
             definitions=find_definitions(document.text) if self._rules.define else (),
             lead=document.text[: self._rules.lead_characters].rstrip(),
             windows=tuple(windows),
+            headings=tuple(block for block in document.blocks if block.heading_level),
         )
 
     def _identified(self, chunk: Chunk, windows: Sequence[str]) -> Chunk:

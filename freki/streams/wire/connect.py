@@ -35,7 +35,7 @@ from freki.streams.feed.ledger import SourceLedger
 from freki.streams.gateway import Direct, Documents, Gateway
 from freki.streams.ingest.ocr import OcrParser
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
-from freki.streams.ingest.parse import by_weight, parse
+from freki.streams.ingest.parse import Parse, by_weight, parse
 from freki.streams.ports import QueryClient
 from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
 from freki.streams.wire.from_settings import (
@@ -55,15 +55,23 @@ Connect = Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]
 
 
 @asynccontextmanager
-async def open_outliner(
-    settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
-) -> AsyncIterator[Outliner]:
-    """Open an outliner, with child processes for all but short text; similarities: for semantic chunking."""
+async def open_parser(settings: Settings) -> AsyncIterator[Parse]:
+    """Open a parser, with child processes for all but short text, and OCR if the settings have it."""
     # It loads a client of HTTP.
     from freki.infra.ocr import open_ocr  # noqa: PLC0415
 
     limits = parse_limits_of(settings)
     async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
+        parse_any, ocr = by_weight(parse_apart, limits), open_ocr(settings.ocr)
+        yield parse_any if ocr is None else OcrParser(parse_any, ocr)
+
+
+@asynccontextmanager
+async def open_outliner(
+    settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
+) -> AsyncIterator[Outliner]:
+    """Open an outliner; similarities: for semantic chunking."""
+    async with open_parser(settings) as parse_any:
         contexts = settings.contexts
         rules = OutlineRules(
             limits=limits_of(settings.chunking),
@@ -72,10 +80,9 @@ async def open_outliner(
             window_tokens=settings.models.late_window_tokens,
             apart=settings.models.apart,
         )
-        parse_any, ocr = by_weight(parse_apart, limits), open_ocr(settings.ocr)
         yield Outliner(
             rules,
-            parse=parse_any if ocr is None else OcrParser(parse_any, ocr),
+            parse=parse_any,
             count_tokens=count_tokens,
             similarities=similarities,
         )
