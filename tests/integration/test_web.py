@@ -26,8 +26,7 @@ def web() -> Iterator[WebSite]:
 @pytest.fixture
 def site(web: WebSite) -> WebSite:
     """The server, with nothing on it."""
-    web.pages.clear()
-    web.asked.clear()
+    web.clear()
     return web
 
 
