@@ -2,8 +2,12 @@
 
 import asyncio
 import re
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+from email.utils import formatdate
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +17,13 @@ from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web import Browser, Guard, Login, WebClient, read_cookies, read_headers
 from freki.infra.sources.web.proxy import GuardedProxy
 from freki.infra.sources.web.upstream import upstream_of
+from freki.schemas import Timestamp
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.streams.feed.crawl import Crawl
+from freki.streams.feed.crawl_records import CrawlPorts, Report, Visit
 from tests.chromium import chromium_of_tests
+from tests.unit.published import World
+from tests.unit.test_crawling import SCOPE, studied
 from tests.web_proxy import WebProxy, serving_proxy
 from tests.web_site import WebSite, serving
 
@@ -208,7 +217,9 @@ async def test_the_browser_reaches_encrypted_sites_through_a_tunnel(proxy: WebPr
     assert "CONNECT other.example:8443" in proxy.asked
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::ffff:10.0.0.1]", "2130706433", "intranet", "db.internal"])
+@pytest.mark.parametrize(
+    "host", ["127.0.0.1", "localhost", "[::ffff:10.0.0.1]", "2130706433", "intranet", "db.internal"]
+)
 async def test_a_proxy_is_not_asked_for_private_hosts(host: str, proxy: WebProxy, chromium: str) -> None:
     settings = SETTINGS.model_copy(update={"proxy": proxy.url})
     async with WebClient(settings, Guard([])) as client, Browser(settings, Guard([]), chromium) as browser:
@@ -268,6 +279,55 @@ async def test_a_connection_of_the_browser_passes_through_a_tunnel_as_it_is(site
 
     assert answer.startswith(b"HTTP/1.0 404")
     assert proxy.asked == [f"CONNECT nowhere.example:{site.port}"]
+
+
+async def crawled(site: WebSite, **changes: Any) -> Report:
+    """Crawl the site with the client, without a browser."""
+    world = World()
+    async with WebClient(SETTINGS, Guard(HERE)) as client:
+        ports = CrawlPorts(
+            fetch=client.get,
+            render=None,
+            study=studied,
+            publish=world.publish,
+            now=lambda: Timestamp(int(time.time() * 1000)),
+            clock=time.monotonic,
+            sleep=asyncio.sleep,
+        )
+        hosts = frozenset([f"127.0.0.1:{site.port}"])
+        scope = replace(SCOPE, hosts=hosts, delay_s=0.0, max_bytes=MOST, **changes)
+        ledger = await world.open_ledger("crawl", Visit)
+        return await Crawl(ports, ledger, scope).walk([f"{site.url}/"])
+
+
+def pauses(site: WebSite) -> list[float]:
+    return [after - before for before, after in pairwise(site.times)]
+
+
+async def test_the_delay_that_a_site_asks_for_is_kept(site: WebSite) -> None:
+    site.pages["/robots.txt"] = (200, {"Content-Type": "text/plain"}, b"User-agent: freki\nCrawl-delay: 0.4\n")
+    site.page("/", '<p>home</p><a href="/a">a</a>')
+    site.page("/a", "<p>a</p>")
+
+    report = await crawled(site)
+
+    assert (report.published, report.complete) == (2, True)
+    assert min(pauses(site)[1:]) >= 0.39
+
+
+async def test_a_server_that_is_busy_is_asked_again_when_it_says(site: WebSite) -> None:
+    later = formatdate(time.time() + 3, usegmt=True)
+    site.page("/", '<p>home</p><a href="/a">a</a><a href="/b">b</a>')
+    site.pages["/a"] = (429, {"Retry-After": "1"}, b"")
+    site.pages["/b"] = (503, {"Retry-After": later}, b"")
+
+    report = await crawled(site)
+
+    asked = dict(zip(site.asked, site.times, strict=True))
+    first = {path: site.times[site.asked.index(path)] for path in ("/a", "/b")}
+    assert asked["/a"] - first["/a"] >= 0.99
+    assert asked["/b"] - first["/b"] >= 1
+    assert report.failed == [f"{site.url}/a: status 429", f"{site.url}/b: status 503"]
 
 
 @pytest.mark.parametrize(
