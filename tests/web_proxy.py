@@ -4,7 +4,7 @@ import base64
 import select
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from http.client import HTTPConnection
 from http.server import BaseHTTPRequestHandler
@@ -44,52 +44,19 @@ def serving_proxy() -> Iterator[WebProxy]:
         protocol_version = "HTTP/1.1"
 
         def do_GET(self) -> None:
-            if not self._enter():
-                return
-            target = urlsplit(self.path)
-            there = HTTPConnection("127.0.0.1", target.port or 80, timeout=20)
-            kept = {name: value for name, value in self.headers.items() if name.lower() != "proxy-authorization"}
-            path = target.path + (f"?{target.query}" if target.query else "")
-            try:
-                there.request("GET", path, headers=kept)
-            except OSError:
-                self.send_error(502)
-                return
-            answer = there.getresponse()
-            content = answer.read()
-            self.send_response(answer.status)
-            for name, value in answer.getheaders():
-                if name.lower() not in {"content-length", "connection", "server", "date"}:
-                    self.send_header(name, value)
-            self.send_header("Content-Length", str(len(content)))
-            self.send_header("Connection", "close")
-            self.end_headers()
-            self.wfile.write(content)
-            there.close()
-            self.close_connection = True
+            if self._enter():
+                _forward(self)
 
         def do_CONNECT(self) -> None:
-            if not self._enter():
-                return
-            self.close_connection = True
-            try:
-                there = socket.create_connection(("127.0.0.1", int(self.path.rpartition(":")[2])), timeout=20)
-            except OSError:
-                self.send_error(502)
-                return
-            with there:
-                self.send_response(200)
-                self.end_headers()
-                _pass_on(self.connection, there)
+            if self._enter():
+                _tunnel(self)
 
         def _enter(self) -> bool:
+            self.close_connection = True
             proxy.asked.append(f"{self.command} {self.path}")
             if proxy.admits(self.headers["Proxy-Authorization"]):
                 return True
-            self.send_response(407)
-            self.send_header("Proxy-Authenticate", "Basic")
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self.send_error(407)
             return False
 
         def log_message(self, *_: object) -> None:
@@ -99,12 +66,42 @@ def serving_proxy() -> Iterator[WebProxy]:
         yield proxy
 
 
-def _pass_on(one: socket.socket, other: socket.socket) -> None:
-    """Pass on bytes in both directions until one side ends."""
-    with suppress(OSError):
-        while ready := select.select([one, other], [], [], 20)[0]:
+def _forward(request: BaseHTTPRequestHandler) -> None:
+    """Send a request on, and its answer back."""
+    target = urlsplit(request.path)
+    kept = {name: value for name, value in request.headers.items() if name.lower() != "proxy-authorization"}
+    with closing(HTTPConnection("127.0.0.1", target.port or 80, timeout=20)) as there:
+        try:
+            there.request("GET", target.path + (f"?{target.query}" if target.query else ""), headers=kept)
+        except OSError:
+            request.send_error(502)
+            return
+        answer = there.getresponse()
+        content = answer.read()
+    request.send_response_only(answer.status)
+    for name, value in answer.getheaders():
+        if name.lower() not in {"content-length", "connection"}:
+            request.send_header(name, value)
+    request.send_header("Content-Length", str(len(content)))
+    request.send_header("Connection", "close")
+    request.end_headers()
+    request.wfile.write(content)
+
+
+def _tunnel(request: BaseHTTPRequestHandler) -> None:
+    """Connect to a port, and pass on bytes in both directions until one side ends."""
+    try:
+        there = socket.create_connection(("127.0.0.1", int(request.path.rpartition(":")[2])), timeout=20)
+    except OSError:
+        request.send_error(502)
+        return
+    request.send_response_only(200)
+    request.end_headers()
+    here = request.connection
+    with there, suppress(OSError):
+        while ready := select.select([here, there], [], [], 20)[0]:
             for source in ready:
                 piece = source.recv(_PIECE_BYTES)
                 if not piece:
                     return
-                (other if source is one else one).sendall(piece)
+                (there if source is here else here).sendall(piece)

@@ -29,7 +29,7 @@ from tests.web_site import WebSite, serving
 
 SETTINGS = CrawlSettings(settle_s=0.2, timeout_s=20)
 MOST = 10_000
-TOKEN = "Bearer t0ps3cret"
+TOKEN = "Bearer t0ps3cret"  # noqa: S105 - of this test
 HERE = ("127.0.0.1", "localhost")
 
 
