@@ -119,6 +119,8 @@ async def crawl(
                 _show(one.report)
                 raise
             _show(one.report)
+            if not sent and one.is_refused:
+                console.print("--cookies FILE or --header @FILE sends a login.")
             return await feed.settle()
 
         await look_again(look, every=publishing.every, force=publishing.force)

@@ -135,7 +135,7 @@ async def test_a_site_with_a_login_is_crawled_until_the_login_ends_and_its_secre
     assert all(name in " ".join(printed.split()) for name in ("X-Key", "FREKI_CRAWL__HEADERS", "cookies.txt"))
     assert "/logout" not in site.asked
     kept = [*await world.read_all(world.topics.documents), *await world.read_all(world.topics.sources)]
-    assert "s3cr3t" not in printed + "".join(f"{one.key} {one.value} {one.headers}" for one in kept)
+    assert "s3cr3t" not in printed + "".join(f"{one.key!r} {one.value!r} {one.headers!r}" for one in kept)
 
 
 @pytest.mark.parametrize(

@@ -55,7 +55,8 @@ async def test_a_session_that_has_ended_deletes_nothing_and_names_its_cookies(si
 async def test_a_session_that_ends_while_pages_are_read_is_noticed_by_the_start_page(site: Site, answer: Page) -> None:
     world = World()
     names = [f"/{number}" for number in range(20)]
-    site.pages = {"/": page("Home", *names)} | {name: page(name) for name in names}
+    site.pages = {"/": page("Home", *names)}
+    site.pages.update({name: page(name) for name in names})
     await crawl(site, world, login=COOKIES)
     before, fetch = dict(world.documents), site.fetch
     del site.asked[:]
@@ -78,16 +79,17 @@ async def test_a_crawl_goes_on_with_a_new_login_where_the_old_one_had_ended(site
     world = World()
     await crawl(site, world, login=COOKIES)
     fine = dict(site.pages)
-    site.pages |= dict.fromkeys(("/a", "/b", "/c"), 401)
+    site.pages |= dict.fromkeys(("/a", "/b", "/c"), 401) | {"/": page("Home", "/a", "/b", "/new")}
+    site.pages["/new"] = (302, {"location": "/login"})
     with pytest.raises(Misconfigured):
         await crawl(site, world, login=COOKIES)
-    site.pages = fine | {"/c": page("New")}
+    site.pages = fine | {"/c": page("New"), "/new": page("Newer")}
     del site.asked[:]
 
     report = await crawl(site, world, login=COOKIES)
 
     assert "New" in world.documents[f"{HOME}/c"]
-    assert [path for path in site.asked if path in ALL] == ["/a", "/b", "/c"]
+    assert [path for path in site.asked if path in {*ALL, "/new"}] == ["/a", "/b", "/new", "/c"]
     assert report.complete
 
 
@@ -100,7 +102,19 @@ async def test_a_page_that_only_its_reader_may_no_longer_see_is_kept_and_hinders
     report = await crawl(site, world, login=COOKIES)
 
     assert paths(world) == ["/", "/a", "/b"]
-    assert report.failed == [f"{HOME}/b asks for a login: status 403"]
+    assert report.failed == [f"{HOME}/b may not be read: status 403"]
+
+
+async def test_pages_that_are_for_others_hinder_nothing(site: Site) -> None:
+    site.pages |= {"/": page("Home", "/a", "/hr", "/board"), "/hr": 403, "/board": 403}
+    world = World()
+    await crawl(site, world, login=COOKIES)
+    site.pages["/"] = page("Home", "/hr", "/board")
+
+    report = await crawl(site, world, login=COOKIES)
+
+    assert (paths(world), report.complete) == (["/"], True)
+    assert report.left_out == [f"{HOME}/{name} may not be read: status 403" for name in ("hr", "board")]
 
 
 async def test_pages_that_strangers_see_no_links_to_are_not_deleted(site: Site) -> None:

@@ -301,7 +301,7 @@ async def test_a_host_that_wants_to_be_left_alone_for_long_is_not_asked_again(si
     report = await crawl(site, world)
 
     assert (site.asked[-1], site.asked.count("/a")) == ("/a", 1)
-    assert report.failed == [f"{HOME}/a: status 503"]
+    assert report.failed == [f"{HOME}/a: status 503; its host wants to be left alone for 3600 s"]
     assert (paths(world), report.complete) == (["/", "/a", "/b", "/c"], False)
 
 

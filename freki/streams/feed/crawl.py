@@ -3,6 +3,7 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from urllib.parse import urljoin
 
 from freki.operators.crawl import decode_page, host_of, is_login, is_logout, normalise_url, read_sitemap
@@ -10,7 +11,7 @@ from freki.operators.errors import UnreadableContent
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_documents import PAGES, deletion_of, followed, is_indexed, upsert_of, validators
-from freki.streams.feed.crawl_login import MAX_PROBES, PASSWORD, LoginWatch, Refusal, refusal_of
+from freki.streams.feed.crawl_login import MAX_PROBES, PASSWORD, LoginWatch, Refusal, redirect_to, refusal_of
 from freki.streams.feed.crawl_records import BATCH_DELETIONS, MAX_SITEMAPS, CrawlPorts, CrawlScope, Report, Visit
 from freki.streams.feed.ledger import ITSELF, SourceLedger
 from freki.streams.feed.page_study import PageStudy
@@ -76,6 +77,11 @@ class Crawl:
             await self._sweep()
         await self._ledger.write({ITSELF: Visit(run=self._run)})
         return self.report
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether as many pages asked for a login as were read, or more."""
+        return self._watch.is_refused
 
     async def _begin(self, seeds: tuple[str, ...]) -> None:
         last, now = self._ledger[ITSELF], self._ports.now()
@@ -166,7 +172,13 @@ class Crawl:
         elif status in GONE:
             await self._vanish(url, known, Visit(run=self._run))
         elif status not in BUSY or not self._try_later(url, answer):
-            await self._keep(url, known, f"{url}: status {status}")
+            await self._keep(url, known, f"{url}: status {status}{self._pause(answer)}")
+
+    def _pause(self, answer: WebAnswer) -> str:
+        """Return what is told of a host that is left alone; empty for others."""
+        if not self._fetcher.is_closed(host_of(answer.url)):
+            return ""
+        return f"; its host wants to be left alone for {answer.retry_after_s or inf:g} s"
 
     async def _read(self, answer: WebAnswer, known: Visit | None) -> None:
         url = answer.url
@@ -220,18 +232,20 @@ class Crawl:
 
     async def _refuse(self, answer: WebAnswer, known: Visit | None, refusal: Refusal) -> None:
         """Keep the document of a page that asks for a login, and stop if the login of the crawl has ended."""
-        url, message = answer.url, f"{answer.url} asks for a login: {refusal.how}"
-        is_suspect = self._watch.refuse(url, refusal)
-        if known is not None and known.fingerprint and not known.pending:
+        url, message = answer.url, f"{answer.url} {refusal.why}"
+        is_for_others = bool(self._scope.login) and refusal.is_forbidden
+        is_document = known is not None and bool(known.fingerprint) and not known.pending
+        is_suspect = self._watch.refuse(url, refusal, is_document=is_document)
+        if known is not None and is_document:
             self.report.failed.append(message)
             self._refused[url] = known
             for link in known.links:
                 self._found(link, self._depths[url] + 1)
-        elif answer.status in REFUSED or (known is not None and known.pending):
+        elif (known is not None and known.pending) or (answer.status in REFUSED and not is_for_others):
             await self._keep(url, known, message)
         else:
             self.report.left_out.append(message)
-            await self._arrive(url, Visit(run=self._run))
+            self._refused[url] = Visit(run=self._run)
         if is_suspect:
             for seed in self._seeds:
                 if await self._ask_for_refusal(seed, self._ledger[seed]):
@@ -244,7 +258,7 @@ class Crawl:
             if (refusal := refusal_of(answer)) is not None:
                 return refusal
             if is_login(answer.url) and not is_login(url):
-                return Refusal(how=f"it redirects to {answer.url.partition('?')[0]}")
+                return redirect_to(answer.url)
             if answer.status != OK or not self._shut(known):
                 return None
             _, study = await self._study(answer)
@@ -294,7 +308,7 @@ class Crawl:
             await self._lead_out(url, known, target)
             return
         if answer.status in MOVED and self._shut(known) and await self._ask_for_refusal(target, known) is not None:
-            await self._refuse(answer, known, Refusal(how=f"it redirects to {target.partition('?')[0]}"))
+            await self._refuse(answer, known, redirect_to(target))
             return
         self._redirects.setdefault(target, hops)
         if answer.status in ELSEWHERE and known is not None and known.fingerprint:
@@ -357,10 +371,10 @@ class Crawl:
                 continue
             refusal = await self._ask_for_refusal(url, known)
             if refusal is not None:
-                self._watch.refuse(url, refusal)
+                self._watch.refuse(url, refusal, is_document=True)
                 if not refusal.is_forbidden:
                     self._watch.end()
-                self.report.failed.append(f"{url} asks for a login: {refusal.how}")
+                self.report.failed.append(f"{url} {refusal.why}")
                 self.report.complete = False
         return not self.report.complete
 

@@ -16,25 +16,32 @@ MAX_PROBES = 3
 
 @record
 class Refusal:
-    """How a page asks for a login."""
+    """Why a page cannot be read without another login."""
 
-    how: str
+    why: str
     is_forbidden: bool = False
     """Whether the server may know who asks, and does not let them."""
 
 
-PASSWORD = Refusal(how="it has a field for a password, which it had not before")
+PASSWORD = Refusal(why="asks for a login: it has a field for a password, which it had not before")
+
+
+def redirect_to(target: str) -> Refusal:
+    """Return the refusal of a page that redirects to a login."""
+    # The query often has the way back, and sometimes more.
+    return Refusal(why=f"asks for a login: it redirects to {target.partition('?')[0]}")
 
 
 def refusal_of(answer: WebAnswer) -> Refusal | None:
     """Return how a response asks for a login, by its status or by a redirect; None if it does not."""
+    if answer.status == FORBIDDEN:
+        return Refusal(why=f"may not be read: status {FORBIDDEN}", is_forbidden=True)
     if answer.status in REFUSED:
-        return Refusal(how=f"status {answer.status}", is_forbidden=answer.status == FORBIDDEN)
+        return Refusal(why=f"asks for a login: status {answer.status}")
     if answer.status in MOVED | ELSEWHERE and not is_login(answer.url):
         target = normalise_url(answer.headers.get("location", ""), base=answer.url)
         if target is not None and is_login(target):
-            # The query often has the way back, and sometimes more.
-            return Refusal(how=f"it redirects to {target.partition('?')[0]}")
+            return redirect_to(target)
     return None
 
 
@@ -53,14 +60,17 @@ class LoginWatch:
         self._read += 1
         self._in_a_row = 0
 
-    def refuse(self, url: str, refusal: Refusal) -> bool:
+    def refuse(self, url: str, refusal: Refusal, *, is_document: bool) -> bool:
         """Count a page that asks for a login; return whether the login should be looked at.
 
-        Raises Misconfigured for a start page that is crawled with a login.
+        is_document: whether it was read before. Raises Misconfigured for a start page that is crawled with a login.
         """
-        self._last = f"{url} asks for a login: {refusal.how}"
+        self._last = f"{url} {refusal.why}"
         if self._login and url in self._seeds:
             self.end()
+        if refusal.is_forbidden and not is_document:
+            # Many sites have pages that are for others.
+            return False
         self._refused += 1
         self._in_a_row += 1
         return bool(self._login) and self._in_a_row % MAX_REFUSALS == 0
@@ -71,9 +81,14 @@ class LoginWatch:
             self._last = f"{url} is not there for this login: status {status}"
             self.end()
 
+    @property
+    def is_refused(self) -> bool:
+        """Whether at least as many pages were refused as read."""
+        return 0 < self._refused >= self._read
+
     def finish(self) -> None:
-        """Raise Misconfigured if as many pages were refused as read, or more."""
-        if self._login and self._refused and self._refused >= self._read:
+        """Raise Misconfigured if at least as many pages were refused as read."""
+        if self._login and self.is_refused:
             self.end()
 
     def end(self) -> None:

@@ -69,7 +69,7 @@ class PoliteFetcher:
         except Misconfigured:
             raise
         except (Unavailable, Rejected) as error:
-            self._why_unread[urljoin(url, "/")] = str(error)
+            self._why_unread[urljoin(url, "/")] = str(error).removeprefix(f"{url}: ")
             return None
         if answer.status == OK:
             return Robots(answer.content, AGENT)

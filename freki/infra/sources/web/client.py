@@ -62,10 +62,17 @@ class WebClient:
             if self._upstream is not None and str(error).startswith(str(NEEDS_LOGIN)):
                 raise refused(self._upstream.url) from error
             raise Unavailable(f"{url}: the proxy says: {error}") from error
+        except httpx.ConnectError as error:
+            # What a proxy cannot connect to it answers for.
+            whom = f"the proxy {self._upstream.url}: " if self._by_proxy(httpx.URL(url)) and self._upstream else ""
+            raise Unavailable(f"{url}: {whom}{str(error) or type(error).__name__}") from error
         except httpx.TransportError as error:
             raise Unavailable(f"{url}: {str(error) or type(error).__name__}") from error
         except (httpx.InvalidURL, httpx.DecodingError) as error:
             raise Rejected(f"{url}: {error}") from error
+
+    def _by_proxy(self, url: httpx.URL) -> bool:
+        return self._upstream is not None and self._upstream.serves(url.host)
 
     async def _get(self, url: str, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
         asked = httpx.URL(url)
@@ -76,7 +83,7 @@ class WebClient:
             **headers,
         }
         port = asked.port or _PORTS[asked.scheme]
-        if self._proxied is not None and self._upstream is not None and self._upstream.serves(asked.host):
+        if self._proxied is not None and self._by_proxy(asked):
             await self._guard.check(asked.host, port)
             client, place = self._proxied, asked
         else:
@@ -84,7 +91,7 @@ class WebClient:
         request = client.build_request("GET", place, headers=sent, extensions={"sni_hostname": asked.host})
         response = await client.send(request, stream=True)
         try:
-            if response.status_code == NEEDS_LOGIN and self._upstream is not None and client is self._proxied:
+            if response.status_code == NEEDS_LOGIN and self._upstream is not None and self._by_proxy(asked):
                 raise refused(self._upstream.url)
             content = await _content(url, response, max_bytes) if response.status_code == httpx.codes.OK else b""
         finally:
