@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
+from freki.infra.processes.environment import without_settings
 from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web.guard import Guard
 from freki.infra.sources.web.login import Login, origin_of
@@ -201,6 +202,7 @@ class Browser:
             self._browser = await playwright.chromium.launch(
                 executable_path=self._chromium,
                 headless=True,
+                env={**without_settings()},
                 # With it Chromium refuses to start as root.
                 chromium_sandbox=self._settings.sandbox and os.geteuid() != 0,
                 args=[
