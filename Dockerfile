@@ -1,5 +1,6 @@
 # Freki and its models in one image: workers and command line.
 #   docker build --tag freki .
+#   docker build --target crawler --tag freki-crawler .    # the same with Chromium, for `freki crawl`
 #   docker run --rm freki --help
 ARG PYTHON=python:3.11.14-slim-bookworm
 
@@ -21,7 +22,7 @@ RUN /opt/freki/bin/pip wheel --no-deps --no-build-isolation --wheel-dir /wheels 
  && FREKI_MODELS__CACHE_DIR=/opt/models /opt/freki/bin/freki models build
 
 # Separate layers for requirements and models: a source change rebuilds only the last one, a few megabytes.
-FROM ${PYTHON}
+FROM ${PYTHON} AS runtime
 RUN useradd --uid 10001 --user-group --create-home --home-dir /var/lib/freki --shell /usr/sbin/nologin freki \
  && install --directory --owner freki --group freki /var/lib/freki/claims
 COPY --from=requirements /opt/freki /opt/freki
@@ -45,3 +46,19 @@ EXPOSE 9464
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
     CMD ["python", "-c", "import urllib.request; urllib.request.urlopen('http://127.0.0.1:9464/health/ready', timeout=4)"]
 ENTRYPOINT ["freki"]
+
+# Chromium of Debian, and what drives it.
+FROM runtime AS crawler
+USER 0:0
+COPY deploy/requirements-crawl.txt /tmp/
+RUN apt-get update \
+ && apt-get install --yes --no-install-recommends chromium \
+ && rm -rf /var/lib/apt/lists/* \
+ && /opt/freki/bin/pip install --no-cache-dir --require-hashes --requirement /tmp/requirements-crawl.txt
+ENV FREKI_CRAWL__CHROMIUM=/usr/bin/chromium
+USER 10001:10001
+# It is a command, which serves nothing.
+HEALTHCHECK NONE
+
+# Without a target: no browser.
+FROM runtime

@@ -109,7 +109,7 @@ sbom: $(SUPPLY) ## Write the dependencies of the image, with hashes, to sbom.cdx
 	@$(SUPPLY)/bin/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --output-file sbom.cdx.json deploy/requirements.txt
 
 vulnerabilities: $(SUPPLY) ## Compare the dependencies of the image with PyPI's advisories; needs the Internet
-	@$(SUPPLY)/bin/pip-audit --requirement deploy/requirements.txt --require-hashes --disable-pip --strict
+	@$(SUPPLY)/bin/pip-audit --requirement deploy/requirements.txt --requirement deploy/requirements-crawl.txt --require-hashes --disable-pip --strict
 
 clean: ## Remove the environments and the local stack's state
 	rm -rf .venv .venv-* $(VENV) .freki .peers sbom.cdx.json

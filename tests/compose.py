@@ -44,12 +44,24 @@ def process_environment(service: Mapping[str, Any], variables: Mapping[str, str]
     return environment
 
 
-def image_environment() -> dict[str, str]:
-    """Give what ENV sets in the last stage of the Dockerfile, `$PATH` of the image before it left out."""
-    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
-    last = text[text.rindex("\nFROM ") :]
-    pairs = [pair for line in last.splitlines() if line.startswith("ENV ") for pair in line.split()[1:]]
+def image_environment(target: str | None = None) -> dict[str, str]:
+    """Give what ENV sets in a target of the Dockerfile, `$PATH` of the image before it left out."""
+    pairs = [pair for line in image_lines(target) if line.startswith("ENV ") for pair in line.split()[1:]]
     return {name: value.replace(":$PATH", "") for name, value in (pair.split("=", 1) for pair in pairs)}
+
+
+def image_lines(target: str | None = None) -> list[str]:
+    """Give the instructions that make a target of the Dockerfile, with those of the stages that it begins from.
+
+    None: the last stage.
+    """
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", " ")
+    stages: dict[str | None, list[str]] = {}
+    for part in text.split("\nFROM ")[1:]:
+        first, *lines = part.splitlines()
+        base, _, name = first.partition(" AS ")
+        stages[None] = stages[name or None] = [*stages.get(base, []), *lines]
+    return stages[target]
 
 
 def interpolate(text: str, variables: Mapping[str, str]) -> str:

@@ -2,9 +2,11 @@
 
 import asyncio
 import time
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -15,7 +17,17 @@ from freki.cli.show import show_error
 from freki.cli.sources import Feed, SourceArguments, look_again, open_feed, show_first
 from freki.infra.processes.child import Children
 from freki.infra.settings import CrawlSettings, Settings
-from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
+from freki.infra.settings.feed import check_proxy
+from freki.infra.sources.web import (
+    Browser,
+    Guard,
+    Login,
+    WebClient,
+    find_chromium,
+    origin_of,
+    read_cookies,
+    read_headers,
+)
 from freki.operators.crawl import host_of, normalise_url
 from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured
@@ -39,9 +51,30 @@ class CrawlArguments(ArgumentGroup):
         list[str] | None, typer.Option(help="Host that may have a private network address; may be repeated")
     ] = None
     browser: Annotated[bool, typer.Option(help="Run the pages' scripts in Chromium")] = True
+    header: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="`Name: value` for the hosts of the URLs, or @FILE with such lines: other users of this machine see"
+            " options; may be repeated"
+        ),
+    ] = None
+    cookies: Annotated[
+        Path | None, typer.Option(help="File with cookies as browsers' extensions and curl write it (Netscape)")
+    ] = None
+    proxy: Annotated[str | None, typer.Option(help="HTTP proxy, such as http://proxy:3128")] = None
     name: Annotated[
         str | None, typer.Option(help="Name under which later crawls find this one; default: the first host")
     ] = None
+
+    def over(self, settings: CrawlSettings) -> CrawlSettings:
+        """Return the settings with the options that replace some; end the command for a proxy that is none."""
+        given = {name: value for name, value in (("cookies", self.cookies), ("proxy", self.proxy)) if value is not None}
+        if self.proxy is not None:
+            try:
+                check_proxy(self.proxy)
+            except ValueError as error:
+                fail(f"--proxy: {error}", code=2)
+        return settings.model_copy(update=given)
 
 
 @command
@@ -54,10 +87,13 @@ async def crawl(
 ) -> None:
     """Publish pages and files of web sites, and their changes and deletions since the last crawl."""
     settings = load_settings()
+    settings = settings.model_copy(update={"crawl": crawled.over(settings.crawl)})
     seeds = [_seed(url) for url in urls]
+    hosts = frozenset([*map(host_of, seeds), *(one.lower() for one in crawled.host or ())])
+    login, sent = _login(settings.crawl, crawled.header or (), seeds, hosts)
     whose = TenantId(publishing.tenant or settings.tenant)
     scope = CrawlScope(
-        hosts=frozenset([*map(host_of, seeds), *(one.lower() for one in crawled.host or ())]),
+        hosts=hosts,
         depth=crawled.depth,
         pages=crawled.pages,
         delay_s=settings.crawl.delay_s,
@@ -66,17 +102,25 @@ async def crawl(
         tenant=whose,
         principals=publishing.readers(settings),
         priority=publishing.priority,
+        login=sent,
     )
-    guard = Guard(crawled.private_host or ())
     async with AsyncExitStack() as opened:
         feed = await opened.enter_async_context(
             open_feed(settings, f"crawl {whose}/{crawled.name or host_of(seeds[0])}", Visit, wait=publishing.wait)
         )
-        ports = await _ports(opened, settings, guard, feed, browser=crawled.browser)
+        web = _Web(settings.crawl, Guard(crawled.private_host or ()), login)
+        ports = await _ports(opened, settings, web, feed, browser=crawled.browser)
 
         async def look(*, force: bool) -> bool:
-            report = await Crawl(ports, feed.ledger, scope, force=force).walk(seeds)
-            _show(report)
+            one = Crawl(ports, feed.ledger, scope, force=force)
+            try:
+                await one.walk(seeds)
+            except Misconfigured:
+                _show(one.report)
+                raise
+            _show(one.report)
+            if not sent and one.is_refused:
+                console.print("--cookies FILE or --header @FILE sends a login.")
             return await feed.settle()
 
         await look_again(look, every=publishing.every, force=publishing.force)
@@ -89,16 +133,58 @@ def _seed(url: str) -> str:
     return seed
 
 
+def _login(
+    settings: CrawlSettings, options: Sequence[str], seeds: Sequence[str], hosts: Collection[str]
+) -> tuple[Login, str]:
+    """Return what is sent to say who asks, and how errors call that; options: of `--header`."""
+    headers: dict[str, dict[str, str]] = {}
+    sent = []
+    for place, lines in _header_lines(settings, options):
+        found = read_headers(lines, origins={origin_of(seed) for seed in seeds}, place=place)
+        for origin, some in found.items():
+            headers.setdefault(origin, {}).update(some)
+        names = sorted({name for some in found.values() for name in some})
+        sent += [f"the header {name} of {place}" for name in names]
+    cookies = [] if settings.cookies is None else read_cookies(settings.cookies, hosts=hosts)
+    sent += [f"the cookies of {settings.cookies}"] if cookies else []
+    return Login(headers, cookies), " and ".join(sent)
+
+
+def _header_lines(settings: CrawlSettings, options: Sequence[str]) -> Iterator[tuple[str, Sequence[str]]]:
+    """Give places of headers and their lines; those that come later win."""
+    if settings.headers is not None:
+        yield "FREKI_CRAWL__HEADERS", settings.headers.get_secret_value().splitlines()
+    for option in options:
+        file = option.removeprefix("@")
+        if file == option:
+            yield "--header", [option]
+            continue
+        try:
+            yield file, Path(file).expanduser().read_text(encoding="utf-8").splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise Misconfigured(f"the headers of {file} cannot be read: {reason}") from None
+
+
+@dataclass(frozen=True)
+class _Web:
+    """What client and browser share."""
+
+    settings: CrawlSettings
+    guard: Guard
+    login: Login
+
+
 async def _ports(
-    opened: AsyncExitStack, settings: Settings, guard: Guard, feed: Feed[Visit], *, browser: bool
+    opened: AsyncExitStack, settings: Settings, web: _Web, feed: Feed[Visit], *, browser: bool
 ) -> CrawlPorts:
-    client = await opened.enter_async_context(WebClient(settings.crawl, guard))
+    client = await opened.enter_async_context(WebClient(web.settings, web.guard, web.login))
     study_apart = await opened.enter_async_context(
         Children(partial(study, limits=parse_limits_of(settings)), settings.parsing)
     )
     return CrawlPorts(
         fetch=client.get,
-        render=await _renderer(opened, settings.crawl, guard) if browser else None,
+        render=await _renderer(opened, web) if browser else None,
         study=study_apart,
         publish=feed.publish,
         now=wall_clock,
@@ -107,14 +193,14 @@ async def _ports(
     )
 
 
-async def _renderer(opened: AsyncExitStack, settings: CrawlSettings, guard: Guard) -> Render | None:
+async def _renderer(opened: AsyncExitStack, web: _Web) -> Render | None:
     """Start the browser; if there is none, print a warning and return None."""
     try:
-        chromium = find_chromium(settings)
+        chromium = find_chromium(web.settings)
     except Misconfigured as error:
         show_error(errors, f"{error}. Scripts of pages will not run.")
         return None
-    return (await opened.enter_async_context(Browser(settings, guard, chromium))).render
+    return (await opened.enter_async_context(Browser(web.settings, web.guard, chromium, web.login))).render
 
 
 def _show(report: Report) -> None:

@@ -16,6 +16,8 @@ class WebAnswer:
     """Headers with names in lower case."""
     content: bytes
     """Body; empty where the status is not 200."""
+    retry_after_s: float | None = None
+    """Seconds after which the server wants to be asked again; None where it does not say."""
 
     @property
     def media_type(self) -> str:

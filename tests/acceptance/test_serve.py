@@ -15,7 +15,7 @@ from playwright.async_api import Page, expect
 
 from tests.acceptance.conftest import Freki
 from tests.acceptance.test_command_line import environment
-from tests.chromium import CHROMIUM, open_chromium
+from tests.chromium import needs_chromium, open_chromium
 from tests.http_door import events_of
 from tests.llm_server import LlmServer, an_llm_server, asked_of, writes
 from tests.scripted_server import Reply
@@ -150,7 +150,7 @@ def _errors_of(page: Page) -> list[str]:
     return wrong
 
 
-@pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium")
+@needs_chromium
 @pytest.mark.timeout(600)
 async def test_the_page_shows_sources_and_never_their_markup(served: tuple[str, asyncio.subprocess.Process]) -> None:
     url, _ = served

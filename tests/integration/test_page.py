@@ -22,12 +22,12 @@ from freki.schemas import (
 )
 from freki.schemas.answer import StreamEnd
 from freki.streams.answering import Answerer
-from tests.chromium import CHROMIUM, open_chromium
+from tests.chromium import needs_chromium, open_chromium
 from tests.http_door import InProcess, ScriptedOperations, Unlimited, app_of, receipt
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 
-pytestmark = [pytest.mark.skipif(CHROMIUM is None, reason="needs Chromium"), pytest.mark.timeout(300)]
+pytestmark = [needs_chromium, pytest.mark.timeout(300)]
 
 expect.set_options(timeout=30_000)
 

@@ -7,9 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.settings import CrawlSettings
-from freki.infra.sources.web import find_chromium
-from freki.schemas.errors import Misconfigured
+from tests.chromium import CHROMIUM
 from tests.integration.commands import contents, freki, latest, published
 from tests.integration.stages import PATIENCE_S, World
 from tests.web_site import WebSite, serving
@@ -72,20 +70,12 @@ async def test_a_history_that_is_killed_while_it_is_replayed_goes_on(world: Worl
     assert again <= 1
 
 
-def has_browser() -> bool:
-    try:
-        find_chromium(CrawlSettings())
-    except Misconfigured:
-        return False
-    return True
-
-
 async def test_a_site_that_is_crawled_by_a_process_that_is_killed_is_there_as_a_whole(
     world: World, site: WebSite
 ) -> None:
     links = "".join(f'<a href="/{number}">{number}</a>' for number in range(PAGES))
     scripted = f"<h1>Menu</h1><nav></nav><script>document.querySelector('nav').innerHTML = `{links}`</script>"
-    site.page("/", scripted if has_browser() else f"<h1>Menu</h1>{links}")
+    site.page("/", scripted if CHROMIUM else f"<h1>Menu</h1>{links}")
     for number in range(PAGES):
         site.page(f"/{number}", f"<html lang=en><h1>Page {number}</h1><p>Text of page {number}.")
     settings = {"FREKI_CRAWL__DELAY_S": "0.1", "FREKI_CRAWL__SETTLE_S": "0.05"}
@@ -119,3 +109,52 @@ async def test_a_private_address_is_not_crawled_by_default(world: World, site: W
 
     assert site.asked == []
     assert await world.read_all(world.topics.documents) == []
+
+
+async def test_a_site_with_a_login_is_crawled_until_the_login_ends_and_its_secrets_stay(
+    world: World, site: WebSite, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    files = {"cookies.txt": "127.0.0.1\tFALSE\t/\tFALSE\t0\tsession\ts3cr3t-cookie\n", "key.txt": "X-Key: s3cr3t-key\n"}
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    site.page("/", "<h1>Inside</h1><p>Home.</p><a href=/a>a</a><a href=/logout>out</a>")
+    site.page("/a", "<h1>A</h1><p>Text.</p>")
+    site.opens = lambda sent: sent.get("Cookie") == "session=s3cr3t-cookie" and sent.get("X-Key") == "s3cr3t-key"
+    settings = {"FREKI_CRAWL__DELAY_S": "0", "FREKI_CRAWL__HEADERS_FILE": str(tmp_path / "key.txt")}
+    command = ("crawl", f"{site.url}/", "--private-host", "127.0.0.1", "--cookies", str(tmp_path / "cookies.txt"))
+
+    await succeeds(world, *command, **settings)
+    before = contents(await published(world, lambda changes: len(changes) == 2))
+    site.opens = lambda _: False
+    async with freki(world, *command, **settings) as process:
+        assert await asyncio.wait_for(process.wait(), 3 * PATIENCE_S) == 1
+
+    printed = "".join(capfd.readouterr())
+    assert len(await world.read_all(world.topics.documents)) == len(before) == 2
+    assert "asks for a login: it redirects to" in printed
+    assert all(name in " ".join(printed.split()) for name in ("X-Key", "FREKI_CRAWL__HEADERS", "cookies.txt"))
+    assert "/logout" not in site.asked
+    kept = [*await world.read_all(world.topics.documents), *await world.read_all(world.topics.sources)]
+    assert "s3cr3t" not in printed + "".join(f"{one.key!r} {one.value!r} {one.headers!r}" for one in kept)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "expected"),
+    [
+        (("--header", "s3cr3t"), 1, "--header, line 1: no header"),
+        (("--header", "@nowhere.txt"), 1, "nowhere.txt cannot be read"),
+        (("--cookies", "nowhere.txt"), 1, "nowhere.txt cannot be read"),
+        (("--proxy", "http://ada:s3cr3t@proxy:3128"), 2, "FREKI_CRAWL__PROXY_PASSWORD_FILE"),
+        (("--proxy", "socks5://proxy"), 2, "write http://host:port"),
+    ],
+)
+async def test_a_login_or_proxy_that_cannot_be_used_is_named_before_anything_is_asked(
+    options: tuple[str, ...], code: int, expected: str, world: World, site: WebSite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async with freki(world, "crawl", f"{site.url}/", "--private-host", "127.0.0.1", *options) as process:
+        assert await asyncio.wait_for(process.wait(), PATIENCE_S) == code
+
+    printed = " ".join("".join(capfd.readouterr()).split())
+    assert expected in printed
+    assert "s3cr3t" not in printed
+    assert site.asked == []

@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -10,11 +11,16 @@ from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
 from freki.infra.sources.web.guard import is_public
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from tests.chromium import chromium_of_tests
 from tests.stack import free_port
 from tests.web_site import WebSite, serving
 
 SETTINGS = CrawlSettings(settle_s=0.1, timeout_s=20)
 MOST = 10_000
+HEADLESS = (
+    "chromium_headless_shell-1235/chrome-headless-shell-linux64/chrome-headless-shell",
+    "chromium_headless_shell-1100/chrome-linux/headless_shell",
+)
 
 
 @pytest.fixture(scope="module")
@@ -26,8 +32,7 @@ def web() -> Iterator[WebSite]:
 @pytest.fixture
 def site(web: WebSite) -> WebSite:
     """The server, with nothing on it."""
-    web.pages.clear()
-    web.asked.clear()
+    web.clear()
     return web
 
 
@@ -39,11 +44,7 @@ async def client() -> AsyncIterator[WebClient]:
 
 @pytest.fixture(scope="module")
 async def browser() -> AsyncIterator[Browser]:
-    try:
-        chromium = find_chromium(SETTINGS)
-    except Misconfigured as error:
-        pytest.skip(str(error))
-    async with Browser(SETTINGS, Guard(["127.0.0.1"]), chromium) as opened:
+    async with Browser(SETTINGS, Guard(["127.0.0.1"]), chromium_of_tests()) as opened:
         yield opened
 
 
@@ -153,12 +154,8 @@ async def test_a_page_that_goes_elsewhere_is_not_followed(browser: Browser, site
 
 
 async def test_a_page_that_never_ends_is_given_up_and_the_next_one_is_rendered(site: WebSite) -> None:
-    try:
-        chromium = find_chromium(SETTINGS)
-    except Misconfigured as error:
-        pytest.skip(str(error))
     impatient = SETTINGS.model_copy(update={"timeout_s": 5.0})
-    async with Browser(impatient, Guard(["127.0.0.1"]), chromium) as browser:
+    async with Browser(impatient, Guard(["127.0.0.1"]), chromium_of_tests()) as browser:
         with pytest.raises(Unavailable, match="could not be rendered"):
             await browser.render(f"{site.url}/endless", "<p>x</p><script>for (;;) {}</script>")
         html = await browser.render(f"{site.url}/fine", "<p>fine</p>")
@@ -168,7 +165,31 @@ async def test_a_page_that_never_ends_is_given_up_and_the_next_one_is_rendered(s
 
 def test_a_browser_that_is_missing_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", os.devnull)
+    monkeypatch.setenv("PLAYWRIGHT_BROWSERS_PATH", os.devnull)
 
     with pytest.raises(Misconfigured, match=r"FREKI_CRAWL__CHROMIUM|freki\[crawl\]"):
         find_chromium(SETTINGS)
     assert shutil.which("chromium") is None
+
+
+@pytest.mark.parametrize("variable", ["PLAYWRIGHT_BROWSERS_PATH", "XDG_CACHE_HOME", "HOME"])
+def test_the_newest_browser_of_playwright_is_found(
+    variable: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("PATH", os.devnull)
+    for name in ("PLAYWRIGHT_BROWSERS_PATH", "XDG_CACHE_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv(variable, str(tmp_path))
+    below = {"PLAYWRIGHT_BROWSERS_PATH": "", "XDG_CACHE_HOME": "ms-playwright", "HOME": ".cache/ms-playwright"}
+    newest = "chromium-1234/chrome-linux64/chrome"
+    for path in (newest, "chromium-999/chrome-linux/chrome", *HEADLESS):
+        file = tmp_path / below[variable] / path
+        file.parent.mkdir(parents=True)
+        file.touch(mode=0o755)
+    folder = tmp_path / below[variable]
+
+    assert find_chromium(SETTINGS) == str(folder / newest)
+    for path in (newest, "chromium-999/chrome-linux/chrome"):
+        (folder / path).chmod(0o600)
+    # As root every file may be read, but not run.
+    assert find_chromium(SETTINGS) == str(folder / HEADLESS[0])

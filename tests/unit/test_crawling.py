@@ -58,7 +58,9 @@ class Site:
         if isinstance(page, int):
             page = (page, {})
         if isinstance(page, tuple):
-            return WebAnswer(url=url, status=page[0], headers=page[1], content=b"")
+            wait = page[1].get("retry-after")
+            wait_s = None if wait is None else float(wait)
+            return WebAnswer(url=url, status=page[0], headers=page[1], content=b"", retry_after_s=wait_s)
         if isinstance(page, WebAnswer):
             return replace(page, url=url)
         etag = f'"{hash(page)}"'
@@ -288,6 +290,19 @@ async def test_a_busy_server_says_when_to_come_back(site: Site) -> None:
     first, second = (time for path, time in zip(site.asked, site.times, strict=True) if path == "/a")
     assert second - first >= 30
     assert report.failed == [f"{HOME}/a: status 429"]
+
+
+async def test_a_host_that_wants_to_be_left_alone_for_long_is_not_asked_again(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages |= {"/": page("Home", "/a"), "/a": (503, {"retry-after": "3600"})}
+    del site.asked[:], site.times[:]
+
+    report = await crawl(site, world)
+
+    assert (site.asked[-1], site.asked.count("/a")) == ("/a", 1)
+    assert report.failed == [f"{HOME}/a: status 503; its host wants to be left alone for 3600 s"]
+    assert (paths(world), report.complete) == (["/", "/a", "/b", "/c"], False)
 
 
 async def test_sitemaps_lead_to_pages_that_no_link_does(site: Site) -> None:

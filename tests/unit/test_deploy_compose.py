@@ -21,7 +21,7 @@ from freki.streams.retrieve.steps.llm_reranker import LlmReranker
 from freki.streams.wire.from_settings import limits_of, profiles_of, rules_of, topics_of
 from freki.streams.wire.parts import Parts
 from freki.streams.wire.query_parts import QueryParts
-from tests.compose import ROOT, image_environment, process_environment, read_compose
+from tests.compose import ROOT, image_environment, image_lines, process_environment, read_compose
 from tests.unit.tiny_models import write_cross_encoder
 
 COMPOSE = read_compose({})
@@ -189,26 +189,49 @@ def test_prometheus_asks_every_worker_where_the_image_listens() -> None:
     assert image_environment()["FREKI_TELEMETRY__HTTP_HOST"] == "0.0.0.0"  # noqa: S104 - inside the network
 
 
-def test_the_image_runs_as_nobody_in_particular() -> None:
-    lines = (ROOT / "Dockerfile").read_text(encoding="utf-8").splitlines()
-    last = max(number for number, line in enumerate(lines) if line.startswith("FROM"))
+@pytest.mark.parametrize("target", [None, "crawler"])
+def test_the_image_runs_as_nobody_in_particular(target: str | None) -> None:
+    lines = image_lines(target)
 
-    assert [line for line in lines[last:] if line.startswith("USER")] == ["USER 10001:10001"]
-    assert 'ENTRYPOINT ["freki"]' in lines[last:]
+    assert [line for line in lines if line.startswith("USER")][-1] == "USER 10001:10001"
+    assert 'ENTRYPOINT ["freki"]' in lines
 
 
-def test_the_image_installs_what_the_project_asks_for() -> None:
-    # docs/operations.md says how to write deploy/requirements.txt anew.
-    text = (ROOT / "deploy" / "requirements.txt").read_text(encoding="utf-8")
-    pinned = {
-        canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)
-    }
+def pinned(file: str) -> dict[str, str]:
+    text = (ROOT / "deploy" / file).read_text(encoding="utf-8")
+    return {canonicalize_name(name): version for name, version in re.findall(r"^([\w.-]+)==(\S+)", text, re.MULTILINE)}
+
+
+@pytest.mark.parametrize(
+    ("file", "extra", "is_all"), [("requirements.txt", "serve", True), ("requirements-crawl.txt", "crawl", False)]
+)
+def test_the_image_installs_what_the_project_asks_for(file: str, extra: str, *, is_all: bool) -> None:
+    # docs/operations.md says how to write these files anew.
+    found = pinned(file)
 
     # The server that services and people ask runs from it too.
-    for wanted in map(Requirement, [*PROJECT["dependencies"], *PROJECT["optional-dependencies"]["serve"]]):
-        version = pinned.get(canonicalize_name(wanted.name), "none")
+    asked = [*(PROJECT["dependencies"] if is_all else []), *PROJECT["optional-dependencies"][extra]]
+    for wanted in map(Requirement, asked):
+        version = found.get(canonicalize_name(wanted.name), "none")
         assert version != "none", wanted
         assert wanted.specifier.contains(version, prereleases=True), wanted
+
+
+def test_the_image_with_a_browser_changes_nothing_of_the_other() -> None:
+    both = pinned("requirements.txt").items() & pinned("requirements-crawl.txt").items()
+
+    assert {name for name, _ in both} == pinned("requirements.txt").keys() & pinned("requirements-crawl.txt").keys()
+
+
+def test_the_image_for_crawls_has_a_browser_where_it_is_looked_for() -> None:
+    browser = image_environment("crawler")["FREKI_CRAWL__CHROMIUM"]
+    sent = (ROOT / ".dockerignore").read_text(encoding="utf-8").splitlines()
+
+    assert any("apt-get install" in line and " chromium " in line for line in image_lines("crawler"))
+    assert Path(browser) == Path("/usr/bin/chromium")
+    assert image_environment("crawler").items() - image_environment().items() == {("FREKI_CRAWL__CHROMIUM", browser)}
+    assert not any("chromium" in line for line in image_lines())
+    assert "!deploy/requirements-crawl.txt" in sent
 
 
 def query_parts_of(settings: Settings, opened: AsyncExitStack) -> QueryParts:

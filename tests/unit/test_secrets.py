@@ -34,9 +34,10 @@ from freki.infra.processes.environment import without_settings
 from freki.infra.registry import RegistryClient
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
-from freki.infra.settings import LlmSettings, Settings, TelemetrySettings
+from freki.infra.settings import CrawlSettings, LlmSettings, Settings, TelemetrySettings
 from freki.infra.settings.inspect import given
 from freki.infra.settings.read import WrongSettings, read_settings
+from freki.infra.sources.web import Guard, Login, WebClient, read_headers
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.logs import set_up_logging
 from freki.schemas import Prompt
@@ -84,7 +85,7 @@ def test_a_setting_that_is_called_like_a_secret_is_one() -> None:
     called = [
         path
         for path, _ in settings_of(Settings)
-        if path[-1].endswith(("password", "secret", "token", "api_key", "credentials"))
+        if path[-1].endswith(("password", "secret", "token", "api_key", "credentials", "headers"))
     ]
 
     assert called == SECRETS
@@ -95,6 +96,9 @@ def test_a_secret_is_masked_wherever_settings_are_shown(path: tuple[str, ...], m
     monkeypatch.setenv(variable(path), MARKER)
     # Others of its section that it is refused without.
     monkeypatch.setenv("FREKI_REGISTRY__USERNAME", "user")
+    monkeypatch.setenv("FREKI_CRAWL__PROXY_USER", "user")
+    monkeypatch.setenv("FREKI_CRAWL__PROXY_PASSWORD", "other")
+    monkeypatch.setenv(variable(path), MARKER)
     settings = read_settings()
 
     shown = given(settings, read=settings)
@@ -251,6 +255,17 @@ def vertex(url: str, **given: Any) -> VertexReranker:
     )
 
 
+async def crawl(place: str, *, by_proxy: bool) -> None:
+    url = f"http://{place}/"
+    proxy = {"proxy": url, "proxy_user": "user", "proxy_password": MARKER} if by_proxy else {}
+    given = CrawlSettings.model_validate({"timeout_s": 6, **proxy})
+    login = Login(read_headers([f"X-Key: {MARKER}"], origins=[url.rstrip("/")], place="--header"))
+    async with WebClient(given, Guard(["127.0.0.1"]), None if by_proxy else login) as client:
+        answer = await client.get(url, headers={}, max_bytes=1)
+    # A page is not quoted, whatever it repeats.
+    raise Unavailable(f"{answer.status}")
+
+
 CLIENTS: dict[tuple[str, ...], Provoke] = {
     ("kafka", "key_password"): open_key,
     ("kafka", "password"): open_kafka,
@@ -261,6 +276,8 @@ CLIENTS: dict[tuple[str, ...], Provoke] = {
     ("vertex_reranker", "token"): lambda place: rerank(vertex(f"http://{place}", token=MARKER)),
     ("ocr", "token"): lambda place: read_scan(f"http://{place}", token=MARKER),
     ("models", "remote", "token"): lambda place: embed(f"http://{place}", token=MARKER),
+    ("crawl", "headers"): lambda place: crawl(place, by_proxy=False),
+    ("crawl", "proxy_password"): lambda place: crawl(place, by_proxy=True),
     ("llm", "api_key"): lambda place: ask_llm(f"http://{place}/v1", api_key=MARKER),
 }
 """Calls with a marked secret that fail."""

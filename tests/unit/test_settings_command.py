@@ -63,6 +63,7 @@ def test_no_secret_is_shown(monkeypatch: pytest.MonkeyPatch, *, as_json: bool) -
     assert len(names) > 5
     for name in names:
         monkeypatch.setenv(name, MARK)
+    monkeypatch.setenv("FREKI_CRAWL__PROXY_USER", "ada")
     monkeypatch.setenv("FREKI_MILVUS__URI", f"https://root:{MARK}@milvus:19530")
 
     code, printed = freki("settings", "show", *(["--json"] if as_json else []))

@@ -3,10 +3,11 @@
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Literal, Self
+from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SettingsSection, check_ascending
+from freki.infra.settings.section import SecretFile, SettingsSection, check_ascending
 
 
 class CrawlSettings(SettingsSection):
@@ -24,6 +25,33 @@ class CrawlSettings(SettingsSection):
     settle_s: float = Field(default=0.5, ge=0, description="A rendered page is done when nothing changed for so long")
     settle_limit_s: float = Field(default=5.0, gt=0, description="Or when so much time is over")
     chromium: Path | None = Field(default=None, description="The browser; none: the one that is installed")
+    sandbox: bool = Field(
+        default=True, description="Run Chromium in its sandbox, which needs user namespaces; never as root"
+    )
+    headers: SecretStr | None = Field(
+        default=None,
+        description="Headers of requests for the hosts of the start URLs, one `Name: value` a line; a line that begins"
+        " with `https://host` is for that host alone",
+    )
+    headers_file: SecretFile = Field(default=None, description="File that holds them")
+    cookies: Path | None = Field(
+        default=None, description="File with cookies as browsers' extensions and curl write it"
+    )
+    proxy: str | None = Field(default=None, description="HTTP proxy, `http://host:3128`, also of Chromium")
+    proxy_user: str | None = Field(default=None, description="Who asks the proxy")
+    proxy_password: SecretStr | None = Field(default=None, description="With `FREKI_CRAWL__PROXY_USER`")
+    proxy_password_file: SecretFile = Field(default=None, description="File that holds it")
+    no_proxy: tuple[str, ...] = Field(
+        default=(), description='Hosts that are asked without the proxy, as JSON; `[".example.org"]`: all below it'
+    )
+
+    @model_validator(mode="after")
+    def _check_proxy(self) -> Self:
+        if (self.proxy_user is None) != (self.proxy_password is None):
+            raise ValueError("FREKI_CRAWL__PROXY_USER and FREKI_CRAWL__PROXY_PASSWORD go together: set both, or none")
+        if self.proxy is not None:
+            check_proxy(self.proxy)
+        return self
 
     @model_validator(mode="after")
     def _check_times(self) -> Self:
@@ -33,6 +61,23 @@ class CrawlSettings(SettingsSection):
             {"CRAWL__SETTLE_LIMIT_S": self.settle_limit_s, "CRAWL__TIMEOUT_S": self.timeout_s}, strictly=True
         )
         return self
+
+
+def check_proxy(url: str) -> None:
+    """Raise ValueError, with the fix, for what is no URL of an HTTP proxy, or holds a password."""
+    wrong = "FREKI_CRAWL__PROXY is no URL of an HTTP proxy: write http://host:port"
+    try:
+        parts = urlsplit(url)
+        port = parts.port
+    except ValueError:
+        raise ValueError(wrong) from None
+    if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0 or parts.path not in {"", "/"}:
+        raise ValueError(wrong)
+    if "@" in parts.netloc:
+        raise ValueError(
+            "FREKI_CRAWL__PROXY holds a name or password: put them into FREKI_CRAWL__PROXY_USER and"
+            " FREKI_CRAWL__PROXY_PASSWORD_FILE"
+        )
 
 
 class FolderSettings(SettingsSection):

@@ -1,5 +1,6 @@
-"""Parsing for the crawler: URLs, links of pages, robots.txt, sitemaps."""
+"""Parsing for the crawler: URLs, links of pages, robots.txt, sitemaps; recognition of logins."""
 
+from freki.operators.crawl.login import is_login, is_logout
 from freki.operators.crawl.page import PageLinks, decode_page, read_links
 from freki.operators.crawl.robots import Robots
 from freki.operators.crawl.sitemap import Sitemap, read_sitemap
@@ -11,6 +12,8 @@ __all__ = [
     "Sitemap",
     "decode_page",
     "host_of",
+    "is_login",
+    "is_logout",
     "normalise_url",
     "read_links",
     "read_sitemap",

@@ -27,6 +27,8 @@ class PageLinks:
     """Canonical URL that the page states."""
     is_indexed: bool
     """Whether the page may be indexed; False for noindex."""
+    asks_password: bool
+    """Whether the page has a field for a password."""
 
 
 def read_links(html: str, *, url: str) -> PageLinks:
@@ -48,6 +50,7 @@ def read_links(html: str, *, url: str) -> PageLinks:
         links=tuple(links)[:MAX_LINKS],
         canonical=next(_addresses(tree, "link[rel~=canonical][href]", "href", base), None),
         is_indexed=rules.isdisjoint({"noindex", "none"}),
+        asks_password=tree.css_first("input[type=password i]") is not None,
     )
 
 

@@ -3,17 +3,28 @@
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 from urllib.parse import urljoin
 
-from freki.operators.crawl import decode_page, host_of, normalise_url, read_sitemap
+from freki.operators.crawl import decode_page, host_of, is_login, is_logout, normalise_url, read_sitemap
 from freki.operators.errors import UnreadableContent
-from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_documents import PAGES, deletion_of, followed, is_indexed, upsert_of, validators
+from freki.streams.feed.crawl_login import MAX_PROBES, PASSWORD, LoginWatch, Refusal, redirect_to, refusal_of
 from freki.streams.feed.crawl_records import BATCH_DELETIONS, MAX_SITEMAPS, CrawlPorts, CrawlScope, Report, Visit
 from freki.streams.feed.ledger import ITSELF, SourceLedger
 from freki.streams.feed.page_study import PageStudy
-from freki.streams.feed.polite_fetch import BUSY, ELSEWHERE, GONE, MOVED, NOT_MODIFIED, OK, PoliteFetcher
+from freki.streams.feed.polite_fetch import (
+    BUSY,
+    ELSEWHERE,
+    GONE,
+    MOVED,
+    NOT_MODIFIED,
+    OK,
+    REFUSED,
+    PoliteFetcher,
+)
 
 MAX_TRIES = 2
 """Maximum requests of a URL per crawl."""
@@ -39,9 +50,16 @@ class Crawl:
         self._depths: dict[str, int] = {}
         self._redirects: dict[str, int] = {}
         self._tries: dict[str, int] = {}
+        self._seeds: Sequence[str] = ()
+        self._refused: dict[str, Visit] = {}
+        self._watch = LoginWatch(scope.login, ())
 
     async def walk(self, seeds: Sequence[str]) -> Report:
-        """Publish new and changed pages, and delete pages that are gone (see `Report.complete`)."""
+        """Publish new and changed pages, and delete pages that are gone (see `Report.complete`).
+
+        Raises Misconfigured where the login of the scope does not open the site; `report` then says what was done.
+        """
+        self._seeds, self._watch = seeds, LoginWatch(self._scope.login, seeds)
         await self._begin(tuple(seeds))
         for seed in seeds:
             self._found(seed, 0)
@@ -52,10 +70,18 @@ class Crawl:
                 self.report.complete = False
                 break
             await self._visit(url)
+        self._watch.finish()
+        # Not before: a crawl that stops asks for them again when it goes on.
+        await self._ledger.write({url: replace(known, run=self._run) for url, known in self._refused.items()})
         if self.report.complete:
             await self._sweep()
         await self._ledger.write({ITSELF: Visit(run=self._run)})
         return self.report
+
+    @property
+    def is_refused(self) -> bool:
+        """Whether as many pages asked for a login as were read, or more."""
+        return self._watch.is_refused
 
     async def _begin(self, seeds: tuple[str, ...]) -> None:
         last, now = self._ledger[ITSELF], self._ports.now()
@@ -76,6 +102,10 @@ class Crawl:
             if not is_near or host_of(url) not in self._scope.hosts:
                 continue
             self._depths[url] = depth
+            if self._scope.login and is_logout(url):
+                if before is None:
+                    self.report.left_out.append(f"{url} was not asked: it may end the login")
+                continue
             known = self._ledger[url]
             if known is not None and known.run == self._run:
                 waiting.extend((link, depth + (not known.moved)) for link in known.links)
@@ -93,10 +123,13 @@ class Crawl:
         known = self._ledger[url]
         robots = await self._fetcher.rules(url)
         if robots is None:
-            await self._keep(url, known, f"{url}: its robots.txt cannot be read")
+            await self._keep(url, known, f"{url}: its robots.txt cannot be read: {self._fetcher.why_unread(url)}")
             return
         if not robots.allows(url):
             self.report.by_robots += 1
+            return
+        if self._fetcher.is_closed(host_of(url)):
+            await self._keep(url, known, "")
             return
         self.report.pages += 1
         headers = {} if known is None or not self._may_revalidate(known) else known.validators
@@ -106,6 +139,8 @@ class Crawl:
             if not self._try_later(url):
                 await self._keep(url, known, str(error))
             return
+        except Misconfigured:
+            raise
         except Rejected as error:
             self.report.left_out.append(str(error))
             await self._keep(url, known, "")
@@ -123,9 +158,13 @@ class Crawl:
 
     async def _take(self, answer: WebAnswer, known: Visit | None) -> None:
         url, status = answer.url, answer.status
-        if status == OK:
+        self._watch.miss(url, status)
+        if (refusal := refusal_of(answer)) is not None:
+            await self._refuse(answer, known, refusal)
+        elif status == OK:
             await self._read(answer, known)
         elif status == NOT_MODIFIED and known is not None:
+            self._watch.read()
             self.report.unchanged += 1
             await self._arrive(url, replace(known, run=self._run))
         elif status in MOVED | ELSEWHERE:
@@ -133,17 +172,18 @@ class Crawl:
         elif status in GONE:
             await self._vanish(url, known, Visit(run=self._run))
         elif status not in BUSY or not self._try_later(url, answer):
-            await self._keep(url, known, f"{url}: status {status}")
+            await self._keep(url, known, f"{url}: status {status}{self._pause(answer)}")
+
+    def _pause(self, answer: WebAnswer) -> str:
+        """Return what is told of a host that is left alone; empty for others."""
+        if not self._fetcher.is_closed(host_of(answer.url)):
+            return ""
+        return f"; its host wants to be left alone for {answer.retry_after_s or inf:g} s"
 
     async def _read(self, answer: WebAnswer, known: Visit | None) -> None:
-        url, is_page = answer.url, answer.media_type in PAGES
-        content: str | bytes = answer.content
+        url = answer.url
         try:
-            if is_page:
-                content = decode_page(answer.content, answer.headers.get("content-type", ""))
-                if self._ports.render is not None:
-                    content = await self._ports.render(url, content)
-            study = await self._ports.study(url, answer.media_type or None, content)
+            content, study = await self._study(answer)
         except Unavailable as error:
             await self._keep(url, known, str(error))
             return
@@ -155,7 +195,17 @@ class Crawl:
             self.report.left_out.append(f"{url}: {error}")
             await self._vanish(url, known, Visit(run=self._run))
             return
-        visit = Visit(run=self._run, links=followed(answer, study), is_page=is_page)
+        asks_password = study.links is not None and study.links.asks_password
+        if asks_password and self._shut(known):
+            await self._refuse(answer, known, PASSWORD)
+            return
+        self._watch.read()
+        visit = Visit(
+            run=self._run,
+            links=followed(answer, study),
+            is_page=answer.media_type in PAGES,
+            asks_password=asks_password,
+        )
         canonical = self._canonical(url, study)
         if canonical is not None:
             # The content is published under its canonical URL, and links are followed from there.
@@ -166,6 +216,57 @@ class Crawl:
             await self._keep(url, known, f"{url}: no text; the page may need scripts that did not run")
         else:
             await self._document(answer, content, study, visit, known)
+
+    async def _study(self, answer: WebAnswer) -> tuple[str | bytes, PageStudy]:
+        """Return the content of a response, a page after its scripts, and its study."""
+        content: str | bytes = answer.content
+        if answer.media_type in PAGES:
+            content = decode_page(answer.content, answer.headers.get("content-type", ""))
+            if self._ports.render is not None:
+                content = await self._ports.render(answer.url, content)
+        return content, await self._ports.study(answer.url, answer.media_type or None, content)
+
+    def _shut(self, known: Visit | None) -> bool:
+        """Return whether a page that asks for a password now was a document that a login had opened."""
+        return bool(self._scope.login and known is not None and known.fingerprint and not known.asks_password)
+
+    async def _refuse(self, answer: WebAnswer, known: Visit | None, refusal: Refusal) -> None:
+        """Keep the document of a page that asks for a login, and stop if the login of the crawl has ended."""
+        url, message = answer.url, f"{answer.url} {refusal.why}"
+        is_for_others = bool(self._scope.login) and refusal.is_forbidden
+        is_document = known is not None and bool(known.fingerprint) and not known.pending
+        is_suspect = self._watch.refuse(url, refusal, is_document=is_document)
+        if known is not None and is_document:
+            self.report.failed.append(message)
+            self._refused[url] = known
+            for link in known.links:
+                self._found(link, self._depths[url] + 1)
+        elif (known is not None and known.pending) or (answer.status in REFUSED and not is_for_others):
+            await self._keep(url, known, message)
+        else:
+            self.report.left_out.append(message)
+            self._refused[url] = Visit(run=self._run)
+        if is_suspect:
+            for seed in self._seeds:
+                if await self._ask_for_refusal(seed, self._ledger[seed]):
+                    self._watch.end()
+
+    async def _ask_for_refusal(self, url: str, known: Visit | None) -> Refusal | None:
+        """Ask for a page; return how it, or where it redirects to, asks for a login. None if it cannot be read."""
+        try:
+            answer = await self._fetcher.follow(url)
+            if (refusal := refusal_of(answer)) is not None:
+                return refusal
+            if is_login(answer.url) and not is_login(url):
+                return redirect_to(answer.url)
+            if answer.status != OK or not self._shut(known):
+                return None
+            _, study = await self._study(answer)
+        except Misconfigured:
+            raise
+        except (Unavailable, Rejected, UnreadableContent):
+            return None
+        return PASSWORD if study.links is not None and study.links.asks_password else None
 
     async def _document(
         self, answer: WebAnswer, content: str | bytes, study: PageStudy, visit: Visit, known: Visit | None
@@ -205,6 +306,9 @@ class Crawl:
             return
         if host_of(target) not in self._scope.hosts:
             await self._lead_out(url, known, target)
+            return
+        if answer.status in MOVED and self._shut(known) and await self._ask_for_refusal(target, known) is not None:
+            await self._refuse(answer, known, redirect_to(target))
             return
         self._redirects.setdefault(target, hops)
         if answer.status in ELSEWHERE and known is not None and known.fingerprint:
@@ -248,10 +352,31 @@ class Crawl:
     async def _sweep(self) -> None:
         """Delete the documents of URLs that this run did not reach."""
         unreached = [(url, visit) for url, visit in self._ledger if visit.run != self._run]
+        if self._scope.login and await self._is_hidden([one for one in unreached if one[1].fingerprint]):
+            return
         for start in range(0, len(unreached), BATCH_DELETIONS):
             batch = unreached[start : start + BATCH_DELETIONS]
             await self._delete([(url, visit) for url, visit in batch if visit.fingerprint])
             await self._ledger.write(dict.fromkeys((url for url, _ in batch), None))
+
+    async def _is_hidden(self, documents: Sequence[tuple[str, Visit]]) -> bool:
+        """Ask for a few of the documents that no link leads to: return whether one asks for a login.
+
+        Pages may show fewer links to strangers. Raises Misconfigured if the login seems to have ended.
+        """
+        step = max(1, len(documents) // MAX_PROBES)
+        for url, known in documents[::step][:MAX_PROBES]:
+            robots = await self._fetcher.rules(url)
+            if robots is None or not robots.allows(url):
+                continue
+            refusal = await self._ask_for_refusal(url, known)
+            if refusal is not None:
+                self._watch.refuse(url, refusal, is_document=True)
+                if not refusal.is_forbidden:
+                    self._watch.end()
+                self.report.failed.append(f"{url} {refusal.why}")
+                self.report.complete = False
+        return not self.report.complete
 
     async def _delete(self, gone: Sequence[tuple[str, Visit]]) -> None:
         now = self._ports.now()
@@ -276,11 +401,16 @@ class Crawl:
             seen.add(url)
             try:
                 answer = await self._fetcher.follow(url)
+                if is_login(answer.url):
+                    self._miss(f"{url} asks for a login", matters=bool(declared or self._scope.login))
+                    continue
                 if answer.status != OK:
                     # A site whose robots.txt declares no sitemap may have none.
                     self._miss(f"{url}: status {answer.status}", matters=bool(declared) or answer.status not in GONE)
                     continue
                 sitemap = read_sitemap(answer.content, url=url)
+            except Misconfigured:
+                raise
             except (Unavailable, Rejected, UnreadableContent) as error:
                 self._miss(str(error), matters=bool(declared))
                 continue
@@ -298,8 +428,10 @@ class Crawl:
         self._tries[url] = self._tries.get(url, 1) + 1
         if self._tries[url] > MAX_TRIES:
             return False
-        retry_after = "" if answer is None else answer.headers.get("retry-after", "")
-        if retry_after.isascii() and retry_after.isdecimal():
-            self._fetcher.wait_longer(host_of(url), int(retry_after))
+        if answer is not None and answer.retry_after_s is not None:
+            self._fetcher.wait_longer(host_of(url), answer.retry_after_s)
+        if self._fetcher.is_closed(host_of(url)):
+            self.report.complete = False
+            return False
         self._queues[host_of(url)].append(url)
         return True

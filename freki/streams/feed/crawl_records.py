@@ -38,6 +38,8 @@ class Visit:
     """Headers of a conditional request."""
     pending: bool = False
     """Whether publishing or deletion was started and its result is unknown."""
+    asks_password: bool = False
+    """Whether the published page has a field for a password."""
 
 
 @record
@@ -58,6 +60,8 @@ class CrawlScope:
     tenant: TenantId
     principals: tuple[str, ...]
     priority: int
+    login: str = ""
+    """What is sent to say who asks, in words and without its values; empty: nothing."""
 
     @property
     def readers(self) -> str:

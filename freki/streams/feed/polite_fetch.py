@@ -1,10 +1,11 @@
 """HTTP fetches that obey robots.txt and the delays of hosts."""
 
 from collections.abc import Awaitable, Callable, Mapping
+from math import inf
 from urllib.parse import urljoin
 
 from freki.operators.crawl import Robots, host_of, normalise_url
-from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope
 from freki.streams.ports import Fetch
@@ -12,12 +13,14 @@ from freki.streams.ports import Fetch
 AGENT = "freki"
 """Name of the crawler in robots.txt."""
 MAX_WAIT_S = 120.0
-"""Maximum Retry-After that is obeyed, in seconds."""
+"""Maximum Retry-After that is waited for, in seconds; with a longer one the host is left alone until the next crawl."""
 
 OK, NOT_MODIFIED = 200, 304
 MOVED = frozenset({301, 308})
 ELSEWHERE = frozenset({302, 303, 307})
 GONE = frozenset({404, 410})
+FORBIDDEN = 403
+REFUSED = frozenset({401, FORBIDDEN})
 TOO_MANY = 429
 BUSY = frozenset({TOO_MANY, 503})
 _CLIENT_ERROR, _SERVER_ERROR = 400, 500
@@ -32,6 +35,7 @@ class PoliteFetcher:
         self._sleep: Callable[[float], Awaitable[None]] = ports.sleep
         self._scope = scope
         self._robots: dict[str, Robots | None] = {}
+        self._why_unread: dict[str, str] = {}
         self._ready_at: dict[str, float] = {}
 
     def ready_at(self, host: str) -> float:
@@ -39,8 +43,13 @@ class PoliteFetcher:
         return self._ready_at.get(host, 0.0)
 
     def wait_longer(self, host: str, seconds: float) -> None:
-        """Delay requests to a host by its Retry-After, at most `MAX_WAIT_S`."""
-        self._ready_at[host] = max(self.ready_at(host), self._clock() + min(seconds, MAX_WAIT_S))
+        """Delay requests to a host by its Retry-After; leave it alone if that is above `MAX_WAIT_S`."""
+        until = inf if seconds > MAX_WAIT_S else self._clock() + seconds
+        self._ready_at[host] = max(self.ready_at(host), until)
+
+    def is_closed(self, host: str) -> bool:
+        """Return whether a host is left alone for the rest of the crawl."""
+        return self.ready_at(host) == inf
 
     async def rules(self, url: str) -> Robots | None:
         """Return the robots.txt of a host; None if it cannot be read: then the host must not be crawled."""
@@ -49,17 +58,25 @@ class PoliteFetcher:
             self._robots[origin] = await self._read_robots(urljoin(origin, "/robots.txt"))
         return self._robots[origin]
 
+    def why_unread(self, url: str) -> str:
+        """Return why `rules` has none of the host of a URL."""
+        return self._why_unread.get(urljoin(url, "/"), "")
+
     async def _read_robots(self, url: str) -> Robots | None:
         """Return the rules of a robots.txt; none if it does not exist; None after a server error (RFC 9309, 2.3.1)."""
         try:
             answer = await self.follow(url)
-        except (Unavailable, Rejected):
+        except Misconfigured:
+            raise
+        except (Unavailable, Rejected) as error:
+            self._why_unread[urljoin(url, "/")] = str(error).removeprefix(f"{url}: ")
             return None
         if answer.status == OK:
             return Robots(answer.content, AGENT)
-        return (
-            Robots(b"", AGENT) if _CLIENT_ERROR <= answer.status < _SERVER_ERROR and answer.status != TOO_MANY else None
-        )
+        if _CLIENT_ERROR <= answer.status < _SERVER_ERROR and answer.status != TOO_MANY:
+            return Robots(b"", AGENT)
+        self._why_unread[urljoin(url, "/")] = f"status {answer.status}"
+        return None
 
     async def follow(self, url: str) -> WebAnswer:
         """Fetch a file such as robots.txt or a sitemap, following redirects."""
@@ -72,8 +89,10 @@ class PoliteFetcher:
         return answer
 
     async def ask(self, url: str, headers: Mapping[str, str]) -> WebAnswer:
-        """Fetch a URL once the delay of its host has passed."""
+        """Fetch a URL once the delay of its host has passed. Raises Unavailable if the host is left alone."""
         host = host_of(url)
+        if self.is_closed(host):
+            raise Unavailable(f"{url} was not asked: its host wants to be left alone for longer than {MAX_WAIT_S:g} s")
         wait_s = self.ready_at(host) - self._clock()
         if wait_s > 0:
             await self._sleep(wait_s)

@@ -3,5 +3,6 @@
 from freki.infra.sources.web.browser import Browser, find_chromium
 from freki.infra.sources.web.client import WebClient
 from freki.infra.sources.web.guard import Guard
+from freki.infra.sources.web.login import Login, origin_of, read_cookies, read_headers
 
-__all__ = ["Browser", "Guard", "WebClient", "find_chromium"]
+__all__ = ["Browser", "Guard", "Login", "WebClient", "find_chromium", "origin_of", "read_cookies", "read_headers"]

@@ -2,28 +2,39 @@
 
 import asyncio
 import os
+import re
 import shutil
+from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from importlib.util import find_spec
+from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
+from freki.infra.processes.environment import without_settings
 from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web.guard import Guard
+from freki.infra.sources.web.login import Login, origin_of
 from freki.infra.sources.web.proxy import GuardedProxy
+from freki.infra.sources.web.upstream import upstream_of
 from freki.schemas.errors import Misconfigured, Unavailable
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser as Chromium
-    from playwright.async_api import Page, Request, Route
+    from playwright.async_api import BrowserContext, Page, Request, Route
 
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_OF_PLAYWRIGHT = ("chromium-*/chrome-linux*/chrome", "chromium_headless_shell-*/*/*headless[-_]shell")
+"""Where Playwright puts its browsers, below their folder."""
 _FLAGS = (
     "--disable-gpu",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
     "--disable-component-update",
+    # Otherwise it asks two services of Google of its own accord, whatever else is disabled. Nobody listens here.
+    "--component-updater=url-source=http://127.0.0.1:1/",
+    "--gaia-url=http://127.0.0.1:1",
     "--disable-sync",
     "--disable-dev-shm-usage",
     # UDP would bypass the proxy.
@@ -47,7 +58,7 @@ _CLOSE_S = 5.0
 
 
 def find_chromium(settings: CrawlSettings) -> str:
-    """Return the path of the browser: the configured one, else the first of the usual names in PATH.
+    """Return the path of the browser: the configured one, one of the usual names in PATH, or one of Playwright's.
 
     Raises Misconfigured where there is none, or where playwright is not installed.
     """
@@ -55,19 +66,47 @@ def find_chromium(settings: CrawlSettings) -> str:
         raise Misconfigured("playwright is not installed: pip install 'freki[crawl]'")
     if settings.chromium is not None:
         return str(settings.chromium)
-    found = next((path for name in _NAMES if (path := shutil.which(name))), None)
+    found = next((path for name in _NAMES if (path := shutil.which(name))), None) or next(_of_playwright(), None)
     if found is None:
-        raise Misconfigured("there is no Chromium in PATH, and FREKI_CRAWL__CHROMIUM names none")
+        raise Misconfigured(
+            "there is no Chromium in PATH, none of `playwright install chromium`, and FREKI_CRAWL__CHROMIUM names none"
+        )
     return found
 
 
-class Browser:
-    """Renders pages one by one, each in a separate context without shared cookies."""
+def _of_playwright() -> Iterator[str]:
+    """Give the browsers that Playwright has downloaded: whole ones first, newest first."""
+    import playwright  # noqa: PLC0415 - an extra
 
-    def __init__(self, settings: CrawlSettings, guard: Guard, chromium: str) -> None:
+    place = os.environ.get("PLAYWRIGHT_BROWSERS_PATH", "")
+    if place == "0":
+        folder = Path(playwright.__file__).parent / "driver" / "package" / ".local-browsers"
+    else:
+        folder = (
+            Path(place)
+            if place
+            else Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "ms-playwright"
+        )
+    for pattern in _OF_PLAYWRIGHT:
+        yield from (
+            str(path) for path in sorted(folder.glob(pattern), key=_build, reverse=True) if os.access(path, os.X_OK)
+        )
+
+
+def _build(path: Path) -> int:
+    """Return the number in the name of the folder of a browser."""
+    return int("".join(re.findall(r"\d+", path.parents[1].name)) or 0)
+
+
+class Browser:
+    """Renders pages one by one, each in a separate context that keeps nothing."""
+
+    def __init__(self, settings: CrawlSettings, guard: Guard, chromium: str, login: Login | None = None) -> None:
+        """Create a browser; login: what it sends to say who asks."""
         self._settings = settings
         self._chromium = chromium
-        self._proxy = GuardedProxy(guard)
+        self._login = login or Login()
+        self._proxy = GuardedProxy(guard, upstream_of(settings))
         self._opened = AsyncExitStack()
         self._running = AsyncExitStack()
         self._browser: Chromium | None = None
@@ -110,6 +149,7 @@ class Browser:
         page = await context.new_page()
         visit = _Visit(page, url, html)
         await context.route("**/*", visit.decide)
+        await self._log_in(context, page, url)
         # Playwright misses DOMContentLoaded of a page that tried to navigate before it.
         await page.goto(url, wait_until="commit")
         await self._settle(page, visit)
@@ -117,6 +157,31 @@ class Browser:
         # After an error nothing is closed: the browser may not respond, and is ended as a whole.
         await context.close()
         return content
+
+    async def _log_in(self, context: "BrowserContext", page: "Page", url: str) -> None:
+        """Let requests of a page have cookies, and those to its own origin the headers of the login."""
+        from playwright.async_api import Error  # noqa: PLC0415 - an extra
+
+        for cookie in self._login.for_browser(url):
+            # One that Chromium does not take must not hinder others.
+            with suppress(Error):
+                await context.add_cookies([cookie])  # type: ignore[list-item] # as its documentation describes them
+        added = [{"name": name, "value": value} for name, value in self._login.headers_for(url).items()]
+        if not added:
+            return
+        # Headers that Playwright sets go along with redirects to other hosts. Those of the protocol below it do not:
+        # each hop is paused by itself, here those to the origin of the page.
+        session = await context.new_cdp_session(page)
+
+        async def send(paused: dict[str, Any]) -> None:
+            headers = [{"name": name, "value": value} for name, value in paused["request"]["headers"].items()]
+            with suppress(Error):  # the page may be gone
+                await session.send(
+                    "Fetch.continueRequest", {"requestId": paused["requestId"], "headers": headers + added}
+                )
+
+        session.on("Fetch.requestPaused", send)
+        await session.send("Fetch.enable", {"patterns": [{"urlPattern": f"{origin_of(url)}/*"}]})
 
     async def _settle(self, page: "Page", visit: "_Visit") -> None:
         loop = asyncio.get_running_loop()
@@ -137,8 +202,9 @@ class Browser:
             self._browser = await playwright.chromium.launch(
                 executable_path=self._chromium,
                 headless=True,
-                # Otherwise Chromium refuses to start as root.
-                chromium_sandbox=os.geteuid() != 0,
+                env={**without_settings()},
+                # With it Chromium refuses to start as root.
+                chromium_sandbox=self._settings.sandbox and os.geteuid() != 0,
                 args=[
                     *_FLAGS,
                     f"--proxy-server=socks5://127.0.0.1:{self._proxy.port}",
@@ -149,7 +215,8 @@ class Browser:
         except Error as error:
             await self._stop()
             raise Unavailable(
-                f"{self._chromium} does not start; FREKI_CRAWL__CHROMIUM names another: {error}"
+                f"{self._chromium} does not start; FREKI_CRAWL__CHROMIUM names another, FREKI_CRAWL__SANDBOX=false"
+                f" does without user namespaces: {error}"
             ) from error
         return self._browser
 

@@ -2,13 +2,18 @@
 
 import asyncio
 from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from types import TracebackType
 from typing import Self
 
 import httpx
 
+from freki.infra.http.retry_after import retry_after_s
 from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web.guard import Guard
+from freki.infra.sources.web.login import Login
+from freki.infra.sources.web.upstream import NEEDS_LOGIN, refused, upstream_of
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 
@@ -19,30 +24,33 @@ _NO_TEXT = ("image/", "video/", "audio/", "font/", "application/zip", "applicati
 class WebClient:
     """Sends one request at a time, without following redirects, which the crawler decides on."""
 
-    def __init__(self, settings: CrawlSettings, guard: Guard) -> None:
+    def __init__(self, settings: CrawlSettings, guard: Guard, login: Login | None = None) -> None:
+        """Create a client; login: what is sent to say who asks."""
         self._settings = settings
         self._guard = guard
-        self._client = httpx.AsyncClient(
-            headers={"User-Agent": settings.user_agent, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
-            timeout=settings.timeout_s,
-            follow_redirects=False,
-            # A proxy of the environment would resolve host names without the guard.
-            trust_env=False,
-        )
+        self._login = login or Login()
+        self._upstream = upstream_of(settings)
+        self._opened = AsyncExitStack()
+        self._direct = _client(settings)
+        self._proxied = None if self._upstream is None else _client(settings, self._upstream.for_httpx())
 
     async def __aenter__(self) -> Self:
+        for client in (self._direct, self._proxied):
+            if client is not None:
+                await self._opened.enter_async_context(client)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await self._client.aclose()
+        await self._opened.aclose()
 
     async def get(self, url: str, *, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
         """Send a GET request.
 
-        Raises Unavailable without a complete response in time, and Rejected for addresses that are not public and
-        responses that are too large or of a type without text.
+        Headers of the login go with it only where they belong. Raises Unavailable without a complete response in time,
+        Rejected for addresses that are not public and responses that are too large or of a type without text, and
+        Misconfigured where the proxy asks for another user or password.
         """
         try:
             async with asyncio.timeout(self._settings.timeout_s):
@@ -50,27 +58,66 @@ class WebClient:
         except TimeoutError as error:
             limit = f"FREKI_CRAWL__TIMEOUT_S={self._settings.timeout_s:g}"
             raise Unavailable(f"{url}: no whole answer within {limit}") from error
+        except httpx.ProxyError as error:
+            if self._upstream is not None and str(error).startswith(str(NEEDS_LOGIN)):
+                raise refused(self._upstream.url) from error
+            raise Unavailable(f"{url}: the proxy says: {error}") from error
+        except httpx.ConnectError as error:
+            # What a proxy cannot connect to it answers for.
+            whom = f"the proxy {self._upstream.url}: " if self._by_proxy(httpx.URL(url)) and self._upstream else ""
+            raise Unavailable(f"{url}: {whom}{str(error) or type(error).__name__}") from error
         except httpx.TransportError as error:
             raise Unavailable(f"{url}: {str(error) or type(error).__name__}") from error
         except (httpx.InvalidURL, httpx.DecodingError) as error:
             raise Rejected(f"{url}: {error}") from error
 
+    def _by_proxy(self, url: httpx.URL) -> bool:
+        return self._upstream is not None and self._upstream.serves(url.host)
+
     async def _get(self, url: str, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:
         asked = httpx.URL(url)
-        address = await self._guard.address(asked.host, asked.port or _PORTS[asked.scheme])
-        request = self._client.build_request(
-            "GET",
-            asked.copy_with(host=address),
-            headers={"Host": asked.netloc.decode(), **headers},
-            extensions={"sni_hostname": asked.host},
-        )
-        response = await self._client.send(request, stream=True)
+        sent = {
+            "Host": asked.netloc.decode(),
+            **self._login.headers_for(url),
+            **self._login.cookies_for(url),
+            **headers,
+        }
+        port = asked.port or _PORTS[asked.scheme]
+        if self._proxied is not None and self._by_proxy(asked):
+            await self._guard.check(asked.host, port)
+            client, place = self._proxied, asked
+        else:
+            client, place = self._direct, asked.copy_with(host=await self._guard.address(asked.host, port))
+        request = client.build_request("GET", place, headers=sent, extensions={"sni_hostname": asked.host})
+        response = await client.send(request, stream=True)
         try:
+            if response.status_code == NEEDS_LOGIN and self._upstream is not None and self._by_proxy(asked):
+                raise refused(self._upstream.url)
             content = await _content(url, response, max_bytes) if response.status_code == httpx.codes.OK else b""
         finally:
             await response.aclose()
+        self._login.take(url, response.headers.get_list("set-cookie"))
         found = {name.lower(): value for name, value in response.headers.items()}
-        return WebAnswer(url=url, status=response.status_code, headers=found, content=content)
+        return WebAnswer(
+            url=url,
+            status=response.status_code,
+            headers=found,
+            content=content,
+            retry_after_s=retry_after_s(found.get("retry-after", "")),
+        )
+
+
+def _client(settings: CrawlSettings, proxy: httpx.Proxy | None = None) -> httpx.AsyncClient:
+    return httpx.AsyncClient(
+        headers={"User-Agent": settings.user_agent, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
+        # Its own cookies would be of addresses, which several hosts may share.
+        cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
+        timeout=settings.timeout_s,
+        follow_redirects=False,
+        # A proxy of the environment would resolve host names without the guard.
+        trust_env=False,
+        proxy=proxy,
+    )
 
 
 async def _content(url: str, response: httpx.Response, max_bytes: int) -> bytes:

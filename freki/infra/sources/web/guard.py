@@ -9,6 +9,10 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 from freki.schemas.errors import Rejected, Unavailable
 
 _NAT64 = IPv6Network("64:ff9b::/96")
+_INSIDE = frozenset(
+    {"arpa", "corp", "home", "intern", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private"}
+)
+"""Last labels of names that only private networks know."""
 
 
 class Guard:
@@ -18,7 +22,7 @@ class Guard:
     """
 
     def __init__(self, private_hosts: Collection[str]) -> None:
-        self._private = frozenset(host.lower().strip("[]") for host in private_hosts)
+        self._private = frozenset(map(_name, private_hosts))
 
     async def address(self, host: str, port: int) -> str:
         """Return an address of a host. Raises Rejected if any is not public, Unavailable if there is none."""
@@ -29,9 +33,25 @@ class Guard:
             raise Unavailable(f"{host} is not known: {error}") from error
         addresses = [str(place[0]) for *_, place in found]
         hidden = next((address for address in addresses if not is_public(address)), None)
-        if hidden is not None and host.lower().strip("[]") not in self._private:
+        if hidden is not None and _name(host) not in self._private:
             raise Rejected(f"{host} is at {hidden}, no public address; --private-host {host} allows it")
         return addresses[0]
+
+    async def check(self, host: str, port: int) -> None:
+        """Reject a host that a proxy must not be asked for: see `address`; names that are unknown here are the proxy's.
+
+        Raises Rejected for unknown names, too, if only private networks have such.
+        """
+        try:
+            await self.address(host, port)
+        except Unavailable:
+            name = _name(host)
+            if name not in self._private and ("." not in name or name.rpartition(".")[2] in _INSIDE):
+                raise Rejected(f"{host} is a name of private networks; --private-host {host} allows it") from None
+
+
+def _name(host: str) -> str:
+    return host.lower().strip("[]").rstrip(".")
 
 
 def is_public(address: str) -> bool:
