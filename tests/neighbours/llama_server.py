@@ -47,7 +47,7 @@ def running_llama(directory: Path) -> Iterator[str]:
         *("--host", "127.0.0.1", "--port", str(port), "--model", str(weights), "--alias", MODEL),
         # Two requests at a time, each with the whole window.
         *("--parallel", "2", "--ctx-size", str(2 * WINDOW_TOKENS)),
-        # Its threads wait for each other without sleeping: with others on the same cores, more are a hundred times slower.
+        # Its threads wait for each other without sleeping: beside other programs two are much slower than one.
         *("--threads", "1", "--threads-batch", "1"),
     ]
     with running(command, directory / "llama.log", lambda: answers(f"{url}/health"), patience_s=PATIENCE_S):
