@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import command, console, fail, load_settings, of_local_stack, read_or_exit
+from freki.cli.export_model import models_export
 from freki.cli.reloading import on_hangup, source_of
 from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building
@@ -28,6 +29,7 @@ from freki.streams.worker import UNUSED, run_worker
 
 topics_app = typer.Typer(help="Topics that Freki needs.", no_args_is_help=True)
 models_app = typer.Typer(help="Models that Freki runs.", no_args_is_help=True)
+models_app.command("export")(models_export)
 
 
 @command

@@ -14,7 +14,9 @@ import pytest
 
 from freki.infra.models import OnnxEmbedder, embedder_identity
 from freki.infra.models.descriptions import HubSource, ModelDescription, ModelKind, RegisteredModel
-from freki.infra.models.hub import _translated
+from freki.infra.models.export import Request, export_model, exporter
+from freki.infra.models.hub import _translated, fetch
+from freki.infra.models.progress import unseen
 from freki.infra.models.registry import MODELS
 from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
@@ -39,6 +41,8 @@ class Hub(BaseHTTPRequestHandler):
 
     def answer(self) -> bytes:
         self.requests.append(f"{self.command} {self.path}")
+        if self.path.startswith("/api/models/someone/tiny"):
+            return self.listed()
         prefix = f"/someone/tiny/resolve/{COMMIT}/"
         file = self.root / self.path.removeprefix(prefix)
         found = self.path.startswith(prefix) and file.is_file()
@@ -49,6 +53,17 @@ class Hub(BaseHTTPRequestHandler):
         self.send_header("X-Repo-Commit", COMMIT)
         if not found:
             self.send_header("X-Error-Code", "EntryNotFound")
+        self.end_headers()
+        return content
+
+    def listed(self) -> bytes:
+        files = [str(path.relative_to(self.root)) for path in self.root.rglob("*") if path.is_file()]
+        content = json.dumps(
+            {"id": "someone/tiny", "sha": COMMIT, "siblings": [{"rfilename": name} for name in files]}
+        ).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
         return content
 
@@ -143,6 +158,36 @@ async def test_a_file_that_is_not_there_is_a_mistake(settings: ModelSettings, re
 
     with pytest.raises(Misconfigured, match=r"cannot download someone/tiny/tokenizer\.json"):
         await OnnxEmbedder(settings).__aenter__()
+
+
+@pytest.mark.usefixtures("table")
+def test_what_an_export_reads_is_fetched_at_the_commit_of_a_revision(
+    repository: Path, hub: type[Hub], tmp_path: Path
+) -> None:
+    write_hub_files(repository)
+    for name in ("model.safetensors", "pytorch_model.bin", "README.md"):
+        (repository / name).write_text(name)
+
+    commit = fetch("someone/tiny", "main", tmp_path / "fetched", unseen)
+
+    fetched = {request.rsplit(f"{COMMIT}/", 1)[1] for request in hub.requests if "/resolve/" in request}
+    assert commit == COMMIT
+    assert any(request.startswith("GET /api/models/someone/tiny/revision/main") for request in hub.requests)
+    assert {"config.json", "tokenizer.json", "model.safetensors", "1_Pooling/config.json", "README.md"} <= fetched
+    assert not {"onnx/model.onnx", "pytorch_model.bin"} & fetched
+
+
+async def test_a_repository_is_fetched_only_where_downloads_are_allowed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(exporter, "find_spec", lambda name: name)
+
+    for source, message in (
+        ("someone/tiny", "FREKI_MODELS__ALLOW_DOWNLOAD=true"),
+        ("tiny", "is no folder, and no rep"),
+    ):
+        with pytest.raises(Misconfigured, match=message):
+            await export_model(Request(source=source, directory=tmp_path / "out"), ModelSettings(), unseen)
 
 
 async def test_a_hub_that_cannot_be_reached_may_be_there_later(

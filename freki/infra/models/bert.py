@@ -40,17 +40,17 @@ class Graph:
     """An ONNX graph under construction; tensors are referred to by name."""
 
     def __init__(self) -> None:
-        self._nodes: list[onnx.NodeProto] = []
-        self._constants: list[onnx.TensorProto] = []
+        self.nodes: list[onnx.NodeProto] = []
+        self.constants: list[onnx.TensorProto] = []
 
     def constant(self, name: str, value: NDArray[np.generic]) -> str:
         """Add a constant."""
-        self._constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
+        self.constants.append(numpy_helper.from_array(np.ascontiguousarray(value), name))
         return name
 
     def constant_int4(self, name: str, packed: NDArray[np.uint8], shape: Sequence[int]) -> str:
         """Add a constant of signed 4-bit integers, two a byte, the low half first."""
-        self._constants.append(helper.make_tensor(name, TensorProto.INT4, shape, packed.tobytes(), raw=True))
+        self.constants.append(helper.make_tensor(name, TensorProto.INT4, shape, packed.tobytes(), raw=True))
         return name
 
     def add(
@@ -63,16 +63,16 @@ class Graph:
         **attributes: Any,  # noqa: ANN401 - whatever the operator takes
     ) -> str:
         """Add an operator with one output; attributes as ONNX names them."""
-        self._nodes.append(helper.make_node(operator, inputs, [output], name=output, domain=domain, **attributes))
+        self.nodes.append(helper.make_node(operator, inputs, [output], name=output, domain=domain, **attributes))
         return output
 
     def model(self, outputs: Sequence[str]) -> onnx.ModelProto:
         """Return the model of the graph; input_ids and attention_mask: (batch, tokens) of int64."""
         inputs = [helper.make_tensor_value_info(name, TensorProto.INT64, ["batch", "tokens"]) for name in INPUTS]
-        if any(FIELDS in node.input for node in self._nodes):
+        if any(FIELDS in node.input for node in self.nodes):
             inputs.append(helper.make_tensor_value_info(FIELDS, TensorProto.FLOAT, ["batch", "fields", "tokens"]))
         results = [helper.make_tensor_value_info(name, TensorProto.FLOAT, None) for name in outputs]
-        graph = helper.make_graph(self._nodes, "bert", inputs, results, self._constants)
+        graph = helper.make_graph(self.nodes, "bert", inputs, results, self.constants)
         opsets = [helper.make_opsetid("", _OPSET), helper.make_opsetid(CONTRIB, 1)]
         return helper.make_model(graph, opset_imports=opsets, ir_version=_IR_VERSION)
 

@@ -11,9 +11,18 @@ from pathlib import Path
 
 import numpy as np
 import onnx
+import onnxruntime as ort
 from tokenizers import Tokenizer
 
-from freki.infra.models.bert import FloatDense, Graph, LateInteractionHead, LateInteractionHeads, Weights, write_encoder
+from freki.infra.models.bert import (
+    INPUTS,
+    FloatDense,
+    Graph,
+    LateInteractionHead,
+    LateInteractionHeads,
+    Weights,
+    write_encoder,
+)
 from freki.infra.models.descriptions import BundledSource, WheelSource
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, sha256_of
@@ -113,27 +122,33 @@ def make(
     graph = Graph()
     outputs = write_encoder(graph, weights, Int8Dense(ranges), heads=heads)
     progress(3, _STEPS, "writing")
-    # Weights outside of the graph file are memory-mapped instead of copied.
-    onnx.save_model(
-        graph.model(outputs),
-        directory / WEIGHTS,
-        save_as_external_data=True,
-        location=f"{WEIGHTS}.data",
-        size_threshold=1024,
-    )
+    save_graph(graph.model(outputs), directory / WEIGHTS)
     progress(_STEPS, _STEPS, "done")
+
+
+def save_graph(model: onnx.ModelProto, file: Path) -> None:
+    """Write a graph, with its weights in a file beside it, which is memory-mapped instead of copied."""
+    onnx.save_model(model, file, save_as_external_data=True, location=f"{file.name}.data", size_threshold=1024)
 
 
 def _ranges(weights: Weights, tokenizer: Tokenizer) -> dict[str, Ranges]:
     """Return the input ranges of the dense layers in the float model."""
     graph, dense = Graph(), FloatDense()
     outputs = write_encoder(graph, weights, dense)
-    texts = _calibration(tokenizer, weights.shape.positions)
-    return calibrate(graph.model([*outputs, *dense.sources]), dense.sources, texts)
+    model = graph.model([*outputs, *dense.sources])
+    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    batches = (np.array([ids], np.int64) for ids in _calibration(tokenizer, weights.shape.positions))
+    feeds = (dict(zip(INPUTS, (batch, np.ones_like(batch)), strict=True)) for batch in batches)
+    return calibrate(session, dense.sources, feeds)
+
+
+def calibration_lines() -> list[str]:
+    """Return the calibration texts, each with `query: ` or `passage: ` before it."""
+    return resources.files(_HERE).joinpath("calibration.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _calibration(tokenizer: Tokenizer, limit: int) -> Iterator[list[int]]:
     """Yield token ids of each calibration text, then of all texts concatenated."""
-    lines = resources.files(_HERE).joinpath("calibration.txt").read_text(encoding="utf-8").splitlines()
+    lines = calibration_lines()
     for encoding in tokenizer.encode_batch([*lines, " ".join(lines[::-1])]):
         yield encoding.ids[:limit]

@@ -21,8 +21,9 @@ from freki.infra.models.descriptions import (
     RegisteredModel,
     Source,
 )
+from freki.infra.models.deviations import Deviation, is_within, score_deviations, shown, vector_deviations
 from freki.infra.models.embedder import OnnxEmbedder
-from freki.infra.models.manifest import MANIFEST, read_manifest
+from freki.infra.models.manifest import MANIFEST, Expected, read_manifest
 from freki.infra.models.multi_embedder import alone
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import MODELS, known_of
@@ -153,8 +154,11 @@ async def _check_embedder(settings: ModelSettings) -> ModelCheck:
             difference = float(np.abs(vector[: len(each.leading)] - each.leading).max())
             if difference > each.tolerance:
                 wrong.append(f"the vector of {each.text!r} is off by {difference:.4f}, {each.tolerance} is allowed")
+        expected = model.manifest.expected
+        deviations = await vector_deviations(embedder, expected) if expected else []
+        wrong += _beyond(deviations, expected)
         rate = await _rate(embedder)
-    return _check(model.manifest.name, wrong, len(known), rate)
+    return _check(model.manifest.name, wrong, len(known) + len(deviations), rate)
 
 
 async def _check_remote(settings: ModelSettings) -> ModelCheck:
@@ -188,7 +192,19 @@ async def _check_reranker(settings: ModelSettings) -> ModelCheck:
             low, high = (sigmoid(np.float32(each.logit + side * each.tolerance)) for side in (-1, 1))
             if not low <= score <= high:
                 wrong.append(f"{each.text[:40]!r} scores {score:.4f}, not {low:.4f} to {high:.4f}")
-    return _check(model.manifest.name, wrong, len(known), reranker.tokens_per_s)
+        expected = model.manifest.expected
+        deviations = await score_deviations(reranker, expected) if expected else []
+        wrong += _beyond(deviations, expected)
+    return _check(model.manifest.name, wrong, len(known) + len(deviations), reranker.tokens_per_s)
+
+
+def _beyond(deviations: list[Deviation], expected: Expected | None) -> list[str]:
+    """Return a message for each output that deviates too far from the expected one."""
+    return [
+        f"{shown(each.text)} is {each.distance:.4f} away from {expected.by}, {expected.tolerance} is allowed"
+        for each in deviations
+        if expected and not is_within(each, expected.tolerance)
+    ]
 
 
 def _pair(query: str, text: str) -> RerankPair:

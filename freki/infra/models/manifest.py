@@ -4,7 +4,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
@@ -14,8 +14,12 @@ from freki.schemas.errors import Misconfigured
 MANIFEST = "manifest.json"
 WEIGHTS = "model.onnx"
 TOKENIZER = "tokenizer.json"
+CONFIG = "config.json"
 _HUB_WEIGHTS = "onnx/model.onnx"
 _MODULES = {"Transformer", "Pooling", "Normalize"}
+_OFFSET_FAMILIES = ("roberta", "camembert", "mpnet", "longformer", "data2vec-text", "xmod", "ibert", "luke")
+"""Parts of `model_type` of architectures that count positions from the one after the padding token's id."""
+_ROBERTA_PAD_ID = 1
 
 
 class FileDigest(BaseModel):
@@ -27,6 +31,41 @@ class FileDigest(BaseModel):
     sha256: str
 
 
+class ExpectedVector(BaseModel):
+    """Vector of a text by the implementation that a model was exported from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    role: Literal["query", "passage"]
+    text: str
+    """Without the prefix."""
+    vector: tuple[float, ...]
+    """Of length 1."""
+
+
+class ExpectedScore(BaseModel):
+    """Score of a pair by the implementation that a model was exported from."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    query: str
+    text: str
+    score: float = Field(ge=0, le=1)
+
+
+class Expected(BaseModel):
+    """Outputs that a model must give, within a tolerance, wherever it runs."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    by: str
+    """Name and version of the other implementation."""
+    tolerance: float = Field(gt=0)
+    """Maximum cosine distance of a vector; maximum difference of a score."""
+    vectors: tuple[ExpectedVector, ...] = ()
+    scores: tuple[ExpectedScore, ...] = ()
+
+
 class ModelManifest(ModelDescription):
     """Manifest of the directory of a model."""
 
@@ -36,6 +75,11 @@ class ModelManifest(ModelDescription):
     """Path within the directory."""
     files: Mapping[str, FileDigest] = {}
     """Checksums by path; empty in a directory made by hand, which is not verified."""
+    source: str = ""
+    """Folder or repository, with its commit, that `freki models export` read."""
+    precision: str = ""
+    """`int8` or `fp32`, by `freki models export`."""
+    expected: Expected | None = None
 
 
 def sha256_of(path: Path) -> str:
@@ -44,14 +88,31 @@ def sha256_of(path: Path) -> str:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
-def seal(directory: Path, description: ModelDescription, *, fingerprint: str, weights: str = WEIGHTS) -> None:
+def seal(
+    directory: Path,
+    description: ModelDescription,
+    *,
+    fingerprint: str,
+    weights: str = WEIGHTS,
+    source: str = "",
+    precision: str = "",
+    expected: Expected | None = None,
+) -> None:
     """Write the manifest of a finished directory, and make the directory readable by all."""
     files = {
         str(path.relative_to(directory)): FileDigest(size_bytes=path.stat().st_size, sha256=sha256_of(path))
         for path in sorted(directory.rglob("*"))
         if path.is_file()
     }
-    manifest = ModelManifest(**description.model_dump(), fingerprint=fingerprint, weights=weights, files=files)
+    manifest = ModelManifest(
+        **description.model_dump(),
+        fingerprint=fingerprint,
+        weights=weights,
+        files=files,
+        source=source,
+        precision=precision,
+        expected=expected,
+    )
     (directory / MANIFEST).write_text(manifest.model_dump_json(indent=2), encoding="utf-8")
     for path in (directory, *directory.rglob("*")):
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -74,7 +135,7 @@ def fingerprint_of(directory: Path, manifest: ModelManifest) -> str:
     """Return the fingerprint of the manifest, or a hash of the files where it has none."""
     if manifest.fingerprint:
         return manifest.fingerprint
-    described = manifest.model_dump_json(exclude={"licence", "files", "fingerprint"})
+    described = manifest.model_dump_json(include={*ModelDescription.model_fields, "weights"} - {"licence"})
     digests = [sha256_of(directory / name) for name in (manifest.weights, TOKENIZER)]
     return f"{manifest.name}@{hashlib.sha256('|'.join([described, *digests]).encode()).hexdigest()[:12]}"
 
@@ -104,46 +165,63 @@ def _from_manifest(path: Path) -> ModelManifest:
         raise Misconfigured(f"{path} is not a model's manifest: {error}") from error
 
 
-def _from_hub_files(directory: Path) -> ModelManifest:
-    """Return the manifest derived from the files of sentence-transformers and transformers."""
-    config = _json(directory, "config.json", default=None)
+def describe_hub_files(
+    directory: Path, *, kind: ModelKind | None = None, pooling: Pooling | None = None
+) -> ModelDescription:
+    """Return the description derived from the files of sentence-transformers and transformers.
+
+    kind, pooling: in place of what the files say. Raises Misconfigured for missing or unsupported files.
+    """
+    config = read_json(directory, CONFIG, default=None)
     if config is None:
-        raise Misconfigured(f"{directory} is not a model's directory: neither {MANIFEST} nor config.json is there")
-    is_reranker = any(name.endswith("ForSequenceClassification") for name in config.get("architectures") or ())
-    prompts = _json(directory, "config_sentence_transformers.json").get("prompts") or {}
+        raise Misconfigured(f"{directory} is not a model's directory: neither {MANIFEST} nor {CONFIG} is there")
+    is_classifier = any(name.endswith("ForSequenceClassification") for name in config.get("architectures") or ())
+    kind = kind or (ModelKind.RERANKER if is_classifier else ModelKind.EMBEDDER)
+    prompts = read_json(directory, "config_sentence_transformers.json").get("prompts") or {}
     try:
-        return ModelManifest.model_validate(
+        return ModelDescription.model_validate(
             {
                 "name": directory.resolve().name,
-                "kind": ModelKind.RERANKER if is_reranker else ModelKind.EMBEDDER,
-                "dim": None if is_reranker else config.get("hidden_size"),
+                "kind": kind,
+                "dim": None if kind is ModelKind.RERANKER else config.get("hidden_size"),
                 "max_tokens": _max_tokens(directory, config),
-                "pooling": _pooling(directory),
+                "pooling": pooling or _pooling(directory),
                 "query_prefix": prompts.get("query") or "",
                 "passage_prefix": prompts.get("passage") or prompts.get("document") or "",
-                "weights": WEIGHTS if (directory / WEIGHTS).is_file() else _HUB_WEIGHTS,
             }
         )
     except ValidationError as error:
         raise Misconfigured(f"{directory} lacks what a model's description needs: {error}") from error
 
 
+def _from_hub_files(directory: Path) -> ModelManifest:
+    weights = WEIGHTS if (directory / WEIGHTS).is_file() else _HUB_WEIGHTS
+    return ModelManifest(**describe_hub_files(directory).model_dump(), weights=weights)
+
+
 def _max_tokens(directory: Path, config: Mapping[str, Any]) -> int | None:
     """Return the minimum of the limits in the files."""
     limits = [
-        _json(directory, "sentence_bert_config.json").get("max_seq_length"),
-        _json(directory, "tokenizer_config.json").get("model_max_length"),
-        # RoBERTa counts positions from 2.
-        (config.get("max_position_embeddings") or 0) - 2 * ("roberta" in str(config.get("model_type"))),
+        read_json(directory, "sentence_bert_config.json").get("max_seq_length"),
+        read_json(directory, "tokenizer_config.json").get("model_max_length"),
+        (config.get("max_position_embeddings") or 0) - _first_position(config),
     ]
     return min((int(limit) for limit in limits if limit and limit > 0), default=None)
 
 
+def _first_position(config: Mapping[str, Any]) -> int:
+    """Return the position of the first token: 2 in RoBERTa and its relatives, whose padding token has the id 1."""
+    if not any(family in str(config.get("model_type")) for family in _OFFSET_FAMILIES):
+        return 0
+    pad_id = config.get("pad_token_id")
+    return 1 + (_ROBERTA_PAD_ID if pad_id is None else int(pad_id))
+
+
 def _pooling(directory: Path) -> Pooling:
-    modules = [module["type"].rsplit(".", 1)[-1] for module in _json(directory, "modules.json", default=[])]
+    modules = [module["type"].rsplit(".", 1)[-1] for module in read_json(directory, "modules.json", default=[])]
     if unknown := set(modules) - _MODULES:
         raise Misconfigured(f"{directory}: Freki does not run the modules {', '.join(sorted(unknown))}")
-    modes = {name for name, on in _json(directory, "1_Pooling/config.json").items() if on is True}
+    modes = {name for name, on in read_json(directory, "1_Pooling/config.json").items() if on is True}
     modes = {name for name in modes if name.startswith("pooling_mode_")}
     if modes <= {"pooling_mode_mean_tokens"}:
         return Pooling.MEAN
@@ -152,7 +230,8 @@ def _pooling(directory: Path) -> Pooling:
     raise Misconfigured(f"{directory}: Freki does not pool by {', '.join(sorted(modes))}")
 
 
-def _json(directory: Path, name: str, default: Any = {}) -> Any:  # noqa: ANN401, B006 - JSON; never changed
+def read_json(directory: Path, name: str, default: Any = {}) -> Any:  # noqa: ANN401, B006 - JSON; never changed
+    """Return the content of a JSON file; the default where it is missing. Raises Misconfigured for another one."""
     path = directory / name
     if not path.is_file():
         return default

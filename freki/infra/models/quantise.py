@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-import onnx
 import onnxruntime as ort
+from numpy.typing import NDArray
 
-from freki.infra.models.bert import CONTRIB, INPUTS, Graph, Projection
+from freki.infra.models.bert import CONTRIB, Graph, Projection
 from freki.schemas.arrays import Floats
 
 SMOOTHING = 0.75
@@ -36,17 +36,17 @@ class Ranges:
     high: Floats
 
 
-def calibrate(model: onnx.ModelProto, names: Sequence[str], texts: Iterable[Sequence[int]]) -> dict[str, Ranges]:
-    """Return the ranges of the outputs `names` of a float graph for these token ids."""
-    session = ort.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+def calibrate(
+    session: ort.InferenceSession, names: Sequence[str], feeds: Iterable[Mapping[str, NDArray[np.int64]]]
+) -> dict[str, Ranges]:
+    """Return the ranges of the outputs `names` of a float graph, (..., channels), for these inputs."""
     lows: dict[str, Floats] = {}
     highs: dict[str, Floats] = {}
-    for ids in texts:
-        batch = np.array([ids], np.int64)
-        outputs = session.run(names, dict(zip(INPUTS, (batch, np.ones_like(batch)), strict=True)))
-        for name, output in zip(names, outputs, strict=True):
-            lows[name] = np.minimum(lows.get(name, 0), output[0].min(axis=0))
-            highs[name] = np.maximum(highs.get(name, 0), output[0].max(axis=0))
+    for feed in feeds:
+        for name, output in zip(names, session.run(names, feed), strict=True):
+            rows = output.reshape(-1, output.shape[-1])
+            lows[name] = np.minimum(lows.get(name, 0), rows.min(axis=0))
+            highs[name] = np.maximum(highs.get(name, 0), rows.max(axis=0))
     return {name: Ranges(low=lows[name], high=highs[name]) for name in names}
 
 
