@@ -121,7 +121,11 @@ async def crawl(
             _show(one.report)
             if not sent and one.is_refused:
                 console.print("--cookies FILE or --header @FILE sends a login.")
-            return await feed.settle()
+            settled = await feed.settle()
+            if not one.report.has_read and one.report.failed:
+                show_error(errors, "No page could be read.")
+                return False
+            return settled
 
         await look_again(look, every=publishing.every, force=publishing.force)
 

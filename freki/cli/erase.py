@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S
+from freki.cli.prompts import confirmed
 from freki.cli.selection import SelectionArguments
 from freki.cli.words import counted
 from freki.infra.settings import Settings
@@ -106,7 +107,7 @@ def _check(plan: ErasurePlan, documents: list[str] | None, *, yes: bool) -> None
     if not yes:
         if not console.is_terminal:
             fail(f"this would erase {counted(len(planned), 'document')}: give --yes to do it", code=2)
-        if not typer.confirm(f"Erase {counted(len(planned), 'document')}?"):
+        if not confirmed(f"Erase {counted(len(planned), 'document')}?"):
             raise typer.Exit(1)
 
 

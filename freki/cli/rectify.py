@@ -8,6 +8,7 @@ from freki.cli.cases import Tenant, by_user, whose
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.erase import Key, Report, show_held, signing_key, write_report
 from freki.cli.outcomes import PATIENCE_S
+from freki.cli.prompts import confirmed
 from freki.cli.words import counted
 from freki.schemas import DocumentId
 from freki.streams.wire.erasing import open_rectification
@@ -35,7 +36,7 @@ async def rectify(
                 f"this would remove older versions of {counted(len(documents), 'document')}: give --yes to do it",
                 code=2,
             )
-        if not typer.confirm(f"Remove older versions of {counted(len(documents), 'document')}?"):
+        if not confirmed(f"Remove older versions of {counted(len(documents), 'document')}?"):
             raise typer.Exit(1)
     names = [DocumentId(each) for each in dict.fromkeys(documents)]
     async with open_rectification(settings, signer, by=by_user(), patience_s=patience) as rectification:

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.context import console, fail
+from freki.cli.prompts import confirmed
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
@@ -90,7 +91,7 @@ def is_agreed(roots: Sequence[Root], what: str, *, yes: bool) -> bool:
         return True
     if not console.is_terminal:
         fail(f"this would {what}: give --yes to do it", code=2)
-    return typer.confirm(f"{what[0].upper()}{what[1:]}?")
+    return confirmed(f"{what[0].upper()}{what[1:]}?")
 
 
 def pair(text: str) -> tuple[str, str]:

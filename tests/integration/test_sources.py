@@ -102,11 +102,17 @@ async def test_a_site_that_is_crawled_by_a_process_that_is_killed_is_there_as_a_
     assert latest(changes)[f"{site.url}/5"].attributes["lang"] == "en"
 
 
-async def test_a_private_address_is_not_crawled_by_default(world: World, site: WebSite) -> None:
+async def test_a_private_address_is_not_crawled_by_default_and_a_crawl_that_reads_nothing_fails(
+    world: World, site: WebSite, capfd: pytest.CaptureFixture[str]
+) -> None:
     site.page("/", "<h1>Inside</h1>")
 
-    await succeeds(world, "crawl", f"{site.url}/", "--no-browser")
+    async with freki(world, "crawl", f"{site.url}/", "--no-browser") as process:
+        assert await asyncio.wait_for(process.wait(), 3 * PATIENCE_S) == 1
 
+    printed = "".join(capfd.readouterr())
+    assert "--private-host" in printed
+    assert "No page could be read." in printed
     assert site.asked == []
     assert await world.read_all(world.topics.documents) == []
 

@@ -1,6 +1,5 @@
 """`freki questions review`: a person decides about proposed questions, one after the other."""
 
-import signal
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -12,6 +11,7 @@ from rich.panel import Panel
 from rich.text import Text
 
 from freki.cli.context import console, fail
+from freki.cli.prompts import answered
 from freki.infra.evaluation_sets.gold import GoldQuestion, read_documents
 from freki.infra.evaluation_sets.gold_file import GoldFile
 from freki.infra.settings import Settings
@@ -51,17 +51,7 @@ async def review_file(settings: Settings, path: Path) -> None:
                 return f"It cannot be read: {error}"
             return section_excerpt(parsed.document, question.expected_sections.get(str(name), ()), EXCERPT_CHARS)
 
-        await review(file, console, quote=quote, ask=_ask)
-
-
-def _ask(prompt: str) -> str:
-    # The event loop would keep Ctrl-C until the line is typed.
-    handler = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        answer: str = typer.prompt(prompt, default="", show_default=False)
-    finally:
-        signal.signal(signal.SIGINT, handler)
-    return answer
+        await review(file, console, quote=quote, ask=answered)
 
 
 async def review(file: GoldFile, console: Console, *, quote: Quote, ask: Ask) -> None:

@@ -100,3 +100,8 @@ class Report:
     """URL and reason of each page that cannot be a document."""
     complete: bool = True
     """Whether every reachable page was visited; only then documents of unreached pages are deleted."""
+
+    @property
+    def has_read(self) -> bool:
+        """Whether any page is, or was, a document."""
+        return bool(self.published + self.unchanged + self.deleted)
