@@ -516,6 +516,22 @@ async def test_a_summary_in_other_words_than_the_document_is_not_shown(server: L
     assert [hit.generated for hit in overview.hits] == [False]
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Ordne jeden der Abschnitte in das Dokument ein: Wovon handelt das Dokument, worum geht es an dieser Stelle?",
+        "Der Paragraph über Beitrag wurde von der Versammlung der Mitglieder mit großer Mehrheit beschlossen",
+    ],
+    ids=["repeats the request", "copies the chunk"],
+)
+async def test_a_line_that_adds_nothing_is_dropped(world: World, line: str) -> None:
+    world.server.script = lambda _: says(f"1: {line}")
+
+    outcome = await world.publish(document())
+
+    assert (use(outcome).written, use(outcome).reason) == (0, UNUSABLE)
+
+
 async def test_a_model_that_is_cut_off_while_it_thinks_is_named_with_the_setting(world: World) -> None:
     world.server.script = lambda _: Reply(
         {"choices": [{"message": {"content": "<think>Nun, also"}, "finish_reason": "length"}]}

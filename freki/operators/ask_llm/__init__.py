@@ -4,9 +4,10 @@ from freki.operators.ask_llm.answers import SUMMARY_CHARS, is_latin, read_contex
 from freki.operators.ask_llm.compose_answer import NO_ANSWER, answer_prompt
 from freki.operators.ask_llm.gold import GOLD_TOKENS, GoldAnswer, Refusal, gold_prompt, read_gold_answer
 from freki.operators.ask_llm.grades import TOKENS_A_GRADE, grades_prompt, read_grades
-from freki.operators.ask_llm.prompts import VERSION, context_prompt, summary_prompt
+from freki.operators.ask_llm.prompts import VERSION, context_prompt, instructions, summary_prompt
 from freki.operators.ask_llm.questions import MAX_TOKENS, WRITTEN, question_prompt, read_questions
 from freki.operators.ask_llm.read_answer import AnswerReader, Piece, Restart, Sentence, Stop
+from freki.operators.ask_llm.runs import copied_share, longest_run
 
 __all__ = [
     "GOLD_TOKENS",
@@ -25,9 +26,12 @@ __all__ = [
     "Stop",
     "answer_prompt",
     "context_prompt",
+    "copied_share",
     "gold_prompt",
     "grades_prompt",
+    "instructions",
     "is_latin",
+    "longest_run",
     "question_prompt",
     "read_contexts",
     "read_gold_answer",

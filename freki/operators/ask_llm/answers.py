@@ -9,13 +9,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from freki.operators.ask_llm.finished import finished
+from freki.operators.ask_llm.runs import repeated_share
 
 SUMMARY_CHARS = 480
 _LEAST_CHARS = 20
 _RAMBLES = 3
 """Factor on the requested length above which an answer is discarded instead of truncated."""
 _REPEATED = 2
-"""Number of times that a line may say the same sentence, or an answer the same line: small models go in circles."""
+"""Number of chunks of an answer that may have the same line."""
+_CIRCULAR_SHARE = 0.15
+"""Share of repeated rows of words from which a line goes in circles, as small models do."""
+_LETTERS_SHARE = 0.5
+"""Minimum share of letters among the characters of a line: others count or draw."""
 
 _NUMBERED = re.compile(
     r"""^[ \t>*#\-]*(?:(?:chunk|abschnitt|nummer|number)\s*)?   # what models put before a number
@@ -35,11 +40,11 @@ def read_contexts(answer: str, *, count: int, max_chars: int, truncated: bool = 
     """Return the line for each of `count` chunks, at most `max_chars` long; None where there is no valid one.
 
     Accepts lines `number: text`, or a JSON object or list of texts. Of repeated numbers one counts; numbers out of
-    range are ignored. `_plain` defines valid lines. Of a truncated answer the unfinished sentence is dropped.
+    range are ignored. `_prose` defines valid lines. Of a truncated answer the unfinished sentence is dropped.
     """
     found = dict(_numbered(finished(answer, truncated=truncated), count))
     numbers = range(1, count + 1)
-    return _unrepeated([_plain(found[number], max_chars) if number in found else None for number in numbers])
+    return _unrepeated([_prose(found[number], max_chars) if number in found else None for number in numbers])
 
 
 def numbered_lines(answer: str, *, count: int, least: int, most: int, truncated: bool = False) -> list[str | None]:
@@ -50,7 +55,7 @@ def numbered_lines(answer: str, *, count: int, least: int, most: int, truncated:
 
 def read_summary(answer: str, *, truncated: bool = False) -> str | None:
     """Return a summary on one line of at most 480 characters; None where there is no valid one."""
-    return _plain(finished(answer, truncated=truncated), SUMMARY_CHARS)
+    return _prose(finished(answer, truncated=truncated), SUMMARY_CHARS)
 
 
 def plain_line(text: str, *, most: int, least: int) -> str | None:
@@ -62,6 +67,12 @@ def is_latin(text: str) -> bool:
     """Return whether at least half of the letters are Latin ones; true without any."""
     letters = [letter for letter in text if letter.isalpha()]
     return 2 * sum(letter <= _LAST_LATIN for letter in letters) >= len(letters)
+
+
+def _prose(text: str, most: int) -> str | None:
+    """Return a plain line that is mostly letters; None where it counts or draws."""
+    line = _plain(text, most)
+    return line if line is not None and sum(map(str.isalpha, line)) >= _LETTERS_SHARE * len(line) else None
 
 
 def _unrepeated(lines: Sequence[str | None]) -> list[str | None]:
@@ -115,7 +126,7 @@ def _plain(text: str, most: int, least: int = _LEAST_CHARS) -> str | None:
     line = line.strip(_QUOTES + " -–—") if line[:1] in _QUOTES and line[-1:] in _QUOTES else line.strip(" -–—")
     if not least <= len(line) <= _RAMBLES * most:
         return None
-    if max(Counter(_SENTENCE_END.split(line)).values()) > _REPEATED:
+    if repeated_share(line) > _CIRCULAR_SHARE:
         return None
     return line if len(line) <= most else _cut(line, most)
 

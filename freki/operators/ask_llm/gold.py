@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from freki.operators.ask_llm.answers import plain_line
 from freki.operators.ask_llm.finished import finished
+from freki.operators.ask_llm.runs import longest_run
 from freki.schemas import Prompt
 
 GOLD_TOKENS: Final = 400
@@ -63,7 +64,6 @@ _REFERS = re.compile(
         |regulation|pep|proposal|manual|page|article)\b""",
     re.IGNORECASE | re.VERBOSE,
 )
-_WORD = re.compile(r"\w+")
 _QUOTES: Final = "\"'„“”‚‘’«»`* "
 
 
@@ -115,7 +115,7 @@ def read_gold_answer(answer: str, passage: str) -> GoldAnswer | Refusal:
         return Refusal.QUOTE
     if _REFERS.search(question):
         return Refusal.REFERS
-    if _longest_run(question, passage) > LONGEST_RUN:
+    if longest_run(question, passage) > LONGEST_RUN:
         return Refusal.COPIED
     return GoldAnswer(question, found)
 
@@ -127,14 +127,3 @@ def _in_passage(quote: str, passage: str) -> str | None:
         return None
     found = re.search(r"\s+".join(map(re.escape, words)), passage)
     return None if found is None else " ".join(found[0].split())
-
-
-def _longest_run(question: str, passage: str) -> int:
-    """Return how many words in a row of the question stand in the passage, without case and punctuation."""
-    words = [word.casefold() for word in _WORD.findall(question)]
-    held = f" {' '.join(word.casefold() for word in _WORD.findall(passage))} "
-    longest = 0
-    for start in range(len(words)):
-        while f" {' '.join(words[start : start + longest + 1])} " in held and start + longest < len(words):
-            longest += 1
-    return longest

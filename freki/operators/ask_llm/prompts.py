@@ -76,6 +76,11 @@ def summary_prompt(lead: str, *, name: str, language: str, headings: str, text: 
     return _prompt(words, lead, name, f"<chunk>\n{headings}\n{text[:_SECTION_CHARS]}\n</chunk>\n\n{words.section}")
 
 
+def instructions(language: str) -> str:
+    """Return what prompts about a document of this language say besides the material."""
+    return "\n".join(_words(language))
+
+
 def _prompt(words: _Words, lead: str, name: str, request: str) -> Prompt:
     return Prompt(system=words.system, user=f"<document>\n{name}\n\n{lead}\n</document>\n\n{request}")
 

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from freki.operators.ask_llm import is_latin
+from freki.operators.ask_llm import copied_share, instructions, is_latin, longest_run
 from freki.operators.breadcrumb import joined, written_by
 from freki.operators.detect_language import CANDIDATES, UNDETERMINED, detect_language
 from freki.operators.support import doubt_of
@@ -15,6 +15,10 @@ from freki.streams.statement import statement
 
 CERTAIN = 0.9
 """Minimum probability of another language to reject a line: a line is little text to detect a language from."""
+ECHO_WORDS = 6
+"""Words in a row of the request from which a line repeats it instead of following it."""
+COPIED_SHARE = 0.8
+"""Share of a line in one piece of the material from which it is a copy, which adds nothing."""
 NOTHING = LlmUse(written=0, kept=0, missing=0, reason="", prompt_tokens=0, cached_tokens=0, completion_tokens=0)
 
 
@@ -78,6 +82,8 @@ def usable_lines(prompt: ContextPrompt, answer: Completion | NoCompletion, langu
         place: line
         for place, line in found.items()
         if _is_supported(line, prompt.sources[place], language, words=words)
+        and longest_run(line, instructions(language)) < ECHO_WORDS
+        and copied_share(line, prompt.sources[place]) < COPIED_SHARE
     }
 
 
