@@ -42,6 +42,8 @@ def metadata_of(hit: ContextHit, result: ContextResult) -> dict[str, Any]:
         "first_page": hit.first_page,
         "last_page": hit.last_page,
         "citation": hit.citation,
+        # Written by a language model: not to be quoted.
+        "generated": hit.generated,
         "score": hit.score,
         "occurred_at": hit.occurred_at,
         # Whether steps were left out; their notices are in the answer itself.

@@ -25,6 +25,7 @@ from freki.streams.ports import QueryClient
 from freki.streams.tools.client import ReconnectingClient
 from freki.streams.tools.definition import ARGUMENTS, INSTRUCTIONS, tools
 from freki.streams.tools.json_schema import functions
+from freki.streams.tools.reply import reply_of
 from freki.streams.tools.toolbox import Toolbox, ToolCaller
 from tests.unit.questions import now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -173,6 +174,22 @@ async def test_an_agent_searches_and_reads_what_it_found(line: InProcess) -> Non
     assert [part["quoted_text"] for part in whole["before"]] == [TEXTS[1]]
     assert f"[chunk {whole['before'][0]['chunk_id']}]" in text_of(read)
     assert [query.kind for query in line.asked] == [RequestKind.KEYWORD_SEARCH, RequestKind.CHUNK_READ]
+
+
+@pytest.mark.parametrize("kind", [RequestKind.KEYWORD_SEARCH, RequestKind.CHUNK_READ])
+async def test_a_reply_tells_the_words_of_a_language_model_from_those_of_documents(
+    line: InProcess, kind: RequestKind
+) -> None:
+    asked = ContextQuery(
+        query_id=QueryId("q"), tenant=TENANT, text="amt", asked_at=now(), kind=RequestKind.KEYWORD_SEARCH
+    )
+    result = await line.ask(asked, patience_s=1)
+    summary = replace(result, hits=tuple(replace(hit, generated=True) for hit in result.hits))
+
+    plain, told = (reply_of(each, kind=kind, mark="m") for each in (result, summary))
+
+    assert [reply.content["chunks"][0]["generated"] for reply in (plain, told)] == [False, True]
+    assert ["summary by a language model" in reply.text for reply in (plain, told)] == [False, True]
 
 
 async def test_a_semantic_search_is_kept_to_the_document_and_number_that_are_asked_for(line: InProcess) -> None:

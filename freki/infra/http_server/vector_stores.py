@@ -89,6 +89,8 @@ class Found(BaseModel):
     version: int
     start: int
     end: int
+    generated: bool
+    """Whether a language model wrote the content, as a summary."""
 
 
 class Page(BaseModel):
@@ -137,5 +139,6 @@ def _conditions(given: Comparison | All | None) -> Iterator[Filter]:
 
 
 def _found(hit: ContextHit) -> Found:
-    placed: dict[str, Any] = {name: getattr(hit, name) for name in ("chunk_id", "version", "start", "end", "score")}
+    names = ("chunk_id", "version", "start", "end", "score", "generated")
+    placed: dict[str, Any] = {name: getattr(hit, name) for name in names}
     return Found(file_id=hit.document_id, filename=hit.name, content=[Content(text=hit.text)], **placed)

@@ -44,7 +44,8 @@ def _text(blocks: Iterable[str], result: ContextResult) -> str:
 def _block(hit: ContextHit, text: str, mark: str, note: str) -> str:
     """Cite, then quote text and headings, which are words of the document. No name can break out of a citation."""
     head = [f"document_id: {hit.document_id}", " > ".join(hit.heading_path)]
-    return f"{hit.citation} {note}\n" + enclose("\n".join([*filter(None, head), "", text]), mark=mark)
+    origin = ", summary by a language model" if hit.generated else ""
+    return f"{hit.citation} {note}{origin}\n" + enclose("\n".join([*filter(None, head), "", text]), mark=mark)
 
 
 def _surrounded(hit: ContextHit) -> str:
@@ -67,6 +68,7 @@ def _chunk(hit: ContextHit) -> FoundChunk:
         score=_score(hit),
         quoted_headings=list(hit.heading_path),
         quoted_snippets=[snippet.text for snippet in hit.snippets],
+        generated=hit.generated,
     )
 
 
@@ -79,6 +81,7 @@ def _whole(hit: ContextHit) -> ReadChunk:
         citation=hit.citation,
         quoted_headings=list(hit.heading_path),
         quoted_text=hit.text,
+        generated=hit.generated,
         before=[NearText(chunk_id=part.chunk_id, quoted_text=part.text) for part in hit.before],
         after=[NearText(chunk_id=part.chunk_id, quoted_text=part.text) for part in hit.after],
         quoted_section=None if hit.parent is None else hit.parent.text,
