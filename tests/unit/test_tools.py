@@ -188,7 +188,7 @@ async def test_a_reply_tells_the_words_of_a_language_model_from_those_of_documen
 
     plain, told = (reply_of(each, kind=kind, mark="m") for each in (result, summary))
 
-    assert [reply.content["chunks"][0]["generated"] for reply in (plain, told)] == [False, True]
+    assert [(reply.content or {})["chunks"][0]["generated"] for reply in (plain, told)] == [False, True]
     assert ["summary by a language model" in reply.text for reply in (plain, told)] == [False, True]
 
 
