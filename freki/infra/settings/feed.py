@@ -47,8 +47,8 @@ class CrawlSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _check_proxy(self) -> Self:
-        if (self.proxy_user is None) != (self.proxy_password is None):
-            raise ValueError("FREKI_CRAWL__PROXY_USER and FREKI_CRAWL__PROXY_PASSWORD go together: set both, or none")
+        if self.proxy_user is not None and self.proxy_password is None:
+            raise ValueError("FREKI_CRAWL__PROXY_USER needs FREKI_CRAWL__PROXY_PASSWORD, or its _FILE")
         if self.proxy is not None:
             check_proxy(self.proxy)
         return self
