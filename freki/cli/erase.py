@@ -15,7 +15,7 @@ from typer.core import TyperGroup
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S
-from freki.cli.prompts import confirmed
+from freki.cli.prompts import agreed
 from freki.cli.selection import SelectionArguments
 from freki.cli.words import counted
 from freki.infra.settings import Settings
@@ -104,11 +104,8 @@ def _check(plan: ErasurePlan, documents: list[str] | None, *, yes: bool) -> None
         raise typer.Exit
     for name, version in planned.items():
         console.print(Text(f"{name}  version {version}"), soft_wrap=True)
-    if not yes:
-        if not console.is_terminal:
-            fail(f"this would erase {counted(len(planned), 'document')}: give --yes to do it", code=2)
-        if not confirmed(f"Erase {counted(len(planned), 'document')}?"):
-            raise typer.Exit(1)
+    if not (yes or agreed(f"erase {counted(len(planned), 'document')}")):
+        raise typer.Exit(1)
 
 
 @erase_app.command("verify")

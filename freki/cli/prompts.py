@@ -6,11 +6,15 @@ from contextlib import contextmanager
 
 import typer
 
+from freki.cli.context import console, fail
 
-def confirmed(question: str) -> bool:
-    """Ask a question that is answered with yes or no; Ctrl-C ends the command at once."""
+
+def agreed(what: str) -> bool:
+    """Ask whether to do something, in the infinitive; end the command where nobody can answer, or at Ctrl-C."""
+    if not console.is_terminal:
+        fail(f"this would {what}: give --yes to do it", code=2)
     with _interruptible():
-        return typer.confirm(question)
+        return typer.confirm(f"{what[0].upper()}{what[1:]}?")
 
 
 def answered(question: str) -> str:

@@ -5,10 +5,10 @@ from typing import Annotated
 import typer
 
 from freki.cli.cases import Tenant, by_user, whose
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, load_settings
 from freki.cli.erase import Key, Report, show_held, signing_key, write_report
 from freki.cli.outcomes import PATIENCE_S
-from freki.cli.prompts import confirmed
+from freki.cli.prompts import agreed
 from freki.cli.words import counted
 from freki.schemas import DocumentId
 from freki.streams.wire.erasing import open_rectification
@@ -30,14 +30,8 @@ async def rectify(
     """
     settings = load_settings()
     signer = signing_key(settings, key, report)
-    if not yes:
-        if not console.is_terminal:
-            fail(
-                f"this would remove older versions of {counted(len(documents), 'document')}: give --yes to do it",
-                code=2,
-            )
-        if not confirmed(f"Remove older versions of {counted(len(documents), 'document')}?"):
-            raise typer.Exit(1)
+    if not (yes or agreed(f"remove older versions of {counted(len(documents), 'document')}")):
+        raise typer.Exit(1)
     names = [DocumentId(each) for each in dict.fromkeys(documents)]
     async with open_rectification(settings, signer, by=by_user(), patience_s=patience) as rectification:
         done = await rectification.run(whose(settings, tenant), names, about={"requested_by": by_user()})

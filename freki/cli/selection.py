@@ -9,7 +9,7 @@ from rich.text import Text
 
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.context import console, fail
-from freki.cli.prompts import confirmed
+from freki.cli.prompts import agreed
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
@@ -87,11 +87,7 @@ def is_agreed(roots: Sequence[Root], what: str, *, yes: bool) -> bool:
         console.print(Text(root.document_id), soft_wrap=True)
     if len(roots) > SHOWN:
         console.print(f"… and {len(roots) - SHOWN} more")
-    if yes:
-        return True
-    if not console.is_terminal:
-        fail(f"this would {what}: give --yes to do it", code=2)
-    return confirmed(f"{what[0].upper()}{what[1:]}?")
+    return yes or agreed(what)
 
 
 def pair(text: str) -> tuple[str, str]:

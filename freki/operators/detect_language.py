@@ -11,6 +11,8 @@ _SAMPLES = 8
 _SAMPLE_CHARS = 512
 # Minimum share of the candidates in the probability over all languages of the model.
 _LEAST_SHARE = 0.05
+# Minimum probability of another language: a sentence is little text to detect one from.
+_CERTAIN = 0.9
 
 
 def detect_language(text: str, *, candidates: Sequence[str] = CANDIDATES, certainty: float = 0.5) -> str:
@@ -29,6 +31,14 @@ def detect_language(text: str, *, candidates: Sequence[str] = CANDIDATES, certai
     best = max(candidates, key=lambda code: shares[code])
     total = sum(shares[code] for code in candidates)
     return best if shares[best] >= certainty * total and total >= _LEAST_SHARE else UNDETERMINED
+
+
+def may_be_in(text: str, language: str) -> bool:
+    """Return whether a short text may be in a language; true unless another one is very likely.
+
+    language: ISO 639-1; true for one that is no candidate, such as `und`.
+    """
+    return language not in CANDIDATES or detect_language(text, certainty=_CERTAIN) in {language, UNDETERMINED}
 
 
 @cache

@@ -76,8 +76,7 @@ def doubt_of(sentence: Statement, sources: Sequence[Statement], *, language: str
 
     The check knows neither roles nor quantities: `A pays B` and `B pays A` have the same words.
     """
-    said = set[str]().union(*(_figures(source.text) for source in sources)) if sources else set[str]()
-    if _figures(sentence.text) - said:
+    if not has_figures(sentence.text, [source.text for source in sources]):
         return Doubt.FIGURE
     if not words:
         return None
@@ -85,6 +84,11 @@ def doubt_of(sentence: Statement, sources: Sequence[Statement], *, language: str
     if _share(sentence.places, have) < LEAST_SHARE or not sources:
         return Doubt.WORDS
     return Doubt.NEGATION if _reverses(sentence, sources, language) else None
+
+
+def has_figures(sentence: str, sources: Sequence[str]) -> bool:
+    """Return whether each figure of a sentence, also as a word up to twenty, is in a source."""
+    return _figures(sentence) <= set[str]().union(*map(_figures, sources))
 
 
 def _figures(text: str) -> set[str]:

@@ -1,4 +1,4 @@
-"""Topics of a test's own on the session's broker."""
+"""Topics of a test's own on the session's broker, and a web site of its own."""
 
 import gc
 import secrets
@@ -10,6 +10,7 @@ import pytest
 from freki.infra.settings import KafkaSettings
 from freki.streams.topics import Topics
 from tests.integration.stages import World, a_world
+from tests.web_site import WebSite, serving
 
 
 @pytest.hookimpl(wrapper=True, tryfirst=True)
@@ -52,3 +53,17 @@ async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
     """The topics, created, and a directory."""
     async with a_world(kafka, tmp_path) as opened:
         yield opened
+
+
+@pytest.fixture(scope="module")
+def web() -> Iterator[WebSite]:
+    """A web server for the tests of a module."""
+    with serving() as opened:
+        yield opened
+
+
+@pytest.fixture
+def site(web: WebSite) -> WebSite:
+    """The web server at two hosts, 127.0.0.1 and localhost, with nothing on it."""
+    web.clear()
+    return web

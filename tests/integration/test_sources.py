@@ -2,7 +2,6 @@
 
 import asyncio
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,16 +9,10 @@ import pytest
 from tests.chromium import CHROMIUM
 from tests.integration.commands import contents, freki, latest, published
 from tests.integration.stages import PATIENCE_S, World
-from tests.web_site import WebSite, serving
+from tests.web_site import WebSite
 
 COMMITS, FILES = 150, 7
 PAGES = 12
-
-
-@pytest.fixture
-def site() -> Iterator[WebSite]:
-    with serving() as opened:
-        yield opened
 
 
 async def succeeds(world: World, *arguments: str, **settings: str) -> None:

@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,7 @@ from freki.infra.sources.web.guard import is_public
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from tests.chromium import chromium_of_tests
 from tests.stack import free_port
-from tests.web_site import WebSite, serving
+from tests.web_site import WebSite
 
 SETTINGS = CrawlSettings(settle_s=0.1, timeout_s=20)
 MOST = 10_000
@@ -21,19 +21,6 @@ HEADLESS = (
     "chromium_headless_shell-1235/chrome-headless-shell-linux64/chrome-headless-shell",
     "chromium_headless_shell-1100/chrome-linux/headless_shell",
 )
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[WebSite]:
-    with serving() as opened:
-        yield opened
-
-
-@pytest.fixture
-def site(web: WebSite) -> WebSite:
-    """The server, with nothing on it."""
-    web.clear()
-    return web
 
 
 @pytest.fixture

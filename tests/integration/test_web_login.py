@@ -25,25 +25,12 @@ from tests.chromium import chromium_of_tests
 from tests.unit.published import World
 from tests.unit.test_crawling import SCOPE, studied
 from tests.web_proxy import WebProxy, serving_proxy
-from tests.web_site import WebSite, serving
+from tests.web_site import WebSite
 
 SETTINGS = CrawlSettings(settle_s=0.2, timeout_s=20)
 MOST = 10_000
 TOKEN = "Bearer t0ps3cret"  # noqa: S105 - of this test
 HERE = ("127.0.0.1", "localhost")
-
-
-@pytest.fixture(scope="module")
-def web() -> Iterator[WebSite]:
-    with serving() as opened:
-        yield opened
-
-
-@pytest.fixture
-def site(web: WebSite) -> WebSite:
-    """A server at two hosts, 127.0.0.1 and localhost, with nothing on it."""
-    web.clear()
-    return web
 
 
 @pytest.fixture

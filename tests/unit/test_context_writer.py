@@ -532,6 +532,17 @@ async def test_a_line_that_adds_nothing_is_dropped(world: World, line: str) -> N
     assert (use(outcome).written, use(outcome).reason) == (0, UNUSABLE)
 
 
+async def test_contexts_are_as_short_as_the_settings_say(server: LlmServer, tmp_path: Path) -> None:
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, max_chars=60)
+        await world.publish(document())
+
+    lines = [line for line in (await world.written()).values() if line]
+    assert lines
+    assert all(len(line) <= 60 for line in lines)
+    assert "höchstens 60 Zeichen" in asked_of(server.bodies[0])
+
+
 async def test_a_model_that_is_cut_off_while_it_thinks_is_named_with_the_setting(world: World) -> None:
     world.server.script = lambda _: Reply(
         {"choices": [{"message": {"content": "<think>Nun, also"}, "finish_reason": "length"}]}

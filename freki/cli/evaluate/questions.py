@@ -33,6 +33,7 @@ from freki.operators.propose_questions import (
     near_copies,
     proposal_id,
     propose_questions,
+    question_key,
     without_ambiguous,
 )
 from freki.schemas import DocumentId, TenantId
@@ -175,7 +176,7 @@ async def _proposed(
                     progress=lambda done, total: progress.update(bar, completed=done, total=total),
                 )
     known = {each.id for each in earlier}
-    taken = {" ".join(each.question.casefold().split()): DocumentId((each.documents or ("",))[0]) for each in earlier}
+    taken = {question_key(each.question): DocumentId((each.documents or ("",))[0]) for each in earlier}
     fresh = [each for each in (*found, *written) if proposal_id(each) not in known]
     distinct = [each for each in without_ambiguous(fresh, left_out, taken=taken) if each.key not in taken]
     chosen = choose(distinct, limits)

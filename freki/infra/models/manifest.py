@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
@@ -136,8 +136,13 @@ def fingerprint_of(directory: Path, manifest: ModelManifest) -> str:
     if manifest.fingerprint:
         return manifest.fingerprint
     described = manifest.model_dump_json(include={*ModelDescription.model_fields, "weights"} - {"licence"})
-    digests = [sha256_of(directory / name) for name in (manifest.weights, TOKENIZER)]
-    return f"{manifest.name}@{hashlib.sha256('|'.join([described, *digests]).encode()).hexdigest()[:12]}"
+    return fingerprint_by(manifest.name, described, [directory / name for name in (manifest.weights, TOKENIZER)])
+
+
+def fingerprint_by(name: str, described: str, files: Iterable[Path]) -> str:
+    """Return the fingerprint of a model by its description and the content of its files, in this order."""
+    digests = map(sha256_of, files)
+    return f"{name}@{hashlib.sha256('|'.join([described, *digests]).encode()).hexdigest()[:12]}"
 
 
 def dim_of(description: ModelDescription) -> int:

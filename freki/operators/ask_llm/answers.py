@@ -50,17 +50,14 @@ def read_contexts(answer: str, *, count: int, max_chars: int, truncated: bool = 
 def numbered_lines(answer: str, *, count: int, least: int, most: int, truncated: bool = False) -> list[str | None]:
     """Return the lines with the numbers 1 to `count`, of `least` to `most` characters; None where there is none."""
     found = dict(_marked(finished(answer, truncated=truncated)))
-    return [_plain(found[number], most, least) if number in found else None for number in range(1, count + 1)]
+    return [
+        plain_line(found[number], most=most, least=least) if number in found else None for number in range(1, count + 1)
+    ]
 
 
 def read_summary(answer: str, *, truncated: bool = False) -> str | None:
     """Return a summary on one line of at most 480 characters; None where there is no valid one."""
     return _prose(finished(answer, truncated=truncated), SUMMARY_CHARS)
-
-
-def plain_line(text: str, *, most: int, least: int) -> str | None:
-    """Return a text as one line of plain text of `least` to `most` characters; None where it has none."""
-    return _plain(text, most, least)
 
 
 def is_latin(text: str) -> bool:
@@ -71,7 +68,7 @@ def is_latin(text: str) -> bool:
 
 def _prose(text: str, most: int) -> str | None:
     """Return a plain line that is mostly letters; None where it counts or draws."""
-    line = _plain(text, most)
+    line = plain_line(text, most=most)
     return line if line is not None and sum(map(str.isalpha, line)) >= _LETTERS_SHARE * len(line) else None
 
 
@@ -115,7 +112,7 @@ def _of_json(answer: str) -> list[tuple[int, str]] | None:
     return [(int(key), text) for key, text in value.items() if key.isdecimal() and isinstance(text, str)]
 
 
-def _plain(text: str, most: int, least: int = _LEAST_CHARS) -> str | None:
+def plain_line(text: str, *, most: int, least: int = _LEAST_CHARS) -> str | None:
     """Return plain text on one line, cut at the end of a sentence or word; None if too short, far too long or circular.
 
     Removes tags, Markdown, URLs, enclosing quotes and non-printing characters.

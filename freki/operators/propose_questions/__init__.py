@@ -20,6 +20,7 @@ from freki.operators.propose_questions.source import (
     ProposalPassage,
     SampleLimits,
     proposal_id,
+    question_key,
 )
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "near_copies",
     "proposal_id",
     "propose_questions",
+    "question_key",
     "section_of",
     "without_ambiguous",
 ]

@@ -103,8 +103,13 @@ class Proposal:
 
     @property
     def key(self) -> str:
-        """The question without case and white space, which decides whether two are the same."""
-        return " ".join(self.question.casefold().split())
+        """Decides whether two questions are the same."""
+        return question_key(self.question)
+
+
+def question_key(question: str) -> str:
+    """Return a question without case and white space."""
+    return " ".join(question.casefold().split())
 
 
 def proposal_id(proposal: Proposal) -> str:

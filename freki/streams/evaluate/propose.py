@@ -7,7 +7,7 @@ from typing import Final
 from freki.operators.ask_llm import GOLD_TOKENS, GoldAnswer, Refusal, gold_prompt, read_gold_answer
 from freki.operators.chunk import sentence_ends
 from freki.operators.define import find_definitions
-from freki.operators.detect_language import CANDIDATES, UNDETERMINED, detect_language
+from freki.operators.detect_language import may_be_in
 from freki.operators.errors import OperatorError
 from freki.operators.propose_questions import (
     Proposal,
@@ -25,13 +25,10 @@ from freki.schemas.names import record
 from freki.streams.evaluate.corpus import change_of
 from freki.streams.ingest.outline import Outline, Outliner
 from freki.streams.ports import Llm, TokenBudget
+from freki.streams.token_estimate import most_tokens
 
-CERTAIN: Final = 0.9
-"""Minimum probability of another language to refuse a question: it is little text to detect a language from."""
 _AT_ONCE: Final = 16
 """Passages that a model is asked about before progress is reported; the client decides how many calls run at once."""
-_CHARS_PER_TOKEN: Final = 3
-"""Lower bound, for the maximum of tokens that a call takes."""
 
 UNANSWERED = "passages for which the language model gave no answer"
 UNPAID = "passages left when the tokens of the day were spent (FREKI_LLM__MAX_TOKENS_DAY)"
@@ -109,15 +106,15 @@ async def ask_for_questions(
             gold_prompt(passage.text, headings=passage.heading_path, language=document.language)
             for document, passage in batch
         ]
-        reserved = [(len(each.system) + len(each.user)) // _CHARS_PER_TOKEN + GOLD_TOKENS for each in prompts]
-        if not await ledger.take(sum(reserved)):
+        reserved = sum(most_tokens(each, GOLD_TOKENS) for each in prompts)
+        if not await ledger.take(reserved):
             left_out[UNPAID] += len(asked) - start
             break
         answers = await llm.complete(prompts, max_tokens=GOLD_TOKENS)
         used = sum(
             each.prompt_tokens + each.completion_tokens for each in answers if not isinstance(each, NoCompletion)
         )
-        await ledger.give_back(sum(reserved) - used)
+        await ledger.give_back(reserved - used)
         for (document, passage), answer in zip(batch, answers, strict=True):
             if isinstance(answer, NoCompletion):
                 left_out[f"{UNANSWERED}: {answer.gist}"] += 1
@@ -125,7 +122,7 @@ async def ask_for_questions(
             read = read_gold_answer(answer.text, passage.text)
             if isinstance(read, Refusal):
                 left_out[read.value] += 1
-            elif not _may_be_in(read.question, document.language):
+            elif not may_be_in(read.question, document.language):
                 left_out[LANGUAGE] += 1
             else:
                 found.append(_proposal(document, passage, read))
@@ -141,10 +138,3 @@ def _proposal(document: ProposalDocument, passage: ProposalPassage, read: GoldAn
         sections=section_of(document, passage),
         spans=(read.quote,),
     )
-
-
-def _may_be_in(question: str, language: str) -> bool:
-    """Return whether a question may be in the document's language; true if its language is undetermined."""
-    if language not in CANDIDATES:
-        return True
-    return detect_language(question, certainty=CERTAIN) in {language, UNDETERMINED}

@@ -5,16 +5,14 @@ from dataclasses import dataclass, field, replace
 
 from freki.operators.ask_llm import copied_share, instructions, is_latin, longest_run
 from freki.operators.breadcrumb import joined, written_by
-from freki.operators.detect_language import CANDIDATES, UNDETERMINED, detect_language
-from freki.operators.support import doubt_of
+from freki.operators.detect_language import CANDIDATES, may_be_in
+from freki.operators.support import doubt_of, has_figures
 from freki.schemas import ChunkBatch, Completion, ContextualChunk, LlmUse, NoCompletion
 from freki.schemas.answer import Doubt
 from freki.streams.ingest.context_prompts import ContextPrompt
 from freki.streams.messages import Received
 from freki.streams.statement import statement
 
-CERTAIN = 0.9
-"""Minimum probability of another language to reject a line: a line is little text to detect a language from."""
 ECHO_WORDS = 6
 """Words in a row of the request from which a line repeats it instead of following it."""
 COPIED_SHARE = 0.8
@@ -89,14 +87,14 @@ def usable_lines(prompt: ContextPrompt, answer: Completion | NoCompletion, langu
 
 def _may_be_in(line: str, language: str) -> bool:
     """Return whether a line may be in the document's language; true if its language is undetermined."""
-    if language not in CANDIDATES:
-        return True
-    return is_latin(line) and detect_language(line, certainty=CERTAIN) in {language, UNDETERMINED}
+    return (language not in CANDIDATES or is_latin(line)) and may_be_in(line, language)
 
 
 def _is_supported(line: str, source: str, language: str, *, words: bool) -> bool:
     """Return whether the figures of a line, and with `words` half of its words, are in the material."""
-    doubt = doubt_of(statement(line, language), [statement(source, language)], language=language, words=words)
+    if not words:
+        return has_figures(line, [source])
+    doubt = doubt_of(statement(line, language), [statement(source, language)], language=language)
     # The closest statement of much text is often another one, which may be negated.
     return doubt is None or doubt is Doubt.NEGATION
 

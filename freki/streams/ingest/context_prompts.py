@@ -97,23 +97,26 @@ def context_prompts(batch: ChunkBatch, places: Sequence[int], rules: ContextRule
             read=partial(_read_lines, count=len(asked), max_chars=rules.max_chars),
         )
     for place in sorted(set(places) - set(leaves)):
+        chunk = batch.chunks[place]
+        # The beginning of the document is in each prompt.
+        text = "" if chunk.level == ChunkLevel.DOCUMENT else _source(batch, chunk)
         yield ContextPrompt(
             places=(place,),
-            prompt=_summary(batch, batch.chunks[place]),
+            prompt=_summary(batch, chunk, text),
             max_tokens=SUMMARY_TOKENS,
             is_summary=True,
-            sources={place: _material(batch, batch.chunks[place], _source(batch, batch.chunks[place]))},
+            sources={place: _material(batch, chunk, text)},
             read=_read_one,
         )
 
 
-def _summary(batch: ChunkBatch, chunk: Chunk) -> Prompt:
+def _summary(batch: ChunkBatch, chunk: Chunk, text: str) -> Prompt:
     return summary_prompt(
         batch.lead,
         name=batch.revision.name,
         language=batch.revision.language,
         headings=_headings(chunk),
-        text="" if chunk.level == ChunkLevel.DOCUMENT else _source(batch, chunk),
+        text=text,
     )
 
 

@@ -32,13 +32,12 @@ from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, step
 from freki.streams.ports import Llm, Store, TokenBudget
+from freki.streams.token_estimate import most_tokens
 
 REVISIONS = 1024
 """Maximum revisions whose use of the model is kept until their last part."""
 LINES = 20_000
 """Maximum recent lines that are cached, about 10 MB."""
-_CHARS_PER_TOKEN = 3
-"""Characters per token, to estimate the tokens of a call: German has 3 to 4 in current tokenizers."""
 
 DAY_SPENT = "the daily token budget is spent; FREKI_LLM__MAX_TOKENS_DAY sets it"
 DOCUMENT_SPENT = "the token budget of the document is spent; FREKI_CONTEXTS__MAX_TOKENS_DOCUMENT sets it"
@@ -258,7 +257,7 @@ def _cut_off(answer: Completion | NoCompletion) -> bool:
 
 def _max_tokens(prompt: ContextPrompt) -> int:
     """Return the estimated maximum tokens of a call."""
-    return (len(prompt.prompt.system) + len(prompt.prompt.user)) // _CHARS_PER_TOKEN + prompt.max_tokens
+    return most_tokens(prompt.prompt, prompt.max_tokens)
 
 
 def _added(one: LlmUse, other: LlmUse) -> LlmUse:

@@ -1,7 +1,6 @@
 """From a folder or repository in Hugging Face format to a verified directory."""
 
 import asyncio
-import hashlib
 import re
 import shutil
 import tempfile
@@ -27,10 +26,11 @@ from freki.infra.models.manifest import (
     ExpectedScore,
     ExpectedVector,
     ModelManifest,
+    fingerprint_by,
     read_manifest,
     seal,
-    sha256_of,
 )
+from freki.infra.models.multi_embedder import alone
 from freki.infra.models.progress import Progress
 from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokenizer import open_tokenizer
@@ -208,8 +208,7 @@ def _vector(role: Literal["query", "passage"], text: str, vector: Floats) -> Exp
 def _fingerprint(directory: Path, description: ModelDescription) -> str:
     """Return the fingerprint of description and all files, before there is a manifest."""
     described = description.model_dump_json(exclude={"licence"})
-    digests = [sha256_of(path) for path in sorted(directory.iterdir())]
-    return f"{description.name}@{hashlib.sha256('|'.join([described, *digests]).encode()).hexdigest()[:12]}"
+    return fingerprint_by(description.name, described, sorted(directory.iterdir()))
 
 
 async def _verified(directory: Path, settings: ModelSettings) -> Exported:
@@ -218,12 +217,11 @@ async def _verified(directory: Path, settings: ModelSettings) -> Exported:
     expected = manifest.expected
     if expected is None:
         raise RuntimeError("an exported directory has expected outputs")
-    alone = {"embedders": {}, "late_window_tokens": 0}
     if manifest.kind is ModelKind.RERANKER:
-        async with OnnxReranker(settings.model_copy(update={**alone, "reranker": str(directory)})) as reranker:
+        async with OnnxReranker(settings.model_copy(update={"reranker": str(directory)})) as reranker:
             found = await score_deviations(reranker, expected)
     else:
-        async with OnnxEmbedder(settings.model_copy(update={**alone, "embedder": str(directory)})) as embedder:
+        async with OnnxEmbedder(alone(settings, str(directory))) as embedder:
             found = await vector_deviations(embedder, expected)
     worst = worst_of(found)
     if not is_within(worst, expected.tolerance):

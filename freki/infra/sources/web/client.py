@@ -11,13 +11,12 @@ import httpx
 
 from freki.infra.http.retry_after import retry_after_s
 from freki.infra.settings import CrawlSettings
-from freki.infra.sources.web.guard import Guard
+from freki.infra.sources.web.guard import DEFAULT_PORTS, Guard
 from freki.infra.sources.web.login import Login
 from freki.infra.sources.web.upstream import NEEDS_LOGIN, refused, upstream_of
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 
-_PORTS = {"http": 80, "https": 443}
 _NO_TEXT = ("image/", "video/", "audio/", "font/", "application/zip", "application/gzip", "application/x-")
 
 
@@ -82,7 +81,7 @@ class WebClient:
             **self._login.cookies_for(url),
             **headers,
         }
-        port = asked.port or _PORTS[asked.scheme]
+        port = asked.port or DEFAULT_PORTS[asked.scheme]
         if self._proxied is not None and self._by_proxy(asked):
             await self._guard.check(asked.host, port)
             client, place = self._proxied, asked

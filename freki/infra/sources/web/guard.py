@@ -8,6 +8,7 @@ from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
 
 from freki.schemas.errors import Rejected, Unavailable
 
+DEFAULT_PORTS = {"http": 80, "https": 443}
 _NAT64 = IPv6Network("64:ff9b::/96")
 _INSIDE = frozenset(
     {"arpa", "corp", "home", "intern", "internal", "intranet", "lan", "local", "localdomain", "localhost", "private"}

@@ -9,6 +9,7 @@ from typing import Any
 from urllib.parse import urlsplit
 from urllib.request import Request
 
+from freki.infra.sources.web.guard import DEFAULT_PORTS
 from freki.schemas.errors import Misconfigured
 
 Headers = Mapping[str, str]
@@ -34,14 +35,13 @@ _REFUSED = frozenset(
 _FIELDS = 7
 _HTTP_ONLY = "HttpOnly"
 _HIDDEN = f"#{_HTTP_ONLY}_"
-_PORTS = {"http": 80, "https": 443}
 
 
 def origin_of(url: str) -> str:
     """Return scheme, host and port of a URL, without the default port."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2].lower()
-    return f"{parts.scheme}://{place.removesuffix(f':{_PORTS.get(parts.scheme)}')}"
+    return f"{parts.scheme}://{place.removesuffix(f':{DEFAULT_PORTS.get(parts.scheme)}')}"
 
 
 def read_headers(lines: Iterable[str], *, origins: Collection[str], place: str) -> Mapping[str, Headers]:

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from freki.infra.settings import CrawlSettings
+from freki.infra.sources.web.guard import DEFAULT_PORTS
 from freki.schemas.errors import Misconfigured
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
@@ -15,7 +16,6 @@ Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 NEEDS_LOGIN = 407
 """Status of a proxy that does not know who asks."""
 _OK = b"200"
-_PORTS = {"http": 80, "https": 443}
 
 
 class Upstream:
@@ -54,7 +54,7 @@ class Upstream:
         """Connect to the proxy. Raises OSError if that fails."""
         parts = urlsplit(self.url)
         context = ssl.create_default_context() if parts.scheme == "https" else None
-        return await asyncio.open_connection(parts.hostname, parts.port or _PORTS[parts.scheme], ssl=context)
+        return await asyncio.open_connection(parts.hostname, parts.port or DEFAULT_PORTS[parts.scheme], ssl=context)
 
     async def tunnel(self, host: str, port: int) -> Connection:
         """Return a connection to a host, through the proxy. Raises OSError where it cannot be had."""

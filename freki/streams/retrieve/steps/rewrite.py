@@ -10,12 +10,11 @@ from freki.schemas import Completion, NoCompletion, NoticeKind, Prompt, Widening
 from freki.streams.ports import Llm, TokenBudget
 from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.token_estimate import most_tokens
 
 _log = structlog.get_logger(__name__)
 
 STEP = "widen"
-_CHARS_PER_TOKEN = 3
-"""Lower bound, for the maximum of tokens that a call takes."""
 
 
 class Rewriter:
@@ -32,7 +31,7 @@ class Rewriter:
         if not asked:
             return []
         prompts = [_prompt(query, kind) for query, kind in asked]
-        paid = [await self._ledger.take(_max_tokens(prompt)) for prompt in prompts]
+        paid = [await self._ledger.take(most_tokens(prompt, MAX_TOKENS)) for prompt in prompts]
         bought = [prompt for prompt, has in zip(prompts, paid, strict=True) if has]
         # The variants have to be searched for, too.
         searching = (*LOOKING_UP, *FINISHING)
@@ -61,7 +60,7 @@ class Rewriter:
 
     async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion) -> None:
         used = answer.prompt_tokens + answer.completion_tokens if isinstance(answer, Completion) else 0
-        await self._ledger.give_back(_max_tokens(prompt) - used)
+        await self._ledger.give_back(most_tokens(prompt, MAX_TOKENS) - used)
 
 
 def is_written(kind: Widening) -> bool:
@@ -71,10 +70,6 @@ def is_written(kind: Widening) -> bool:
 
 def _prompt(query: ParsedQuery, kind: Widening) -> Prompt:
     return question_prompt(query.text, kind, language=query.analysis.language)
-
-
-def _max_tokens(prompt: Prompt) -> int:
-    return (len(prompt.system) + len(prompt.user)) // _CHARS_PER_TOKEN + MAX_TOKENS
 
 
 def _unpaid(kind: Widening) -> str:
