@@ -215,7 +215,7 @@ async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
             await world.publish((b"k", b"v"))
             await asyncio.wait({run}, timeout=PATIENCE_S)
 
-    with pytest.raises(Stalled):
+    with pytest.raises(Stalled, match=r"records wait \(1 in test-.*/\d\)"):
         await until_it_stops()
 
     assert before == [0]

@@ -1,6 +1,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,26 @@ async def test_a_reader_reads_up_to_the_end_that_it_found(kafka: KafkaSettings, 
 
     assert sum(reader.ends.values()) == 10
     assert [record.value for record in records] == [b"old"] * 10
+
+
+async def test_a_backlog_is_read_in_few_fetches(kafka: KafkaSettings, topic: str) -> None:
+    async with KafkaProducer(kafka) as producer:
+        # In a batch each, as from many producers: a short fetch of the local broker finds few or none among so many.
+        for number in range(4000):
+            await (await producer.send(topic, key=b"k", value=b"%d" % number))
+    async with Reader(kafka, topic, start="earliest") as reader:
+        fetches, counted = 0, reader._opened()._fetcher._proc_fetch_request
+
+        async def counting(*request: Any) -> bool:
+            nonlocal fetches
+            fetches += 1
+            return bool(await counted(*request))
+
+        reader._opened()._fetcher._proc_fetch_request = counting
+        read = [int(record.value or b"") async for record in reader.until_end()]
+
+    assert read == list(range(4000))
+    assert fetches < 100
 
 
 async def test_a_reader_begins_where_it_is_told(kafka: KafkaSettings, topic: str) -> None:

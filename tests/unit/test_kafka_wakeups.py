@@ -4,12 +4,15 @@ import asyncio
 import os
 from collections.abc import Collection, Iterator
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from aiokafka import TopicPartition
+from aiokafka.protocol.fetch import FetchRequest
 
 from freki.infra.kafka import wakeups
-from freki.infra.kafka.wakeups import Pauses, Ringer, directory_of
+from freki.infra.kafka.wakeups import BACKLOG_FETCH_MS, FETCH_MS, Pauses, Ringer, directory_of, pace
 from freki.infra.settings import KafkaSettings
 
 
@@ -107,6 +110,67 @@ async def test_after_a_record_there_is_no_pause(directory: Path) -> None:
         return True
 
     assert await pauses.after(fetch)
+    pauses.close()
+
+
+async def test_where_records_are_known_to_wait_there_is_no_pause(directory: Path) -> None:
+    pauses = Pauses(directory, lambda: ["a"])
+
+    async def fetch() -> bool:
+        return False
+
+    assert not await pauses.after(fetch, lambda: True)
+    pauses.close()
+
+
+@dataclass
+class Place:
+    """What aiokafka knows of a partition."""
+
+    highwater: int | None = None
+    lso: int | None = None
+
+
+class Consumer:
+    """A consumer of aiokafka with one partition, whose fetches are recorded."""
+
+    def __init__(self, *answers: tuple[int, int | None]) -> None:
+        """Give what each fetch tells: the end of the partition, and the last stable offset."""
+        self.state = Place()
+        self.active = True
+        self.waits: list[int] = []
+        self._answers = iter(answers)
+        self._fetcher = self
+        self._fetch_max_wait_ms = 0
+
+    def assignment(self) -> Collection[TopicPartition]:
+        return [TopicPartition("a", 0)]
+
+    def state_value(self, _: TopicPartition) -> Place:
+        return self.state
+
+    async def _proc_fetch_request(self, _: object, __: object, request: FetchRequest) -> bool:
+        self.waits.append(request._max_wait_ms)
+        self.state.highwater, self.state.lso = next(self._answers)
+        return False
+
+    async def fetch(self, offset: int) -> None:
+        request = FetchRequest(self._fetch_max_wait_ms, 1, 1024, 1, [("a", [(0, offset, 1024)])])
+        await self._proc_fetch_request(self, 0, request)
+
+
+async def test_a_fetch_waits_longer_where_the_last_answer_told_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "PAUSE_S", 0.0)
+    monkeypatch.setattr(wakeups, "SHORT_PAUSE_S", 0.0)
+    consumer = Consumer((7, 7), (7, 7), (9, 7), (9, None), (9, -1), (9, 9))
+    pauses = pace(consumer, KafkaSettings(profile="local", bootstrap=f"127.0.0.1:{os.getpid()}"))
+    assert pauses is not None
+
+    for offset in (5, 5, 7, 7, 8, 9):
+        await consumer.fetch(offset)
+
+    # Of an open transaction nothing can be read.
+    assert consumer.waits == [FETCH_MS, BACKLOG_FETCH_MS, FETCH_MS, FETCH_MS, BACKLOG_FETCH_MS, FETCH_MS]
     pauses.close()
 
 

@@ -10,7 +10,7 @@ from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, connecting, translated
 from freki.infra.kafka.records import Record
-from freki.infra.kafka.wakeups import Pauses, pace
+from freki.infra.kafka.wakeups import Pauses, end_of, pace
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured
 
@@ -173,11 +173,7 @@ async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -
         client.seek(place, offset)
     while any(client.highwater(place) is None for place in places):
         await client.getmany(timeout_ms=_POLL_MS // 10)
-    return {place: _end(client.highwater(place), client.last_stable_offset(place)) for place in places}
-
-
-def _end(highwater: int, last_stable: int | None) -> int:
-    return highwater if last_stable is None or last_stable < 0 else min(highwater, last_stable)
+    return {place: end_of(client.highwater(place), client.last_stable_offset(place)) for place in places}
 
 
 def to_record(one: "ConsumerRecord[bytes, bytes]") -> Record:

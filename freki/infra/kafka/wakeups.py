@@ -1,4 +1,4 @@
-"""Wake-ups of readers of the local broker, whose fetches do not end when records arrive.
+"""Fetches from the local broker, which do not end when records arrive, and wake-ups for those that wait.
 
 A reader pauses between empty fetches. After a record is stored, its producer sends the name of the topic to the readers
 of this user on this machine, as a datagram to a Unix socket each; they fetch at once. A lost datagram delays a record
@@ -17,10 +17,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
+from aiokafka import TopicPartition
+
 from freki.infra.settings import KafkaSettings
 
 FETCH_MS = 2
-"""Wait of a fetch in the local broker: with 0 it returns nothing even where there are records."""
+"""Wait of a fetch where no record is known to wait: it lasts to its end, whatever arrives meanwhile."""
+BACKLOG_FETCH_MS = 250
+"""Wait of a fetch where records are known to wait: it ends with them.
+
+The broker stops reading at the end of the wait, so that a short one brings one record at a time or none: 8 seconds and
+more for 2,900 records that one longer fetch brings in 60 ms.
+"""
 PAUSE_S = 0.05
 """Pause after an empty fetch, in seconds; five consumers with it cost the broker a thirtieth of a core."""
 SHORT_PAUSE_S = 0.01
@@ -115,14 +123,17 @@ class Pauses:
         self._socket.close()
         self._path.unlink(missing_ok=True)
 
-    async def after(self, fetch: Callable[[], Awaitable[bool]]) -> bool:
-        """Run a fetch; pause if it returned False: no record. A wake-up since its beginning ends the pause."""
+    async def after(self, fetch: Callable[[], Awaitable[bool]], behind: Callable[[], bool] = lambda: False) -> bool:
+        """Run a fetch; pause if it returned False: no record. A wake-up since its beginning ends the pause.
+
+        behind: asked after the fetch, whether records are known to wait; then there is no pause.
+        """
         self._woken.clear()
         found = await fetch()
         now = time.monotonic()
-        if found:
+        if found or behind():
             self._active_until = now + ACTIVE_S
-            return True
+            return found
         with suppress(TimeoutError):
             async with asyncio.timeout(SHORT_PAUSE_S if now < self._active_until else PAUSE_S):
                 await self._woken.wait()
@@ -154,9 +165,14 @@ def pace(consumer: Any, settings: KafkaSettings) -> Pauses | None:  # noqa: ANN4
     fetcher = consumer._fetcher  # noqa: SLF001
     process = fetcher._proc_fetch_request  # noqa: SLF001
 
-    async def paced(*request: Any) -> bool:  # noqa: ANN401 - passed on as they are
+    async def paced(assignment: Any, node: Any, request: Any) -> bool:  # noqa: ANN401 - passed on as they are
+        def behind() -> bool:
+            return _is_behind(assignment, request)
+
+        if behind():
+            request._max_wait_ms = BACKLOG_FETCH_MS  # noqa: SLF001
         try:
-            return await pauses.after(lambda: process(*request))
+            return await pauses.after(lambda: process(assignment, node, request), behind)
         except asyncio.CancelledError:
             # As aiokafka's own: it awaits the requests that it cancels, and expects no error.
             return False
@@ -164,3 +180,18 @@ def pace(consumer: Any, settings: KafkaSettings) -> Pauses | None:  # noqa: ANN4
     fetcher._proc_fetch_request = paced  # noqa: SLF001
     fetcher._fetch_max_wait_ms = FETCH_MS  # noqa: SLF001
     return pauses
+
+
+def _is_behind(assignment: Any, request: Any) -> bool:  # noqa: ANN401 - aiokafka is untyped
+    """Return whether a partition of a fetch is known to have records from its offset on; every response tells."""
+    return assignment.active and any(
+        (state := assignment.state_value(TopicPartition(topic, partition))).highwater is not None
+        and offset < end_of(state.highwater, state.lso)
+        for topic, partitions in request.topics
+        for partition, offset, _ in partitions
+    )
+
+
+def end_of(highwater: int, last_stable: int | None) -> int:
+    """Return the end of what can be read of a partition: records of an open transaction, and all after, cannot."""
+    return highwater if last_stable is None or last_stable < 0 else min(highwater, last_stable)

@@ -100,7 +100,11 @@ def _compare(stage: Stage, backlog: Backlog | None) -> None:
         stage.lag.seen(own, now=Timestamp(time.time_ns() // 1_000_000))
     stage.progress.seen(backlog=own is None or any(own.values()))
     if stage.progress.stalled:
-        raise Stalled(f"{stage.name}: records wait, but the stage has finished none for too long")
+        left = ", ".join(f"{number} in {topic}/{place}" for (topic, place), number in (own or {}).items() if number)
+        raise Stalled(
+            f"{stage.name}: records wait ({left or 'the broker does not say how many'}), but the stage has finished "
+            "none for too long"
+        )
 
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
