@@ -101,7 +101,7 @@ def test_eight_bits_stay_close_to_floats(weights: E5S1, built: Model) -> None:
 
     vectors = built.passages(encodings, [0] * len(encodings)).vectors
 
-    cosines = [vector @ bert(weights, encoding.ids) for vector, encoding in zip(vectors, encodings, strict=True)]
+    cosines = [vector @ bert(weights, [*encoding.ids]) for vector, encoding in zip(vectors, encodings, strict=True)]
     assert min(cosines) > 0.99
 
 

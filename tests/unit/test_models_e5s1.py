@@ -1,4 +1,5 @@
 import struct
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -6,8 +7,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
+from sentencepiece import SentencePieceProcessor
 
-from freki.infra.models.e5s1 import E5S1, BertShape, Pieces, decode_q4, read_e5s1, unigram_tokenizer
+from freki.infra.models.e5s1 import E5S1, BertShape, Pieces, decode_q4, piece_model, read_e5s1, unigram_tokenizer
+from freki.infra.models.tokenizer import FileTokenizer, PieceTokenizer, Tokens
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import TinyE5S1
 
@@ -94,7 +97,7 @@ def test_another_format_is_refused(tmp_path: Path, start: bytes) -> None:
         read_e5s1(path)
 
 
-@pytest.mark.parametrize(
+NORMALISED = pytest.mark.parametrize(
     ("text", "tokens"),
     [
         ("Haus", ["▁Haus"]),
@@ -107,13 +110,58 @@ def test_another_format_is_refused(tmp_path: Path, start: bytes) -> None:
     ],
     ids=["word", "blanks", "zero width space", "control character", "ligature", "combining accent", "nothing"],
 )
-def test_text_is_normalised_before_it_is_split(tmp_path: Path, text: str, tokens: list[str]) -> None:
-    tokenizer = unigram_tokenizer(read_e5s1(TinyE5S1().write(tmp_path / "weights.bin")).pieces)
-
-    assert tokenizer.encode(text).tokens == ["<s>", *tokens, "</s>"]
 
 
-def test_a_pair_is_joined_as_xlm_roberta_does(tmp_path: Path) -> None:
-    tokenizer = unigram_tokenizer(read_e5s1(TinyE5S1().write(tmp_path / "weights.bin")).pieces)
+@pytest.fixture(scope="module")
+def pieces(tmp_path_factory: pytest.TempPathFactory) -> Pieces:
+    return read_e5s1(TinyE5S1().write(tmp_path_factory.mktemp("weights") / "weights.bin")).pieces
+
+
+@NORMALISED
+def test_text_is_normalised_before_it_is_split(pieces: Pieces, text: str, tokens: list[str]) -> None:
+    assert unigram_tokenizer(pieces).encode(text).tokens == ["<s>", *tokens, "</s>"]
+
+
+@NORMALISED
+def test_the_piece_model_normalises_alike(pieces: Pieces, text: str, tokens: list[str]) -> None:
+    assert SentencePieceProcessor(model_proto=piece_model(pieces)).encode(text, out_type=str) == tokens
+
+
+def test_a_pair_is_joined_as_xlm_roberta_does(pieces: Pieces) -> None:
+    tokenizer = unigram_tokenizer(pieces)
 
     assert tokenizer.encode("Haus", "Haus").tokens == ["<s>", "▁Haus", "</s>", "</s>", "▁Haus", "</s>"]
+
+
+@given(
+    first=st.text("Hausam seequick.,ä 42\n\u00a0ﬁ日", max_size=60),
+    second=st.text("Haus am see", max_size=60),
+    most=st.integers(8, 40),
+)
+def test_the_piece_model_gives_the_tokens_of_the_tokenizer(pieces: Pieces, first: str, second: str, most: int) -> None:
+    one, other = (
+        PieceTokenizer(SentencePieceProcessor(model_proto=piece_model(pieces))),
+        FileTokenizer(unigram_tokenizer(pieces)),
+    )
+
+    assert one.pad == other.pad
+    assert one.count([first, second]) == other.count([first, second])
+    assert _shown(one.encode([first], most=most)) == _shown(other.encode([first], most=most))
+    assert _shown(one.encode_pairs([(first, second)], most=most)) == _shown(
+        other.encode_pairs([(first, second)], most=most)
+    )
+    (own,), (expected,) = one.encode_placed([first], most=most), other.encode_placed([first], most=most)
+    assert (own.ids, list(own.offsets)) == (expected.ids, expected.offsets)
+
+
+def _shown(found: Sequence[Tokens]) -> list[tuple[Sequence[int], Sequence[int], int]]:
+    return [(each.ids, each.type_ids, len(each)) for each in found]
+
+
+@pytest.mark.parametrize("name", ["<s>", "</s>", "<pad>", "<unk>"])
+def test_the_name_of_a_special_token_in_a_text_is_text(pieces: Pieces, name: str) -> None:
+    tokenizer = PieceTokenizer(SentencePieceProcessor(model_proto=piece_model(pieces)))
+
+    (found,) = tokenizer.encode([f"Haus{name} Haus"], most=64)
+
+    assert not {0, 1, 2} & {*found.ids[1:-1]}

@@ -24,8 +24,8 @@ from freki.infra.models.bert import (
     write_encoder,
 )
 from freki.infra.models.descriptions import BundledSource, WheelSource
-from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
-from freki.infra.models.manifest import TOKENIZER, WEIGHTS, sha256_of
+from freki.infra.models.e5s1 import piece_model, read_e5s1, unigram_tokenizer
+from freki.infra.models.manifest import PIECES, TOKENIZER, WEIGHTS, sha256_of
 from freki.infra.models.packed import read_packed
 from freki.infra.models.progress import Progress
 from freki.infra.models.quantise import Int8Dense, Ranges, calibrate
@@ -85,6 +85,7 @@ def build(weight_file: Path, source: WheelSource, directory: Path, progress: Pro
     if source.late_interaction is not None:
         heads = read_heads(bundled_path(source.late_interaction))
         np.savez(directory / VOCABULARY, weights=heads.weights, kept=heads.kept)
+    (directory / PIECES).write_bytes(piece_model(weights.pieces))
     make(weights, unigram_tokenizer(weights.pieces), directory, progress, heads=heads)
 
 

@@ -16,6 +16,8 @@ from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from sentencepiece import SentencePieceNormalizer
+from sentencepiece.sentencepiece_model_pb2 import ModelProto  # type: ignore[attr-defined] # protobuf defines it
 from tokenizers import Regex, Tokenizer, models, normalizers, pre_tokenizers, processors
 
 from freki.schemas.arrays import Floats
@@ -24,6 +26,7 @@ from freki.schemas.errors import Misconfigured
 BLOCK = 32
 """Number of weights that share one scale."""
 _BLOCK_BYTES = 2 + BLOCK // 2
+_MASK = "<mask>"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -220,6 +223,29 @@ def unigram_tokenizer(pieces: Pieces) -> Tokenizer:
         special_tokens=[(bos, pieces.bos), (eos, pieces.eos)],
     )
     return tokenizer
+
+
+def piece_model(pieces: Pieces) -> bytes:
+    """Return the SentencePiece model of XLM-RoBERTa, with its own normalisation (`nmt_nfkc`)."""
+    special = {pieces.bos, pieces.eos, pieces.pad}
+    model = ModelProto()
+    kinds = model.SentencePiece
+    for number, (text, score) in enumerate(pieces.scored):
+        # Special tokens have no text: a document that has their names gets no special meaning.
+        is_special = number in special or text == _MASK
+        kind = kinds.CONTROL if is_special else kinds.UNKNOWN if number == pieces.unknown else kinds.NORMAL
+        model.pieces.add(piece=text, score=score, type=kind)
+    model.trainer_spec.model_type = model.trainer_spec.UNIGRAM
+    for name, number in (("bos", pieces.bos), ("eos", pieces.eos), ("pad", pieces.pad), ("unk", pieces.unknown)):
+        setattr(model.trainer_spec, f"{name}_id", number)
+        setattr(model.trainer_spec, f"{name}_piece", pieces.scored[number][0])
+    rules = model.FromString(SentencePieceNormalizer(rule_name="nmt_nfkc").serialized_model_proto())
+    model.normalizer_spec.CopyFrom(rules.normalizer_spec)
+    model.normalizer_spec.add_dummy_prefix = True
+    model.normalizer_spec.remove_extra_whitespaces = True
+    model.normalizer_spec.escape_whitespaces = True
+    found: bytes = model.SerializeToString()
+    return found
 
 
 def _class_of(normalised: Mapping[str, str], replacement: str) -> str:

@@ -8,7 +8,6 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from tokenizers import Encoding
 
 from freki.infra.models.cache import late_fingerprint
 from freki.infra.models.descriptions import ModelKind, Pooling
@@ -16,7 +15,8 @@ from freki.infra.models.manifest import ModelManifest
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.runner import Runner
-from freki.infra.models.session import Model, Span
+from freki.infra.models.session import Model
+from freki.infra.models.tokenizer import Span, Tokens
 from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
@@ -132,13 +132,13 @@ class OnnxEmbedder:
         """Return the number of tokens of each text, without special ones."""
         return self.model.count(texts)
 
-    def _packed(self, encodings: Sequence[Encoding]) -> Iterator[list[int]]:
+    def _packed(self, encodings: Sequence[Tokens]) -> Iterator[list[int]]:
         """Pack texts into batches, smaller ones where otherwise some threads would have none."""
         lengths = list(map(len, encodings))
         share = -(-sum(lengths) // self._runner.at_once)
         return pack(lengths, budget=max(1, min(self._budget, share)))
 
-    def _count(self, encodings: Sequence[Encoding], started: float) -> None:
+    def _count(self, encodings: Sequence[Tokens], started: float) -> None:
         tokens, seconds = sum(map(len, encodings)), time.perf_counter() - started
         self._calls.computed("embeddings", self.model.manifest.name, tokens=tokens, seconds=seconds)
 

@@ -14,6 +14,8 @@ from freki.schemas.errors import Misconfigured
 MANIFEST = "manifest.json"
 WEIGHTS = "model.onnx"
 TOKENIZER = "tokenizer.json"
+PIECES = "pieces.model"
+"""The same vocabulary as a SentencePiece model with the special tokens of XLM-RoBERTa, where Freki wrote one."""
 CONFIG = "config.json"
 _HUB_WEIGHTS = "onnx/model.onnx"
 _MODULES = {"Transformer", "Pooling", "Normalize"}

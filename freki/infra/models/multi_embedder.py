@@ -22,7 +22,7 @@ from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.remote import RemoteEmbedder
-from freki.infra.models.session import Span
+from freki.infra.models.tokenizer import Span
 from freki.infra.settings import REMOTE, ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind

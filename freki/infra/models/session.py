@@ -10,19 +10,15 @@ import numpy as np
 import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
-from tokenizers import Encoding, Tokenizer
 
 from freki.infra.models.bert import DISTILLED, FIELDS, TOKENS
 from freki.infra.models.build import VOCABULARY
 from freki.infra.models.descriptions import ModelKind, Pooling
-from freki.infra.models.manifest import TOKENIZER, ModelManifest, dim_of, fingerprint_of, read_manifest
-from freki.infra.models.tokenizer import open_tokenizer, pad_id
+from freki.infra.models.manifest import ModelManifest, dim_of, fingerprint_of, read_manifest
+from freki.infra.models.tokenizer import Span, TextTokenizer, Tokens, open_text_tokenizer
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
-
-Span = tuple[int, int]
-"""Half-open, in code points of a text."""
 
 # Texts, tokens, dimensions.
 _STATES_NDIM = 3
@@ -72,7 +68,7 @@ class Model:
         self,
         manifest: ModelManifest,
         fingerprint: str,
-        tokenizer: Tokenizer,
+        tokenizer: TextTokenizer,
         session: ort.InferenceSession,
         *,
         pieces: Vocabulary | None = None,
@@ -87,7 +83,6 @@ class Model:
             raise Misconfigured(f"{manifest.name} wants {', '.join(sorted(unknown))}, which Freki does not give")
         self._output = _output_of(session, manifest)
         self._states = _states_of(session)
-        self._pad = pad_id(tokenizer)
         self._pieces = pieces
         prefixes = (manifest.passage_prefix, manifest.query_prefix)
         self._prefix_tokens = {each: self.count([each.strip()])[0] if each.strip() else 0 for each in prefixes}
@@ -99,31 +94,21 @@ class Model:
 
     def count(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text, without special ones and without a limit."""
-        return [len(encoding) for encoding in self._encode(texts)]
+        return self._tokenizer.count(texts)
 
-    def encode(self, texts: Sequence[str]) -> list[Encoding]:
+    def encode(self, texts: Sequence[str]) -> Sequence[Tokens]:
         """Tokenise texts with special tokens, truncated to the input of the model."""
-        return self._prepared(self._encode(texts))
+        return self._tokenizer.encode(texts, most=self.manifest.max_tokens)
 
-    def encode_placed(self, texts: Sequence[str]) -> list[Encoding]:
+    def encode_placed(self, texts: Sequence[str]) -> Sequence[Tokens]:
         """Tokenise like `encode`, with the span of each token in its text; special tokens have (0, 0)."""
-        return self._prepared(self._tokenizer.encode_batch(list(texts), add_special_tokens=False))
+        return self._tokenizer.encode_placed(texts, most=self.manifest.max_tokens)
 
-    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> list[Encoding]:
+    def encode_pairs(self, pairs: Sequence[tuple[str, str]]) -> Sequence[Tokens]:
         """Tokenise (query, text) pairs, truncating the text; the query is truncated to half of the input."""
-        room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=True)
-        queries = list(dict.fromkeys(query for query, _ in pairs))
-        encoded = dict(zip(queries, self._encode(queries), strict=True))
-        for encoding in encoded.values():
-            encoding.truncate(room // 2)
-        texts = self._encode([text for _, text in pairs])
-        for (query, _), text in zip(pairs, texts, strict=True):
-            text.truncate(room - len(encoded[query]))
-        return [
-            self._tokenizer.post_process(encoded[query], text) for (query, _), text in zip(pairs, texts, strict=True)
-        ]
+        return self._tokenizer.encode_pairs(pairs, most=self.manifest.max_tokens)
 
-    def passages(self, batch: Sequence[Encoding], headings: Sequence[int]) -> Embeddings:
+    def passages(self, batch: Sequence[Tokens], headings: Sequence[int]) -> Embeddings:
         """Embed a batch of passages, with their prefix, as one padded matrix; headings: number of tokens of each."""
         own = [self._content(encoding, self.manifest.passage_prefix) for encoding in batch]
         whole_and_heading = [
@@ -138,7 +123,7 @@ class Model:
             self._pooled(output, mask), stored, distilled, headings=self._stored_headings(batch, own, headings)
         )
 
-    def queries(self, batch: Sequence[Encoding]) -> Embeddings:
+    def queries(self, batch: Sequence[Tokens]) -> Embeddings:
         """Embed a batch of queries, with their prefix, as one padded matrix."""
         own = [self._content(encoding, self.manifest.query_prefix) for encoding in batch]
         output, tokens, distilled, mask = self._embedded(batch, "query", self._output, [[each] for each in own])
@@ -148,7 +133,7 @@ class Model:
         distilled = [_unit(rows) for rows in distilled]
         return Embeddings(self._pooled(output, mask), of_texts, distilled, weights=weights)
 
-    def within(self, batch: Sequence[Encoding], spans: Sequence[Sequence[Span]]) -> Embeddings:
+    def within(self, batch: Sequence[Tokens], spans: Sequence[Sequence[Span]]) -> Embeddings:
         """Embed spans of passages by the mean state of their tokens.
 
         batch: texts from `encode_placed`. A span in the truncated part has the embedding of the remaining text.
@@ -165,43 +150,33 @@ class Model:
             [rows[place : place + 1] for rows in distilled for place in range(len(rows))],
         )
 
-    def logits(self, batch: Sequence[Encoding]) -> Floats:
+    def logits(self, batch: Sequence[Tokens]) -> Floats:
         """Score a batch of pairs as one padded matrix; returns (pairs,), any real numbers."""
         (output,), _ = self._run(batch, self._output)
         if output.size != len(batch):
             raise Misconfigured(f"{self.manifest.name} gives {output.shape[1:]} numbers a pair, not one")
         return output.reshape(-1)
 
-    def _encode(self, texts: Sequence[str]) -> list[Encoding]:
-        return self._tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)
-
-    def _prepared(self, encodings: list[Encoding]) -> list[Encoding]:
-        """Truncate to the input of the model, and add special tokens."""
-        room = self.manifest.max_tokens - self._tokenizer.num_special_tokens_to_add(is_pair=False)
-        for encoding in encodings:
-            encoding.truncate(room)
-        return [self._tokenizer.post_process(encoding) for encoding in encodings]
-
-    def _content(self, encoding: Encoding, prefix: str) -> NDArray[np.bool_]:
+    def _content(self, encoding: Tokens, prefix: str) -> NDArray[np.bool_]:
         """Return which tokens are not special ones or those of the prefix, (tokens,); all if there are no others."""
         lead = 1 + self._prefix_tokens[prefix]
         chosen = np.zeros(len(encoding), bool)
         chosen[lead:-1] = True
         return chosen if chosen.any() else ~chosen
 
-    def _kept(self, encoding: Encoding) -> NDArray[np.bool_]:
+    def _kept(self, encoding: Tokens) -> NDArray[np.bool_]:
         """Return which tokens are of pieces that are stored, (tokens,)."""
         kept: NDArray[np.bool_] = self._vocabulary.kept[np.array(encoding.ids)]
         return kept
 
-    def _spans(self, encoding: Encoding, spans: Sequence[Span]) -> list[NDArray[np.bool_]]:
+    def _spans(self, encoding: Tokens, spans: Sequence[Span]) -> list[NDArray[np.bool_]]:
         """Return which tokens belong to each span, (tokens,)."""
         offsets = np.array(encoding.offsets)
         found = [(offsets[:, 0] < end) & (offsets[:, 1] > start) for start, end in spans]
         return [own if own.any() else np.ones(len(encoding), bool) for own in found]
 
     def _stored_headings(
-        self, batch: Sequence[Encoding], own: Sequence[NDArray[np.bool_]], headings: Sequence[int]
+        self, batch: Sequence[Tokens], own: Sequence[NDArray[np.bool_]], headings: Sequence[int]
     ) -> list[int]:
         """Return how many tokens of each heading are stored."""
         if self._pieces is None:
@@ -211,7 +186,7 @@ class Model:
             for content, encoding, heading in zip(own, batch, headings, strict=True)
         ]
 
-    def _weights(self, encoding: Encoding, chosen: NDArray[np.bool_]) -> Floats:
+    def _weights(self, encoding: Tokens, chosen: NDArray[np.bool_]) -> Floats:
         """Return the weights of a query's tokens, (tokens,), sum 1."""
         weights = self._vocabulary.weights[np.array(encoding.ids)[chosen]]
         found: Floats = weights / max(float(weights.sum()), _TINY)
@@ -230,7 +205,7 @@ class Model:
         return _unit(states)
 
     def _embedded(
-        self, batch: Sequence[Encoding], role: str, output: str, fields: Sequence[Sequence[NDArray[np.bool_]]]
+        self, batch: Sequence[Tokens], role: str, output: str, fields: Sequence[Sequence[NDArray[np.bool_]]]
     ) -> tuple[Floats, Floats, list[Floats], NDArray[np.int64]]:
         """Return an output, token vectors, distilled vectors of each text's fields with variance 1, and the mask.
 
@@ -248,9 +223,9 @@ class Model:
         return found, tokens, [scale * _unit(row[: len(own)]) for row, own in zip(distilled, fields, strict=True)], mask
 
     def _run(
-        self, batch: Sequence[Encoding], *outputs: str, fields: Floats | None = None
+        self, batch: Sequence[Tokens], *outputs: str, fields: Floats | None = None
     ) -> tuple[list[Floats], NDArray[np.int64]]:
-        ids = np.full((len(batch), max(map(len, batch))), self._pad, np.int64)
+        ids = np.full((len(batch), max(map(len, batch))), self._tokenizer.pad, np.int64)
         mask, types = np.zeros_like(ids), np.zeros_like(ids)
         for row, encoding in enumerate(batch):
             ids[row, : len(encoding)] = encoding.ids
@@ -298,9 +273,8 @@ def open_model(directory: Path, *, threads: int, providers: Sequence[str] = (CPU
             f"FREKI_MODELS__PROVIDERS: {unused[0]} does not start; onnxruntime says on standard error which driver or "
             "library it needs: install that, or leave it out"
         )
-    tokenizer = open_tokenizer(directory / TOKENIZER)
     fingerprint = fingerprint_of(directory, manifest)
-    return Model(manifest, fingerprint, tokenizer, session, pieces=_pieces(directory, session))
+    return Model(manifest, fingerprint, open_text_tokenizer(directory), session, pieces=_pieces(directory, session))
 
 
 def _pieces(directory: Path, session: ort.InferenceSession) -> Vocabulary | None:

@@ -6,9 +6,8 @@ from pathlib import Path
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
-from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.progress import unseen
-from freki.infra.models.tokenizer import open_tokenizer
+from freki.infra.models.tokenizer import open_file, open_text_tokenizer
 from freki.infra.settings import REMOTE, ModelSettings
 from freki.schemas.errors import Misconfigured
 
@@ -26,17 +25,12 @@ async def open_token_counter(settings: ModelSettings) -> CountTokens:
         return await asyncio.to_thread(open_counter, settings.remote.tokenizer.expanduser())
     chosen = _COUNTING if settings.embedder == REMOTE else settings.embedder
     directory = await asyncio.to_thread(obtain, settings, chosen, ModelKind.EMBEDDER, unseen)
-    return await asyncio.to_thread(open_counter, directory / TOKENIZER)
+    return (await asyncio.to_thread(open_text_tokenizer, directory)).count
 
 
 def open_counter(path: Path) -> CountTokens:
     """Open a `tokenizer.json`. Raises Misconfigured, naming the file, where it is invalid."""
     try:
-        tokenizer = open_tokenizer(path)
+        return open_file(path).count
     except OSError as error:
         raise Misconfigured(f"no tokenizer can be read from {path}: {error.strerror}; correct the path") from error
-
-    def count(texts: Sequence[str]) -> list[int]:
-        return [len(encoding) for encoding in tokenizer.encode_batch_fast(list(texts), add_special_tokens=False)]
-
-    return count
