@@ -3,11 +3,13 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from freki.client.broker import Broker
 from freki.client.messages import Headers, Outgoing
+from freki.client.wakeups import Pauses, Ringer, find_directory, pace
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.names import record
 
@@ -40,6 +42,7 @@ class Producer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._client: AIOKafkaProducer | None = None
+        self._ringer: Ringer | None = None
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable, or Misconfigured naming the option."""
@@ -59,6 +62,8 @@ class Producer:
                 await client.stop()
                 raise
         self._client = client
+        directory = _wakeups_of(self._broker)
+        self._ringer = None if directory is None else Ringer(directory)
         return self
 
     async def __aexit__(
@@ -68,6 +73,8 @@ class Producer:
         if self._client is not None:
             client, self._client = self._client, None
             await client.stop()
+        if self._ringer is not None:
+            self._ringer.close()
 
     async def send(self, *records: Outgoing) -> None:
         """Return when the broker has stored all records.
@@ -81,7 +88,11 @@ class Producer:
                 await self._client.send(one.topic, key=one.key, value=one.value, headers=list(one.headers))
                 for one in records
             ]
-            for result in await asyncio.gather(*stored, return_exceptions=True):
+            results = await asyncio.gather(*stored, return_exceptions=True)
+            if self._ringer is not None:
+                for topic in dict.fromkeys(one.topic for one in records):
+                    self._ringer.ring(topic)
+            for result in results:
                 if isinstance(result, BaseException):
                     raise result
 
@@ -94,6 +105,7 @@ class Reader:
         self._topic = topic
         self._start = start
         self._client: AIOKafkaConsumer | None = None
+        self._pauses: Pauses | None = None
 
     async def __aenter__(self) -> Self:
         """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
@@ -117,6 +129,7 @@ class Reader:
                 await client.stop()
                 raise
         self._client = client
+        self._pauses = pace(client, _wakeups_of(self._broker))
         return self
 
     async def __aexit__(
@@ -126,6 +139,8 @@ class Reader:
         if self._client is not None:
             client, self._client = self._client, None
             await client.stop()
+        if self._pauses is not None:
+            self._pauses.close()
 
     async def _take_position(self, client: "AIOKafkaConsumer") -> None:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above
@@ -162,6 +177,11 @@ class Reader:
                         value=one.value,
                         headers=tuple((name, value or b"") for name, value in one.headers),
                     )
+
+
+def _wakeups_of(broker: Broker) -> Path | None:
+    """Return the directory of wake-ups; None for any broker but that of `freki up`."""
+    return None if broker.idempotent else find_directory(broker.bootstrap)
 
 
 def _options(broker: Broker) -> dict[str, object]:

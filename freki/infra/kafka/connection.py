@@ -5,11 +5,13 @@ import ssl
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 
 import aiokafka.errors
 import kafka.errors
 from aiokafka.conn import create_conn
 
+from freki.client.wakeups import make_directory
 from freki.infra.kafka.tokens import ForAiokafka, ForKafkaPython, NoToken, Tokens
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -29,8 +31,8 @@ class BrokerProfile:
     hand_over_s: float
     """Time to finish work in flight when partitions are revoked; the group waits meanwhile."""
     fetch_wait_ms: int
-    """Maximum wait of a fetch; the local broker sleeps half of it even when records arrive (`wakeups.py` avoids that
-    where it can), Kafka answers at once."""
+    """Maximum wait of a fetch; the local broker sleeps half of it even when records arrive (`client/wakeups.py`
+    avoids that where it can), Kafka answers at once."""
     idempotent: bool
     """Whether the producer is idempotent; the local broker does not support aiokafka's request for a producer id."""
 
@@ -56,6 +58,11 @@ PROFILES: Mapping[str, BrokerProfile] = {
         idempotent=True,
     ),
 }
+
+
+def wakeups_of(settings: KafkaSettings) -> Path | None:
+    """Return the directory of wake-ups between clients of a local broker; None for other brokers."""
+    return make_directory(settings.bootstrap) if settings.profile == "local" else None
 
 
 def ssl_context(settings: KafkaSettings) -> ssl.SSLContext | None:

@@ -13,10 +13,10 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 from faust.types.transports import TPorTopicSet
 
-from freki.infra.kafka.connection import BrokerProfile
+from freki.client.wakeups import Pauses, pace
+from freki.infra.kafka.connection import BrokerProfile, wakeups_of
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
-from freki.infra.kafka.wakeups import Pauses, pace
 from freki.infra.settings import KafkaSettings
 
 _log = structlog.get_logger(__name__)
@@ -44,7 +44,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def on_start(self) -> None:
         await super().on_start()
-        self._pauses = pace(self._consumer, cast("Transport", self.transport).settings)
+        self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
     async def on_thread_stop(self) -> None:
         await super().on_thread_stop()

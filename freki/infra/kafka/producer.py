@@ -7,9 +7,16 @@ from typing import Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.structs import RecordMetadata
 
-from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, connecting, translated
+from freki.client.wakeups import Ringer
+from freki.infra.kafka.connection import (
+    PROFILES,
+    REQUEST_MARGIN_BYTES,
+    client_options,
+    connecting,
+    translated,
+    wakeups_of,
+)
 from freki.infra.kafka.records import Position
-from freki.infra.kafka.wakeups import Ringer, directory_of
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected
 
@@ -47,7 +54,7 @@ class KafkaProducer:
             await client.stop()
             raise
         self._client = client
-        directory = directory_of(self._settings)
+        directory = wakeups_of(self._settings)
         self._ringer = Ringer(directory) if directory is not None else None
         return self
 

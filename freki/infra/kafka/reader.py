@@ -7,10 +7,17 @@ from typing import Any, Literal, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from freki.client.wakeups import Pauses, end_of, pace
 from freki.infra.kafka.batches import read_any_header_names
-from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, client_options, connecting, translated
+from freki.infra.kafka.connection import (
+    PROFILES,
+    REQUEST_MARGIN_BYTES,
+    client_options,
+    connecting,
+    translated,
+    wakeups_of,
+)
 from freki.infra.kafka.records import Record
-from freki.infra.kafka.wakeups import Pauses, end_of, pace
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured
 
@@ -49,7 +56,7 @@ class Reader:
             fetch_max_wait_ms=PROFILES[self._settings.profile].fetch_wait_ms,
         )
         self._client = client
-        self._pauses = pace(client, self._settings)
+        self._pauses = pace(client, wakeups_of(self._settings))
         return self
 
     async def __aexit__(

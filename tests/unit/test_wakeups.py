@@ -6,13 +6,16 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 from aiokafka import TopicPartition
 from aiokafka.protocol.fetch import FetchRequest
 
-from freki.infra.kafka import wakeups
-from freki.infra.kafka.wakeups import BACKLOG_FETCH_MS, FETCH_MS, Pauses, Ringer, directory_of, pace
+from freki.client import Broker, wakeups
+from freki.client.kafka import _wakeups_of
+from freki.client.wakeups import BACKLOG_FETCH_MS, FETCH_MS, Pauses, Ringer, find_directory, make_directory, pace
+from freki.infra.kafka.connection import wakeups_of
 from freki.infra.settings import KafkaSettings
 
 
@@ -20,7 +23,6 @@ from freki.infra.settings import KafkaSettings
 def directory(monkeypatch: pytest.MonkeyPatch, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Give a short directory, and pauses that only a wake-up ends."""
     monkeypatch.setattr(wakeups, "PAUSE_S", 3600.0)
-    monkeypatch.setattr(wakeups, "SHORT_PAUSE_S", 3600.0)
     path = tmp_path_factory.mktemp("w")
     yield path
     for left in path.iterdir():
@@ -159,11 +161,12 @@ class Consumer:
         await self._proc_fetch_request(self, 0, request)
 
 
-async def test_a_fetch_waits_longer_where_the_last_answer_told_of_records(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_fetch_waits_longer_where_the_last_answer_told_of_records(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(wakeups, "PAUSE_S", 0.0)
-    monkeypatch.setattr(wakeups, "SHORT_PAUSE_S", 0.0)
     consumer = Consumer((7, 7), (7, 7), (9, 7), (9, None), (9, -1), (9, 9))
-    pauses = pace(consumer, KafkaSettings(profile="local", bootstrap=f"127.0.0.1:{os.getpid()}"))
+    pauses = pace(consumer, directory)
     assert pauses is not None
 
     for offset in (5, 5, 7, 7, 8, 9):
@@ -189,14 +192,54 @@ async def test_sockets_go_with_their_reader_or_with_the_next_wake_up(directory: 
     ringer.close()
 
 
+async def test_a_reader_that_comes_later_is_woken_too(directory: Path) -> None:
+    ringer, first = Ringer(directory), Reading(directory, "a")
+    await first.next_fetch()
+    ringer.ring("a")
+    await first.next_fetch()
+
+    second = Reading(directory, "b")
+    await second.next_fetch()
+    ringer.ring("b")
+    await second.next_fetch()
+
+    assert (first.fetches, second.fetches) == (2, 2)
+    for reader in (first, second):
+        await reader.close()
+    ringer.close()
+
+
+async def test_sockets_are_not_listed_for_each_wake_up(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "RING_EVERY_S", 0.0)
+    ringer, reader = Ringer(directory), Reading(directory, "a")
+    await reader.next_fetch()
+    os.utime(directory, (0, 0))
+    ringer.ring("a")
+    listing = Mock(side_effect=AssertionError("the directory is listed again"))
+    monkeypatch.setattr(Path, "glob", listing)
+
+    await reader.next_fetch()
+    ringer.ring("a")
+    await reader.next_fetch()
+
+    listing.assert_not_called()
+    await reader.close()
+    ringer.close()
+
+
 def test_only_the_local_broker_needs_wake_ups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    local = KafkaSettings(profile="local", bootstrap="127.0.0.1:4711")
+    at = "127.0.0.1:4711"
+    local = Broker(bootstrap=at, idempotent=False)
 
-    found = directory_of(local)
+    before = _wakeups_of(local)
+    made = wakeups_of(KafkaSettings(profile="local", bootstrap=at))
 
-    assert found == tmp_path / f"freki-{os.getuid()}" / "4711"
-    assert directory_of(KafkaSettings(profile="kafka", bootstrap="127.0.0.1:4711")) is None
+    assert made == tmp_path / f"freki-{os.getuid()}" / "4711"
+    assert (before, _wakeups_of(local)) == (None, made)
+    assert wakeups_of(KafkaSettings(profile="kafka", bootstrap=at)) is None
+    assert _wakeups_of(Broker(bootstrap=at)) is None
+    assert _wakeups_of(Broker(bootstrap="kafka.example:4711", idempotent=False)) is None
 
 
 @pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])
@@ -214,4 +257,5 @@ def test_a_directory_that_is_not_private_is_not_used(
     else:
         base.touch()
 
-    assert directory_of(KafkaSettings(profile="local")) is None
+    assert make_directory("127.0.0.1:4711") is None
+    assert find_directory("127.0.0.1:4711") is None

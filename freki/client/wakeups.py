@@ -11,15 +11,11 @@ import socket
 import stat
 import tempfile
 import time
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
 from itertools import count
 from pathlib import Path
 from typing import Any
-
-from aiokafka import TopicPartition
-
-from freki.infra.settings import KafkaSettings
 
 FETCH_MS = 2
 """Wait of a fetch where no record is known to wait: it lasts to its end, whatever arrives meanwhile."""
@@ -31,33 +27,49 @@ more for 2,900 records that one longer fetch brings in 60 ms.
 """
 PAUSE_S = 0.05
 """Pause after an empty fetch, in seconds; five consumers with it cost the broker a thirtieth of a core."""
-SHORT_PAUSE_S = 0.01
-"""The same while records arrive."""
-ACTIVE_S = 1.0
-"""Time after a record in which pauses are short, in seconds."""
-RING_EVERY_S = 0.003
+RING_EVERY_S = 0.01
 """Minimum interval of wake-ups for one topic, in seconds."""
+_SETTLED_S = 1.0
+"""Age from which on the time of a directory's last change tells whether it has changed since, in seconds."""
+_LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_NAME_BYTES = 1024
 _SUFFIX = ".sock"
 _numbers = count()
 
 
-def directory_of(settings: KafkaSettings) -> Path | None:
-    """Return the directory of the sockets of a local broker; None for other brokers, or where it cannot be private."""
-    if settings.profile != "local" or not hasattr(socket, "AF_UNIX"):
+def make_directory(bootstrap: str) -> Path | None:
+    """Make and return the directory of the sockets of a local broker; None where it cannot be private."""
+    if not hasattr(socket, "AF_UNIX"):
         return None
-    # Short, because the path of a socket has at most 107 bytes.
-    base = Path(tempfile.gettempdir()) / f"freki-{os.getuid()}"
-    path = base / settings.bootstrap.rpartition(":")[2]
+    path = _path(bootstrap)
     try:
-        for each in (base, path):
+        for each in (path.parent, path):
             each.mkdir(mode=0o700, exist_ok=True)
-            found = each.lstat()
-            if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
-                return None
     except OSError:
         return None
-    return path
+    return path if _is_private(path.parent) and _is_private(path) else None
+
+
+def find_directory(bootstrap: str) -> Path | None:
+    """Return the directory of the sockets of a local broker, made by its workers; None for other brokers."""
+    host, _, _ = bootstrap.rpartition(":")
+    if host not in _LOOPBACK or not hasattr(socket, "AF_UNIX"):
+        return None
+    path = _path(bootstrap)
+    return path if _is_private(path.parent) and _is_private(path) else None
+
+
+def _path(bootstrap: str) -> Path:
+    # Short, because the path of a socket has at most 107 bytes.
+    return Path(tempfile.gettempdir()) / f"freki-{os.getuid()}" / bootstrap.rpartition(":")[2]
+
+
+def _is_private(path: Path) -> bool:
+    try:
+        found = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
 
 
 class Ringer:
@@ -67,6 +79,8 @@ class Ringer:
         self._directory = directory
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.settimeout(0)
+        self._paths: Sequence[str] = ()
+        self._listed_ns = -1
         self._rung: dict[str, float] = {}
         self._later: dict[str, asyncio.TimerHandle] = {}
 
@@ -88,14 +102,24 @@ class Ringer:
         self._later.pop(topic, None)
         self._rung[topic] = time.monotonic()
         with suppress(OSError):
-            for path in self._directory.glob(f"*{_SUFFIX}"):
+            for path in self._readers():
                 try:
-                    self._socket.sendto(topic.encode(), str(path))
+                    self._socket.sendto(topic.encode(), path)
                 except ConnectionRefusedError:
                     # Its process ended without removing it.
-                    path.unlink(missing_ok=True)
+                    Path(path).unlink(missing_ok=True)
                 except OSError:
                     continue
+
+    def _readers(self) -> Sequence[str]:
+        """Return the sockets, listed anew if the directory has changed."""
+        changed_ns = self._directory.stat().st_mtime_ns
+        if changed_ns != self._listed_ns:
+            self._paths = [str(path) for path in self._directory.glob(f"*{_SUFFIX}")]
+            # A later change within the same tick of the clock would not be seen.
+            is_settled = time.time_ns() - changed_ns > _SETTLED_S * 1e9
+            self._listed_ns = changed_ns if is_settled else -1
+        return self._paths
 
 
 class Pauses:
@@ -113,7 +137,6 @@ class Pauses:
             self._socket.close()
             raise
         self._woken = asyncio.Event()
-        self._active_until = 0.0
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._socket, self._read)
 
@@ -130,12 +153,10 @@ class Pauses:
         """
         self._woken.clear()
         found = await fetch()
-        now = time.monotonic()
         if found or behind():
-            self._active_until = now + ACTIVE_S
             return found
         with suppress(TimeoutError):
-            async with asyncio.timeout(SHORT_PAUSE_S if now < self._active_until else PAUSE_S):
+            async with asyncio.timeout(PAUSE_S):
                 await self._woken.wait()
         return False
 
@@ -146,12 +167,11 @@ class Pauses:
                     self._woken.set()
 
 
-def pace(consumer: Any, settings: KafkaSettings) -> Pauses | None:  # noqa: ANN401 - aiokafka is untyped
-    """Let a started consumer of aiokafka pause between empty fetches; None for brokers that end a fetch with a record.
+def pace(consumer: Any, directory: Path | None) -> Pauses | None:  # noqa: ANN401 - aiokafka is untyped
+    """Let a started consumer of aiokafka pause between empty fetches, if there is a directory and sockets are possible.
 
     Call it in the event loop of the consumer, and close the result after the consumer.
     """
-    directory = directory_of(settings)
     if directory is None:
         return None
 
@@ -185,7 +205,7 @@ def pace(consumer: Any, settings: KafkaSettings) -> Pauses | None:  # noqa: ANN4
 def _is_behind(assignment: Any, request: Any) -> bool:  # noqa: ANN401 - aiokafka is untyped
     """Return whether a partition of a fetch is known to have records from its offset on; every response tells."""
     return assignment.active and any(
-        (state := assignment.state_value(TopicPartition(topic, partition))).highwater is not None
+        (state := assignment.state_value((topic, partition))).highwater is not None
         and offset < end_of(state.highwater, state.lso)
         for topic, partitions in request.topics
         for partition, offset, _ in partitions
