@@ -59,6 +59,16 @@ def find_directory(bootstrap: str) -> Path | None:
     return path if _is_private(path.parent) and _is_private(path) else None
 
 
+def remove_directory(bootstrap: str) -> None:
+    """Remove the directory of a local broker that has ended."""
+    path = find_directory(bootstrap)
+    if path is not None:
+        with suppress(OSError):
+            for left in path.glob(f"*{_SUFFIX}"):
+                left.unlink(missing_ok=True)
+            path.rmdir()
+
+
 def _path(bootstrap: str) -> Path:
     # Short, because the path of a socket has at most 107 bytes.
     return Path(tempfile.gettempdir()) / f"freki-{os.getuid()}" / bootstrap.rpartition(":")[2]

