@@ -27,9 +27,8 @@ def needed() -> set[str]:
     imported = {name for file in json.loads(found.stdout) for name in _imported(Path(file))}
     packages = packages_distributions()
     # A namespace such as `opentelemetry` has modules of several packages.
-    return {canonicalize_name(packages[name][0]) for name in imported if len({*packages.get(name, ())}) == 1} - {
-        "freki"
-    }
+    unique = [packages[name][0] for name in imported if len({*packages.get(name, ())}) == 1]
+    return {str(canonicalize_name(name)) for name in unique} - {"freki"}
 
 
 def _imported(file: Path) -> Iterator[str]:
