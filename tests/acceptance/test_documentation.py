@@ -15,6 +15,7 @@ from tests.acceptance.helpers import ask, documents
 
 DOCS = Path(__file__).parents[2] / "docs"
 LOOKS = 100
+TENANT = "documentation"
 
 
 async def run(program: str, folder: Path) -> str:
@@ -27,14 +28,20 @@ async def run(program: str, folder: Path) -> str:
 async def test_clients_without_freki_publish_a_document_and_ask_for_it(freki: Freki, tmp_path: Path) -> None:
     page = (DOCS / "topics.md").read_text(encoding="utf-8")
     programs = re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL)
-    publishing, asking = (program.replace("127.0.0.1:9092", freki.settings.kafka.bootstrap) for program in programs)
+    # A tenant of its own: other tests publish to the default one, too.
+    publishing, asking = (
+        program.replace("127.0.0.1:9092", freki.settings.kafka.bootstrap)
+        .replace('"default"', f'"{TENANT}"')
+        .replace("default/notes/1", f"{TENANT}/notes/1")
+        for program in programs
+    )
     export_schemas(tmp_path)
 
     await run(publishing, tmp_path)
 
     found: Sequence[str] = []
     for _ in range(LOOKS):
-        found = found or documents(await ask(freki, "default", "Wie ist der Antrag zu stellen?"))
+        found = found or documents(await ask(freki, TENANT, "Wie ist der Antrag zu stellen?"))
     assert found == ["notes/1"]
     printed = await run(asking, tmp_path)
     assert printed.splitlines() == ["COMPLETE", "1 notes/1 Der Antrag ist schriftlich zu stellen."]
