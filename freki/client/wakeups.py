@@ -47,7 +47,7 @@ def make_directory(bootstrap: str) -> Path | None:
             each.mkdir(mode=0o700, exist_ok=True)
     except OSError:
         return None
-    return path if _is_private(path.parent) and _is_private(path) else None
+    return path if _is_private(path) else None
 
 
 def find_directory(bootstrap: str) -> Path | None:
@@ -56,7 +56,7 @@ def find_directory(bootstrap: str) -> Path | None:
     if host not in _LOOPBACK or not hasattr(socket, "AF_UNIX"):
         return None
     path = _path(bootstrap)
-    return path if _is_private(path.parent) and _is_private(path) else None
+    return path if _is_private(path) else None
 
 
 def remove_directory(bootstrap: str) -> None:
@@ -75,11 +75,12 @@ def _path(bootstrap: str) -> Path:
 
 
 def _is_private(path: Path) -> bool:
+    """Return whether a directory and the one above belong to this user alone."""
     try:
-        found = path.lstat()
+        found = [each.lstat() for each in (path.parent, path)]
     except OSError:
         return False
-    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
+    return all(stat.S_ISDIR(each.st_mode) and each.st_uid == os.getuid() and not each.st_mode & 0o077 for each in found)
 
 
 class Ringer:

@@ -75,10 +75,10 @@ def open_text_tokenizer(directory: Path) -> TextTokenizer:
     pieces = directory / PIECES
     if pieces.is_file():
         return PieceTokenizer(_shared(_piece_models, pieces, _read_pieces))
-    return open_file(directory / TOKENIZER)
+    return open_tokenizer_file(directory / TOKENIZER)
 
 
-def open_file(path: Path) -> "FileTokenizer":
+def open_tokenizer_file(path: Path) -> "FileTokenizer":
     """Open a `tokenizer.json`. Raises Misconfigured, naming the file, where it is invalid."""
     return FileTokenizer(open_tokenizer(path))
 

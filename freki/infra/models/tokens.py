@@ -7,7 +7,7 @@ from pathlib import Path
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.progress import unseen
-from freki.infra.models.tokenizer import open_file, open_text_tokenizer
+from freki.infra.models.tokenizer import open_text_tokenizer, open_tokenizer_file
 from freki.infra.settings import REMOTE, ModelSettings
 from freki.schemas.errors import Misconfigured
 
@@ -31,6 +31,6 @@ async def open_token_counter(settings: ModelSettings) -> CountTokens:
 def open_counter(path: Path) -> CountTokens:
     """Open a `tokenizer.json`. Raises Misconfigured, naming the file, where it is invalid."""
     try:
-        return open_file(path).count
+        return open_tokenizer_file(path).count
     except OSError as error:
         raise Misconfigured(f"no tokenizer can be read from {path}: {error.strerror}; correct the path") from error
