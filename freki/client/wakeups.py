@@ -164,7 +164,8 @@ class Pauses:
         """
         self._woken.clear()
         found = await fetch()
-        if found or behind():
+        # A fetch of aiokafka that is cancelled ends without an error; its consumer waits for the end of this.
+        if found or behind() or _is_cancelled():
             return found
         with suppress(TimeoutError):
             async with asyncio.timeout(PAUSE_S):
@@ -211,6 +212,11 @@ def pace(consumer: Any, directory: Path | None) -> Pauses | None:  # noqa: ANN40
     fetcher._proc_fetch_request = paced  # noqa: SLF001
     fetcher._fetch_max_wait_ms = FETCH_MS  # noqa: SLF001
     return pauses
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _is_behind(assignment: Any, request: Any) -> bool:  # noqa: ANN401 - aiokafka is untyped

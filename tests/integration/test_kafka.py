@@ -5,6 +5,10 @@ from typing import Any
 
 import pytest
 
+from freki.client import kafka as client_kafka
+from freki.client import wakeups
+from freki.client.broker import Broker
+from freki.client.messages import Outgoing
 from freki.infra.kafka import Admin, KafkaProducer, Reader
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -97,6 +101,26 @@ async def test_a_backlog_is_read_in_few_fetches(kafka: KafkaSettings, topic: str
 
     assert read == list(range(4000))
     assert fetches < 100
+
+
+async def test_pauses_of_the_client_end_with_a_record_or_with_the_client(
+    kafka: KafkaSettings, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "PAUSE_S", 3600.0)
+    broker = Broker(bootstrap=kafka.bootstrap, idempotent=False)
+    # A worker makes the directory of the sockets.
+    async with (
+        KafkaProducer(kafka),
+        asyncio.timeout(30),
+        client_kafka.Producer(broker) as producer,
+        client_kafka.Reader(broker, topic) as reader,
+    ):
+        # By now it pauses.
+        await asyncio.sleep(0.7)
+        await producer.send(Outgoing(topic=topic, key=b"k", value=b"new", headers=()))
+        record = await anext(aiter(reader))
+
+    assert record.value == b"new"
 
 
 async def test_a_reader_begins_where_it_is_told(kafka: KafkaSettings, topic: str) -> None:

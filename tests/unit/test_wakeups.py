@@ -114,6 +114,27 @@ async def test_a_wake_up_during_a_fetch_lets_another_follow_at_once(directory: P
     ringer.close()
 
 
+async def test_a_fetch_that_is_cancelled_and_ends_without_an_error_is_followed_by_no_pause(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "PAUSE_S", 3600.0)
+    pauses, fetching = Pauses(directory, lambda: ["a"]), asyncio.Event()
+
+    async def fetch() -> bool:
+        fetching.set()
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(3600)
+        return False
+
+    task = asyncio.create_task(pauses.after(fetch))
+    await fetching.wait()
+    task.cancel()
+
+    async with asyncio.timeout(30):
+        assert await task is False
+    pauses.close()
+
+
 async def test_after_a_record_there_is_no_pause(directory: Path) -> None:
     pauses = Pauses(directory, lambda: ["a"])
 
