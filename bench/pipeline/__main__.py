@@ -112,6 +112,11 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--sizes", nargs="+", type=int, help="sizes of the index in chunks")
     parser.add_argument(
+        "--copies",
+        action="store_true",
+        help="fill sizes above the smallest with copies of its documents with random vectors, which needs no model",
+    )
+    parser.add_argument(
         "--quick", action="store_true", help="a run of a few minutes that only shows that everything works"
     )
     parser.add_argument("--data", nargs="+", type=Path, default=[], help="recorded streams; default: the samples")
@@ -125,6 +130,7 @@ def _ground(arguments: argparse.Namespace, keep: Path, progress: Progress) -> Gr
         settings=read_settings(),
         corpus=Corpus(streams=tuple(arguments.data), seed=arguments.seed),
         sizes=tuple(sorted(arguments.sizes or (QUICK_SIZES if arguments.quick else DEFAULT_SIZES))),
+        copies=arguments.copies,
         quick=arguments.quick,
         seed=arguments.seed,
         keep=keep,

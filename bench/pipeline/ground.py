@@ -20,12 +20,13 @@ from typing import Any, Protocol
 from rich.progress import Progress
 from rich.table import Table
 
+from bench.pipeline.copies import Copier, copy_id, is_copy
 from bench.pipeline.corpus import TENANT, Corpus, questions_of, some, text_of
 from freki.cli.operate import report
 from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
-from freki.infra.models import open_token_counter
+from freki.infra.models import embedder_identity, open_token_counter
 from freki.infra.settings import Settings
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome, QueryId, TenantId
 from freki.schemas.names import record
@@ -84,6 +85,8 @@ class Ground:
     corpus: Corpus
     sizes: tuple[int, ...]
     """Sizes of the index to measure at, in chunks, ascending."""
+    copies: bool
+    """Whether an index above the smallest size is filled with copies (`copies.py`)."""
     quick: bool
     """Whether the run only shows that everything works, with less of all."""
     seed: int
@@ -208,14 +211,20 @@ async def open_filled(
 ) -> "AsyncIterator[Stack]":
     """Run a stack whose index holds at least this many chunks of the corpus, reused or filled now.
 
-    Filling continues from the largest smaller index kept. Measurements that publish must use another tenant than the
+    Filling continues from the largest smaller index kept; above the smallest size with copies, if these are wanted.
+    Measurements that publish must use another tenant than the
     corpus, delete their documents, and use versions above those of earlier runs, such as the time.
     """
-    name = _name_of_filled(ground)
-    if not (ground.keep / f"{name}-{chunks}").exists():
-        _go_on_from_a_smaller_one(ground.keep, name, chunks)
-    async with ground.open_stack(f"{name}-{chunks}", environment=environment) as stack:
-        await fill(ground, stack, chunks)
+    copied = ground.copies and chunks > ground.sizes[0]
+    if copied:
+        async with open_filled(ground, ground.sizes[0]):
+            pass
+    filled = _name_of_filled(ground)
+    name = f"{filled}{'-copied' if copied else ''}-{chunks}"
+    if not (ground.keep / name).exists():
+        _go_on_from_a_smaller_one(ground.keep, filled, name, at_most=ground.sizes[0] if copied else chunks)
+    async with ground.open_stack(name, environment=environment) as stack:
+        await (copy if copied else fill)(ground, stack, chunks)
         yield stack
 
 
@@ -225,11 +234,30 @@ def _name_of_filled(ground: Ground) -> str:
     return f"filled-{sha256(repr(parts).encode()).hexdigest()[:8]}"
 
 
-def _go_on_from_a_smaller_one(keep: Path, name: str, chunks: int) -> None:
-    sizes = [int(found.name.rpartition("-")[2]) for found in keep.glob(f"{name}-*")]
-    best = max((size for size in sizes if size < chunks), default=None)
+def _go_on_from_a_smaller_one(keep: Path, filled: str, name: str, *, at_most: int) -> None:
+    """Copy the store of the largest index without copies that has at most so many chunks."""
+    sizes = [found.name.removeprefix(f"{filled}-") for found in keep.glob(f"{filled}-*")]
+    best = max((int(size) for size in sizes if size.isdecimal() and int(size) <= at_most), default=None)
     if best is not None:
-        shutil.copytree(keep / f"{name}-{best}" / "store", keep / f"{name}-{chunks}" / "store")
+        shutil.copytree(keep / f"{filled}-{best}" / "store", keep / name / "store")
+
+
+async def copy(ground: Ground, stack: Stack, chunks: int) -> None:
+    """Write copies of all documents until the tenant of the benchmark has at least this many chunks."""
+    async with open_index(stack.settings) as index:
+        roots = {root.document_id: root async for root in index.all_roots() if root.tenant == TENANT}
+        held = sum(root.chunks for root in roots.values())
+        originals = [root for root in roots.values() if not is_copy(root)]
+        number = -(-chunks // sum(root.chunks for root in originals)) - 1
+        copier = Copier(index, index, dim=embedder_identity(stack.settings.models)[1], seed=ground.seed)
+        with ground.step(f"growing the index to {chunks:,} chunks by copies", chunks) as advance:
+            advance(held)
+            for root in originals:
+                missing = [each for each in range(1, number + 1) if copy_id(root, each) not in roots]
+                if missing and held < chunks:
+                    written = await copier.copy(root, missing)
+                    held += written
+                    advance(written)
 
 
 async def fill(ground: Ground, stack: Stack, chunks: int) -> Published:
