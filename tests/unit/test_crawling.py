@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from freki.schemas import Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
+from freki.streams.feed import crawl as crawling
 from freki.streams.feed.crawl import Crawl
 from freki.streams.feed.crawl_documents import document_id
 from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Report, Visit
@@ -317,16 +318,59 @@ async def test_sitemaps_lead_to_pages_that_no_link_does(site: Site) -> None:
     assert "/hidden" in paths(world)
 
 
-async def test_a_sitemap_that_cannot_be_read_deletes_nothing(site: Site) -> None:
+DOWN = Unavailable("no answer within 30 s")
+
+
+@pytest.mark.parametrize(
+    "down",
+    [
+        {"/sitemap.xml": 500},
+        {"/sitemap.xml": DOWN},
+        {"/sitemap.xml": page("We shall be back soon")},
+        {"/robots.txt": 503},
+        {"/robots.txt": DOWN},
+        dict.fromkeys(("/", "/a", "/b", "/c", "/hidden", "/robots.txt", "/sitemap.xml"), DOWN),
+    ],
+)
+async def test_a_sitemap_that_cannot_be_read_deletes_nothing(site: Site, down: Mapping[str, Page]) -> None:
     site.pages["/sitemap.xml"] = "<urlset><url><loc>/hidden</loc></url></urlset>"
     site.pages["/hidden"] = page("Hidden")
     world = World()
     await crawl(site, world)
-    site.pages["/sitemap.xml"] = 500
+    site.pages |= down
 
-    await crawl(site, world)
+    report = await crawl(site, world)
 
     assert "/hidden" in paths(world)
+    assert not report.complete
+    assert report.failed
+
+
+async def test_pages_of_a_sitemap_that_is_gone_are_deleted_and_a_site_needs_none(site: Site) -> None:
+    site.pages["/sitemap.xml"] = "<urlset><url><loc>/hidden</loc></url></urlset>"
+    site.pages["/hidden"] = page("Hidden")
+    world = World()
+    await crawl(site, world)
+    site.pages["/sitemap.xml"] = 404
+
+    report = await crawl(site, world)
+
+    assert (paths(world), report.complete) == (["/", "/a", "/b", "/c"], True)
+
+    # Many sites answer with a page instead of 404.
+    site.pages["/sitemap.xml"] = page("There is no such page")
+    assert (await crawl(site, world)).complete
+
+
+async def test_of_very_many_sitemaps_the_rest_is_missed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(crawling, "MAX_SITEMAPS", 2)
+    site.pages["/robots.txt"] = "".join(f"Sitemap: {HOME}/{number}.xml\n" for number in range(3))
+    site.pages |= {f"/{number}.xml": "<urlset></urlset>" for number in range(3)}
+
+    report = await crawl(site, World())
+
+    assert not report.complete
+    assert report.failed == [f"{HOME}/2.xml and further sitemaps were not read: there are more than 2"]
 
 
 async def test_a_page_is_known_by_its_canonical_address() -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from urllib.parse import urljoin
 
-from freki.operators.crawl import decode_page, host_of, is_login, is_logout, normalise_url, read_sitemap
+from freki.operators.crawl import Sitemap, decode_page, host_of, is_login, is_logout, normalise_url, read_sitemap
 from freki.operators.errors import UnreadableContent
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.web import WebAnswer
@@ -28,6 +28,8 @@ from freki.streams.feed.polite_fetch import (
 
 MAX_TRIES = 2
 """Maximum requests of a URL per crawl."""
+SITEMAP = "sitemap "
+"""Beginning of the key of a sitemap that was read; no URL begins with it."""
 RESUME_MS = 24 * 60 * 60 * 1000
 """Maximum age of an interrupted crawl that is resumed, in milliseconds; an older one starts again."""
 
@@ -387,38 +389,54 @@ class Crawl:
         self.report.deleted += len(gone)
 
     async def _read_sitemaps(self, seed: str) -> None:
-        """Queue the pages in a host's sitemaps at depth 0."""
+        """Queue the pages in a host's sitemaps at depth 0.
+
+        The crawl is incomplete if some could not be read: pages to which nothing else leads would seem to be gone.
+        """
         robots = await self._fetcher.rules(seed)
         if robots is None:
+            # Which sitemaps there are is unknown; `_visit` tells why.
+            self.report.complete = False
             return
-        declared = robots.sitemaps
-        waiting = deque(declared or [urljoin(seed, "/sitemap.xml")])
+        waiting = deque(robots.sitemaps or [urljoin(seed, "/sitemap.xml")])
         seen: set[str] = set()
-        while waiting and len(seen) < MAX_SITEMAPS:
+        while waiting:
             url = waiting.popleft()
             if url in seen or host_of(url) not in self._scope.hosts:
                 continue
+            if len(seen) == MAX_SITEMAPS:
+                self._miss(f"{url} and further sitemaps were not read: there are more than {MAX_SITEMAPS}")
+                return
             seen.add(url)
-            try:
-                answer = await self._fetcher.follow(url)
-                if is_login(answer.url):
-                    self._miss(f"{url} asks for a login", matters=bool(declared or self._scope.login))
-                    continue
-                if answer.status != OK:
-                    # A site whose robots.txt declares no sitemap may have none.
-                    self._miss(f"{url}: status {answer.status}", matters=bool(declared) or answer.status not in GONE)
-                    continue
-                sitemap = read_sitemap(answer.content, url=url)
-            except Misconfigured:
-                raise
-            except (Unavailable, Rejected, UnreadableContent) as error:
-                self._miss(str(error), matters=bool(declared))
-                continue
-            waiting.extend(sitemap.sitemaps)
-            for page in sitemap.pages:
-                self._found(page, 0)
+            sitemap = await self._sitemap(url, declared=bool(robots.sitemaps))
+            if sitemap is not None:
+                await self._ledger.write({f"{SITEMAP}{url}": Visit(run=self._run)})
+                waiting.extend(sitemap.sitemaps)
+                for page in sitemap.pages:
+                    self._found(page, 0)
 
-    def _miss(self, reason: str, *, matters: bool) -> None:
+    async def _sitemap(self, url: str, *, declared: bool) -> Sitemap | None:
+        """Read a sitemap; None if there is none. One that robots.txt declares, or that was read before, is missed."""
+        expected = declared or self._ledger[f"{SITEMAP}{url}"] is not None
+        try:
+            answer = await self._fetcher.follow(url)
+            if is_login(answer.url):
+                self._miss(f"{url} asks for a login", matters=expected or bool(self._scope.login))
+            elif answer.status in GONE:
+                self._miss(f"{url}: status {answer.status}", matters=declared)
+            elif answer.status != OK:
+                self._miss(f"{url}: status {answer.status}")
+            else:
+                return read_sitemap(answer.content, url=url)
+        except Misconfigured:
+            raise
+        except Unavailable as error:
+            self._miss(str(error))
+        except (Rejected, UnreadableContent) as error:
+            self._miss(str(error), matters=expected)
+        return None
+
+    def _miss(self, reason: str, *, matters: bool = True) -> None:
         if matters:
             self.report.failed.append(reason)
             self.report.complete = False
