@@ -1,4 +1,4 @@
-"""`freki access`: all that is held about documents, or about a person whom an attribute names, as JSON."""
+"""`freki access`: all that is stored about documents, or about a person whom an attribute names, as JSON."""
 
 from contextlib import AsyncExitStack
 from typing import Annotated
@@ -30,7 +30,9 @@ async def access(
     ] = None,
     tenant: Tenant = None,
 ) -> None:
-    """Print all that is held, one JSON object per line; the last one says what was searched and what could not be.
+    """Print all that is stored about documents, one JSON object per line.
+
+    The last one says what was searched and what could not be.
 
     Documents with their versions and texts, chunks, receipts, judgements, dead letters, answers, holds, objections and
     entries of the audit log.

@@ -28,7 +28,7 @@ On = Annotated[str | None, typer.Option("--query", help="Only judgements for thi
 @judge_app.command("give")
 @command
 async def give(
-    question: Annotated[str, typer.Argument(help="Text of the query")],
+    question: Annotated[str, typer.Argument(help="Text of the question")],
     document: Annotated[str, typer.Argument(help="Id of the judged document")],
     verdict: Annotated[Verdict, typer.Argument(help="Verdict on the document", case_sensitive=False)],
     *,

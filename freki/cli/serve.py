@@ -60,7 +60,7 @@ async def serve(
     """Serve HTTP and gRPC at FREKI_SERVE__HOST for services, and a page for people (/)."""
     for package in ("fastapi", "uvicorn", "grpc_health", "grpc_reflection"):
         if find_spec(package) is None:
-            raise Misconfigured(f"{package} is not installed: pip install 'freki[serve]'")
+            raise Misconfigured(f"{package} is not installed: pip install '.[serve]' in the checkout of Freki")
     from freki.infra.http_server.app import make_app  # noqa: PLC0415 - an extra
     from freki.infra.http_server.guard import check_reach  # noqa: PLC0415 - the same
 

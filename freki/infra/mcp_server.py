@@ -43,7 +43,7 @@ class Callers:
 def check_installed() -> None:
     """Raise Misconfigured if the package `mcp` is not installed."""
     if find_spec("mcp") is None:
-        raise Misconfigured("mcp is not installed: pip install 'freki[mcp]'")
+        raise Misconfigured("mcp is not installed: pip install '.[mcp]' in the checkout of Freki")
 
 
 def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Server":

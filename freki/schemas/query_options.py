@@ -117,7 +117,7 @@ class QueryOptions:
     )
     """Null: by the score of the best BM25 match, see `lexical_pivot`."""
     keyword_alpha: float = _option(
-        0.4, "The same for queries of up to 3 words", _SEARCH, bounds=(0, 1), set_by=SetBy.SETTING
+        0.4, "Weight of dense search for queries of up to 3 words", _SEARCH, bounds=(0, 1), set_by=SetBy.SETTING
     )
     lexical_pivot: float = _option(
         60, "BM25 score of the best match at which both searches weigh the same", _SEARCH, bounds=(0.1, 10_000)
@@ -195,7 +195,11 @@ class QueryOptions:
         set_by=SetBy.SETTING,
     )
     unanswered_similarity: float = _option(
-        0.75, "and the best similarity below this; -10: never", _HITS, bounds=(-10, 10), set_by=SetBy.SETTING
+        0.75,
+        "… and the best similarity is below this (see `unanswered_probability`); -10: never",
+        _HITS,
+        bounds=(-10, 10),
+        set_by=SetBy.SETTING,
     )
     deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, 600_000))
     feedback: float = _option(

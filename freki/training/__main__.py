@@ -71,7 +71,9 @@ def bundle(
 
 def _needs(package: str) -> None:
     if find_spec(package) is None:
-        raise Misconfigured("the training needs more than Freki itself: pip install 'freki[train]'")
+        raise Misconfigured(
+            "the training needs more than Freki itself: pip install '.[train]' in the checkout of Freki"
+        )
 
 
 def _split(text: str) -> Split:

@@ -125,7 +125,7 @@ def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:
 def require_extra(name: str) -> None:
     """End the command if its additional packages are not installed."""
     if find_spec("ir_measures") is None or find_spec("scipy") is None:
-        fail(f"`freki {name}` needs additional packages: pip install 'freki[eval]'")
+        fail(f"`freki {name}` needs additional packages: pip install '.[eval]' in the checkout of Freki")
 
 
 def read_sets(paths: Sequence[Path], *, corpus: Path | None = None) -> list[EvaluationSet]:

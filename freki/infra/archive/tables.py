@@ -22,7 +22,7 @@ def check_installed() -> None:
     """Raise Misconfigured if polars is not installed."""
     # pyarrow instead would be imported by pandas, and so by pymilvus: 35 MB in every process.
     if find_spec("polars") is None:
-        raise Misconfigured("polars is not installed: pip install 'freki[export]'")
+        raise Misconfigured("polars is not installed: pip install '.[export]' in the checkout of Freki")
 
 
 def columns_of(layout: Layout) -> tuple[Column, ...]:

@@ -39,7 +39,7 @@ class AuthSettings(SettingsSection):
         default=0.0,
         ge=0,
         le=86_400,
-        description="So long a token serves one query only, whose id is its `jti`; 0: any number, until it expires",
+        description="Seconds in which a token serves one query, whose id is its `jti`; 0: any number until it expires",
     )
     tenant_claim: str = Field(
         default="tenant", min_length=1, description="Claim with the tenant; this and the next two may be `/path/to/it`"
@@ -47,7 +47,7 @@ class AuthSettings(SettingsSection):
     principal_claim: str = Field(default="sub", min_length=1, description="Claim with the user")
     groups_claim: str = Field(default="groups", min_length=1, description="Claim with the groups of the user, if any")
     jwks_reload_s: float = Field(default=300.0, ge=1, description="How often the keys are read again")
-    jwks_timeout_s: float = Field(default=5.0, gt=0, description="Longest wait for them")
+    jwks_timeout_s: float = Field(default=5.0, gt=0, description="Longest wait for the keys of `jwks`")
     reply_topic: str | None = Field(
         default=None,
         description="The only topic of answers to a tenant, such as `contexts-{tenant}`; none: one topic for all",

@@ -23,7 +23,7 @@ class CrawlSettings(SettingsSection):
     max_page_mb: int = Field(default=20, ge=1, description="Largest page or file, in MiB")
     max_redirects: int = Field(default=5, ge=0, description="Most redirects in a row")
     settle_s: float = Field(default=0.5, ge=0, description="A rendered page is done when nothing changed for so long")
-    settle_limit_s: float = Field(default=5.0, gt=0, description="Or when so much time is over")
+    settle_limit_s: float = Field(default=5.0, gt=0, description="Longest wait for a rendered page to settle")
     chromium: Path | None = Field(default=None, description="The browser; none: the one that is installed")
     sandbox: bool = Field(
         default=True, description="Run Chromium in its sandbox, which needs user namespaces; never as root"

@@ -50,7 +50,7 @@ class ChunkingSettings(SettingsSection):
     """Chunk sizes and limits."""
 
     min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours are joined, also adjacent sections")
-    min_chars: int = Field(default=0, ge=0, description="The same in characters; both are to be reached")
+    min_chars: int = Field(default=0, ge=0, description="Least characters of a chunk, besides `min_tokens`")
     max_tokens: int = Field(
         default=256, ge=32, description="Most tokens of a chunk; with its context it must fit the embedder"
     )

@@ -15,8 +15,8 @@ class OAuthSettings(SettingsSection):
     token_url: str | None = Field(
         default=None, description="With OAUTHBEARER: where the identity provider gives tokens for client credentials"
     )
-    client_id: str | None = Field(default=None, description="Who asks it for a token")
-    client_secret: SecretStr | None = Field(default=None, description="And proves it so")
+    client_id: str | None = Field(default=None, description="Client id for `token_url`")
+    client_secret: SecretStr | None = Field(default=None, description="Client secret for `token_url`")
     client_secret_file: SecretFile = Field(default=None, description="File that holds it")
     scope: str | None = Field(default=None, description="What the token is for, if the provider asks")
     token_file: Path | None = Field(
@@ -62,14 +62,14 @@ class KafkaSettings(SettingsSection):
     )
     ca_file: Path | None = Field(default=None, description="PEM file of the authority that signed the brokers")
     cert_file: Path | None = Field(default=None, description="PEM file of our own certificate (mutual TLS)")
-    key_file: Path | None = Field(default=None, description="PEM file of its key")
+    key_file: Path | None = Field(default=None, description="PEM file of the private key of `cert_file`")
     key_password: SecretStr | None = Field(default=None, description="Password of the key, if it is encrypted")
     key_password_file: SecretFile = Field(default=None, description="File that holds it")
     sasl_mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
         default="SCRAM-SHA-512", description="With SASL: how to prove who we are"
     )
-    username: str | None = Field(default=None, description="With SASL, but not with OAUTHBEARER")
-    password: SecretStr | None = Field(default=None, description="With SASL, but not with OAUTHBEARER")
+    username: str | None = Field(default=None, description="User name for SASL; not with OAUTHBEARER")
+    password: SecretStr | None = Field(default=None, description="Password for SASL; not with OAUTHBEARER")
     password_file: SecretFile = Field(default=None, description="File that holds it")
     oauth: OAuthSettings = OAuthSettings()
 

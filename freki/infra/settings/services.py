@@ -42,7 +42,7 @@ class McpSettings(SettingsSection):
         default=(), description="Users and groups in whose name agents ask, as JSON; none: what everyone may read"
     )
     host: str = Field(
-        default="127.0.0.1", description="With `--http`: where to listen; else than here with a token only"
+        default="127.0.0.1", description="With `--http`: address to listen on; other than loopback needs a token"
     )
     port: int = Field(default=8765, ge=1, le=65535, description="With `--http`")
     token: SecretStr | None = Field(default=None, description="With `--http`: what clients send as bearer token")
@@ -59,7 +59,9 @@ class McpSettings(SettingsSection):
 class ServeSettings(SettingsSection):
     """Server of `freki serve`: HTTP and gRPC for services, and a page for people; `docs/serve.md` explains it."""
 
-    host: str = Field(default="127.0.0.1", description="Where to listen; else than here with FREKI_AUTH__JWKS only")
+    host: str = Field(
+        default="127.0.0.1", description="Address to listen on; other than loopback needs FREKI_AUTH__JWKS"
+    )
     port: int = Field(default=8780, ge=0, le=65535, description="Of HTTP; 0: a free one")
     grpc_port: int | None = Field(
         default=8781, ge=0, le=65535, description="Of gRPC; 0: a free one; none: gRPC is not served"

@@ -1,1 +1,1 @@
-"""Rights of people: erasure, holds, retention by rules, objections, and what is held about somebody."""
+"""Rights of people: erasure, holds, retention by rules, objections, and what is stored about somebody."""

@@ -120,7 +120,7 @@ async def export_model(request: Request, settings: ModelSettings, progress: Prog
 
 def _check_installed() -> None:
     if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        raise Misconfigured(f"{missing[0]} is not installed: pip install 'freki[models-export]'")
+        raise Misconfigured(f"{missing[0]} is not installed: pip install '.[models-export]' in the checkout of Freki")
 
 
 def _make(request: Request, settings: ModelSettings, fetched: Path, made: Path, progress: Progress) -> None:

@@ -63,7 +63,7 @@ def find_chromium(settings: CrawlSettings) -> str:
     Raises Misconfigured where there is none, or where playwright is not installed.
     """
     if find_spec("playwright") is None:
-        raise Misconfigured("playwright is not installed: pip install 'freki[crawl]'")
+        raise Misconfigured("playwright is not installed: pip install '.[crawl]' in the checkout of Freki")
     if settings.chromium is not None:
         return str(settings.chromium)
     found = next((path for name in _NAMES if (path := shutil.which(name))), None) or next(_of_playwright(), None)

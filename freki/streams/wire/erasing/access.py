@@ -51,7 +51,7 @@ _NEVER_SEARCHED = (
 
 
 class Access:
-    """Reads out what is held of documents."""
+    """Reads out what is stored of documents."""
 
     def __init__(
         self, settings: Settings, *, index: MilvusIndex, registry: RegistryClient | None, places: Places
@@ -65,7 +65,7 @@ class Access:
         self._left_out: list[str] = []
 
     async def read(self, tenant: TenantId, covers: Coverage, *, words: Collection[str] = ()) -> AsyncIterator[Item]:
-        """Yield all that is held of the covered documents, place by place; the last item says what was searched.
+        """Yield all that is stored of the covered documents, place by place; the last item says what was searched.
 
         words: queries with one of these in their text are part of it, as far as the topic has them.
         """
