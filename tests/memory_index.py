@@ -280,10 +280,22 @@ class MemoryIndex:
         roots = [root for commits in self._roots.values() for root in commits.values()]
         return sum(not root.deleted and root.fingerprint not in fingerprints for root in roots)
 
-    async def purge_deleted(self, before: Timestamp, *, first: Callable[[Root], Awaitable[None]] | None = None) -> int:
-        """Forget deletions that became visible before then and left nothing else behind; returns how many."""
+    async def purge_deleted(self, before: Timestamp, *, first: Callable[[Root], Awaitable[bool]] | None = None) -> int:
+        """Forget deletions that became visible before then and left nothing else behind; returns how many.
+
+        first: says whether a root may go; a document goes if all of its roots may, and nothing came meanwhile.
+        """
+        forgotten = await self._forgettable(before)
+        if first is not None:
+            kept = {key for key in forgotten for root in list(self._roots[key].values()) if not await first(root)}
+            forgotten = [key for key in await self._forgettable(before) if key in {*forgotten} - kept]
+        for key in forgotten:
+            del self._roots[key]
+        return len(forgotten)
+
+    async def _forgettable(self, before: Timestamp) -> list[RootId]:
         rows = await self.rows_of(list(self._roots))
-        forgotten = [
+        return [
             key
             for key, roots in self._roots.items()
             if roots
@@ -291,12 +303,6 @@ class MemoryIndex:
             and not self._pages.get(key)
             and all(root.deleted and root.searchable_at < before for root in roots.values())
         ]
-        for key in forgotten:
-            if first is not None:
-                for root in self._roots[key].values():
-                    await first(root)
-            del self._roots[key]
-        return len(forgotten)
 
     def _page_head(self, page: ManifestPage) -> PageHead:
         return PageHead(

@@ -1193,9 +1193,10 @@ class IndexContract:
 
         first: list[Root] = []
 
-        async def see(purged: Root) -> None:
+        async def see(purged: Root) -> bool:
             assert await index.roots([purged.root_id]), "it is still there"
             first.append(purged)
+            return True
 
         assert await index.purge_deleted(Timestamp(100), first=see) == 1
 
@@ -1230,6 +1231,47 @@ class IndexContract:
         assert await index.purge_deleted(Timestamp(100)) == 4
         assert set(await index.roots([RootId(name) for name in names])) == {"young", "raised"}
         assert await index.purge_deleted(Timestamp(201)) == 1
+
+    async def test_a_deletion_that_may_not_go_yet_stays_and_the_others_go(self, index: Index) -> None:
+        names = ("a", "b", "c")
+        gone = [root(name, version=5, deleted=True, searchable_at=Timestamp(1)) for name in names]
+        older = root("b", version=4, deleted=True, searchable_at=Timestamp(1))
+        await index.commit([*gone, older], [])
+
+        async def may_go(purged: Root) -> bool:
+            # Neither may the one that outranks it: the fence of the document would be lower without it.
+            return purged.commit_id != older.commit_id
+
+        assert await index.purge_deleted(Timestamp(100), first=may_go) == 2
+
+        assert set(await index.roots([RootId(name) for name in names])) == {"b"}
+        assert len((await index.commits([RootId("b")]))[RootId("b")]) == 2
+
+    async def test_a_deletion_stays_if_its_document_comes_back_while_it_is_purged(self, index: Index) -> None:
+        names = ("committed", "written", "paged", "gone")
+        await index.commit([root(name, version=5, deleted=True, searchable_at=Timestamp(1)) for name in names], [])
+
+        async def come_back(purged: Root) -> bool:
+            match purged.root_id:
+                case "committed":
+                    await index.commit([root("committed", version=6)], [])
+                case "written":
+                    await write(index, chunk("c", root_id=RootId("written")))
+                case "paged":
+                    await index.write_pages([page("paged", 6, 0)])
+            return True
+
+        assert await index.purge_deleted(Timestamp(100), first=come_back) == 1
+
+        every = await index.commits([RootId(name) for name in names])
+        assert {name: len(roots) for name, roots in every.items()} == {
+            "committed": 2,
+            "written": 1,
+            "paged": 1,
+            "gone": 0,
+        }
+        # Encrypted rows have kept their key.
+        assert set(await index.fetch([row("c")])) == {row("c")}
 
 
 class TestMemoryIndex(IndexContract):

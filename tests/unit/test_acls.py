@@ -44,7 +44,8 @@ def test_another_generation_has_its_own_groups_and_topics() -> None:
 
     common = operations(first, "embed").keys() & operations(second, "embed").keys()
 
-    shared = {topics_of(first).judgements.name, topics_of(first).dead_letters.name}
+    topics = topics_of(first)
+    shared = {topics.documents.name, topics.judgements.name, topics.dead_letters.name}
     assert common == shared, "what users said counts for all generations"
     assert topics_of(first).documents.name in operations(second, "chunk")
     answering = [operations(each, "retrieve") for each in (first, second)]

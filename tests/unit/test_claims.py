@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import hashlib
 import os
 import threading
@@ -172,6 +173,64 @@ async def test_what_cannot_be_listed_is_told_and_what_is_absent_is_empty(tmp_pat
     with pytest.raises(Rejected, match="cannot be read"):
         await ClaimStore(ClaimSettings(directory=str(tmp_path / "file"))).versions(A)
     assert await ClaimStore(ClaimSettings(directory=str(tmp_path / "absent"))).versions(A) == {}
+
+
+async def test_a_disk_that_is_not_mounted_is_not_taken_for_an_empty_one(store: ClaimStore, tmp_path: Path) -> None:
+    claim, elsewhere = await put(store, CONTENT), tmp_path / "unmounted"
+    (tmp_path / "own").rename(elsewhere)
+
+    for empty in (False, True):
+        if empty:
+            (tmp_path / "own").mkdir()
+        assert not await store.is_there()
+        for missed in (store.check(), store.has(claim.uri), store.remove(claim.uri)):
+            with pytest.raises(Unavailable, match="mounted"):
+                await missed
+
+    (tmp_path / "own").rmdir()
+    elsewhere.rename(tmp_path / "own")
+    assert await store.remove(claim.uri)
+
+
+@pytest.mark.parametrize("place", ["directory", "bucket"])
+async def test_what_was_emptied_is_still_known_to_be_there(place: str, bucket: str, tmp_path: Path) -> None:
+    directory = str(tmp_path / "own") if place == "directory" else f"{bucket}claims"
+    store = ClaimStore(ClaimSettings(directory=directory))
+    assert not await store.is_there()
+    claim = await put(store, CONTENT)
+
+    assert await store.remove(claim.uri)
+
+    assert await store.is_there()
+    assert not await store.has(claim.uri)
+    assert not await store.remove(claim.uri)
+    assert await store.versions(A) == {}
+
+
+async def test_what_producers_wrote_by_themselves_shows_that_the_disk_is_there(
+    store: ClaimStore, tmp_path: Path
+) -> None:
+    claim = await put(ClaimStore(settings(tmp_path)), CONTENT)
+    for each in (tmp_path / "own").iterdir():
+        if each.is_file():
+            each.unlink()
+
+    assert await store.is_there()
+    assert await store.remove(claim.uri)
+    assert await store.is_there(), "removal leaves a mark"
+
+
+async def test_a_disk_that_cannot_be_written_is_told_and_not_tried_again(
+    store: ClaimStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    claim = await put(store, CONTENT)
+
+    def refuse(path: Path) -> None:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "unlink", refuse)
+    with pytest.raises(Rejected, match=r"cannot be removed: .*reading only"):
+        await store.remove(claim.uri)
 
 
 async def test_what_a_killed_writer_left_goes_with_its_document(store: ClaimStore, tmp_path: Path) -> None:

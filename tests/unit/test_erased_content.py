@@ -1,17 +1,20 @@
 """Whose content a record is: what an erasure removes, and what a rectification leaves."""
 
+from collections.abc import AsyncGenerator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from freki.infra.claims import ClaimStore
 from freki.infra.kafka.records import Record
-from freki.infra.settings import Settings
+from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.identify import record_key
 from freki.schemas import ClaimCheck, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter, to_record
 from freki.streams.topics import Topic
-from freki.streams.wire.erasing.topics import ChangeReader, Content, judged_document, searched_topics
+from freki.streams.wire.erasing.topics import ChangeReader, Content, NamedClaims, judged_document, searched_topics
 from freki.streams.wire.from_settings import topics_of
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -138,3 +141,38 @@ def test_topics_of_all_generations_are_searched_each_once() -> None:
 
     assert len(names) == len(set(names))
     assert {"freki.chunks.v1", "freki.chunks.v1.g2", "freki.documents.v1", "freki.dead-letters.v1"} <= set(names)
+
+
+class Changes(ChangeReader):
+    """A topic of documents in memory, with the times at which reading began."""
+
+    def __init__(self, *changes: DocumentChange) -> None:
+        self.held = list(changes)
+        self.begun: list[Timestamp | None] = []
+
+    async def changes(self, *, since_ms: Timestamp | None = None) -> AsyncGenerator[DocumentChange, None]:
+        """Yield all of them."""
+        self.begun.append(since_ms)
+        for each in self.held:
+            yield each
+
+
+async def test_a_change_that_names_a_claim_in_the_directory_is_found_and_remembered(tmp_path: Path) -> None:
+    claims = ClaimStore(ClaimSettings(directory=str(tmp_path)))
+    elsewhere, ours = (
+        replace(change(), content=None, claim=ClaimCheck(uri=uri, size=1, sha256="0" * 64))
+        for uri in ("https://example.org/a", f"{tmp_path}/a")
+    )
+    topic = Changes(change(), elsewhere)
+    named = NamedClaims(topic, claims)
+
+    assert not await named.any()
+    topic.held.append(ours)
+    assert await named.any()
+    # Compaction removes it once its document is deleted.
+    topic.held.clear()
+    assert await named.any()
+
+    [first, second] = topic.begun
+    assert first is None
+    assert second is not None, "what was read is not read again"

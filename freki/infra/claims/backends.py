@@ -170,8 +170,11 @@ def _created(path: Path) -> BinaryIO:
 
 
 def _sync(folder: Path) -> None:
-    """Make the names in a folder durable; one that was removed meanwhile has none."""
-    with suppress(FileNotFoundError):
+    """Make the names in a folder durable; one that was removed meanwhile has none.
+
+    What is above the directory of all claims may be closed to the account.
+    """
+    with suppress(FileNotFoundError, PermissionError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:
             os.fsync(descriptor)

@@ -1,6 +1,7 @@
 """The store of claim checks: content by digest, and validation of claims."""
 
 import asyncio
+import errno
 import hashlib
 import os
 import re
@@ -37,6 +38,9 @@ _NAME = re.compile(
 
 A writer that was killed leaves an unfinished file.
 """
+_MARK = ".freki"
+"""Name of what lies in `directory` since content was first written, also when all content is removed."""
+_MARK_TEXT = b"Freki keeps large content here. Leave this file: without it, an empty disk counts as one not mounted.\n"
 _ENVELOPE_BYTES = 4_096
 """Maximum length of what an envelope adds to content: a wrapped data key above all."""
 _LISTED_APART = 50
@@ -53,13 +57,15 @@ class ClaimStore:
     rejected, and the message reveals nothing about it. No connection stays open between calls.
 
     What is written lies in `directory`/ID OF THE DOCUMENT/VERSION-SHA256 (`freki.schemas.names.root_id`), so that an
-    erasure finds it even if no record names it any more, and no two documents share it.
+    erasure finds it even if no record names it any more, and no two documents share it. A mark beside it tells an
+    empty directory from a disk that is not mounted.
 
     cipher: encrypts what is written, and decrypts what lies in `directory`; what was written without is read too.
     """
 
     def __init__(self, settings: ClaimSettings, cipher: Cipher | None = None) -> None:
         self._cipher = cipher
+        self._is_marked = False
         self._max_bytes = settings.max_bytes
         self._directory = _configured(settings.directory, "FREKI_CLAIMS__DIRECTORY")
         if self._directory.scheme in WEB:
@@ -76,6 +82,7 @@ class ClaimStore:
         digest = await asyncio.to_thread(_sha256, content)
         location = self._below(f"{document}/{version}-{digest}")
         stored = content if self._cipher is None else (await self._cipher.seal([(_place(digest), content)]))[0]
+        await self._mark()
         await self._write(location, stored)
         return ClaimCheck(uri=location.url, size=len(content), sha256=digest)
 
@@ -121,7 +128,7 @@ class ClaimStore:
     async def versions(self, document: RootId) -> dict[str, int]:
         """Return the addresses of what was written of a document, also in part, with its version.
 
-        Raises Unavailable where `directory` cannot be reached.
+        A disk that is not mounted has none: `check` tells. Raises Unavailable where `directory` cannot be reached.
         """
         return (await self.versions_of([document]))[document]
 
@@ -161,16 +168,38 @@ class ClaimStore:
             return False
 
     async def has(self, uri: str) -> bool:
-        """Return whether content of `directory` is there. Raises Rejected, Unavailable."""
-        return await self._locally(uri, has_file, has_object)
+        """Return whether content of `directory` is there. Raises Rejected, and Unavailable as of `check`."""
+        if await self._call(self._own(uri), has_file, has_object):
+            return True
+        await self.check()
+        return False
+
+    async def is_there(self) -> bool:
+        """Return whether content was ever written to `directory`. Raises Rejected, Unavailable."""
+        if await self._call(self._below(_MARK), has_file, has_object):
+            return True
+        # Producers that write there by themselves leave no mark.
+        return bool(await self._written())
+
+    async def check(self) -> None:
+        """Raise Unavailable where `is_there` is false, although a record names content of `directory`."""
+        if not await self.is_there():
+            raise Unavailable(
+                f"nothing is in {self._directory.url}, below which records name content: is the disk of"
+                f" FREKI_CLAIMS__DIRECTORY, which all workers share, mounted? If it is, create the file {_MARK} in it"
+            )
 
     async def remove(self, uri: str) -> bool:
         """Remove content from `directory`; return whether it was there.
 
-        Raises Rejected for content elsewhere, and Unavailable where the location cannot be reached. Buckets that keep
-        versions keep those of the object.
+        Raises Rejected for content elsewhere and where the account may not remove it, and Unavailable as of `check`.
+        Buckets that keep versions keep those of the object.
         """
-        return await self._locally(uri, remove_file, remove_object)
+        if not await self.has(uri):
+            return False
+        # What producers wrote has none, and nothing else may be left.
+        await self._mark()
+        return await self._call(self._own(uri), remove_file, remove_object, to="removed")
 
     def _below(self, name: str) -> ClaimLocation:
         return self._directory._replace(path=self._directory.path / name)
@@ -182,13 +211,27 @@ class ClaimStore:
             names = [prefix + name for name in await asyncio.to_thread(files_in, folder)]
         return [(self._below(name), found) for name in names if (found := _NAME.fullmatch(name))]
 
-    async def _locally(
-        self, uri: str, of_file: Callable[[ClaimLocation], bool], of_object: Callable[[ClaimLocation], bool]
-    ) -> bool:
+    def _own(self, uri: str) -> ClaimLocation:
         if not self.owns(uri):
             raise Rejected(f"{_shown(uri)} is not below FREKI_CLAIMS__DIRECTORY: its producer removes it")
-        location = parse_location(uri)
-        with _translated(uri):
+        return parse_location(uri)
+
+    async def _mark(self) -> None:
+        # Not looked for: the account of who only publishes may have no right to list.
+        if not self._is_marked:
+            await self._write(self._below(_MARK), _MARK_TEXT)
+            self._is_marked = True
+
+    async def _call(
+        self,
+        location: ClaimLocation,
+        of_file: Callable[[ClaimLocation], bool],
+        of_object: Callable[[ClaimLocation], bool],
+        *,
+        to: str = "read",
+    ) -> bool:
+        """Call what serves the location; to: what is tried, for the message of an error."""
+        with _translated(location.url, to=to):
             async with asyncio.timeout(_TIMEOUT_S):
                 return await asyncio.to_thread(of_file if location.scheme == LOCAL else of_object, location)
 
@@ -213,7 +256,7 @@ class ClaimStore:
 
     async def _write(self, location: ClaimLocation, content: bytes) -> None:
         write = write_file if location.scheme == LOCAL else write_object
-        with _translated(location.url):
+        with _translated(location.url, to="written"):
             async with asyncio.timeout(_TIMEOUT_S):
                 await asyncio.to_thread(write, location, content)
 
@@ -246,14 +289,16 @@ def _load_driver(scheme: str) -> None:
 
 
 @contextmanager
-def _translated(uri: str) -> Iterator[None]:
+def _translated(uri: str, *, to: str = "read") -> Iterator[None]:
     try:
         yield
     except InfraError as error:
         raise type(error)(f"{_shown(uri)}: {error}") from error
     except (FileNotFoundError, NotADirectoryError, IsADirectoryError, PermissionError) as error:
-        raise Rejected(f"{_shown(uri)} cannot be read: {error.strerror or type(error).__name__}") from error
+        raise Rejected(f"{_shown(uri)} cannot be {to}: {error.strerror or type(error).__name__}") from error
     except Exception as error:
+        if isinstance(error, OSError) and error.errno == errno.EROFS:
+            raise Rejected(f"{_shown(uri)} cannot be {to}: its disk is mounted for reading only") from error
         # Every driver has exceptions of its own.
         raise Unavailable(f"{_shown(uri)} cannot be reached: {type(error).__name__}: {error}") from error
 

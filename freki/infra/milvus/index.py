@@ -44,31 +44,37 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
         condition = f"{ROOTS_ONLY} and deleted == false and fingerprint not in {listed(fingerprints)}"
         return await self._store.count(DOCUMENTS, condition)
 
-    async def purge_deleted(self, before: Timestamp, *, first: Callable[[Root], Awaitable[None]] | None = None) -> int:
+    async def purge_deleted(self, before: Timestamp, *, first: Callable[[Root], Awaitable[bool]] | None = None) -> int:
         """Delete the roots of documents deleted before then that have no other rows; return the number of documents.
 
-        first: is called for each root before it goes.
+        first: is called for each root before it goes; if it returns False, the roots of the document stay.
         """
+        # At first: what `first` raises for one document must not keep watermarks from being taken over.
+        await self._take_over_watermarks(before)
         condition = f"{ROOTS_ONLY} and deleted == true and searchable_at < {before:d}"
         purged = 0
         async for page in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):
-            keys = sorted({RootId(row["key"]) for row in page})
-            commits, heads, rows = await self.commits(keys), await self.page_heads(keys), await self.rows_of(keys)
-            forgotten = [
-                root
-                for key in keys
-                if not heads[key]
-                and not rows[key]
-                # An interrupted commit may leave an older live root, which would count once this one is deleted.
-                and all(root.deleted and root.searchable_at < before for root in commits[key])
-                for root in commits[key]
-            ]
+            forgotten = await self._old_deletions({RootId(row["key"]) for row in page}, before)
             if first is not None:
-                for root in forgotten:
-                    await first(root)
+                kept = {root.root_id for root in forgotten if not await first(root)}
+                # It may have taken long: a document that has come back meanwhile needs its data keys.
+                forgotten = await self._old_deletions({root.root_id for root in forgotten} - kept, before)
             await self.discard([], [root.commit_id for root in forgotten])
             gone = {root.root_id for root in forgotten}
             await self.destroy_keys(sorted(gone))
             purged += len(gone)
-        await self._take_over_watermarks(before)
         return purged
+
+    async def _old_deletions(self, root_ids: Collection[RootId], before: Timestamp) -> list[Root]:
+        """Return the roots of those documents of which nothing else is left."""
+        keys = sorted(root_ids)
+        commits, heads, rows = await self.commits(keys), await self.page_heads(keys), await self.rows_of(keys)
+        return [
+            root
+            for key in keys
+            if not heads[key]
+            and not rows[key]
+            # An interrupted commit may leave an older live root, which would count once this one is deleted.
+            and all(root.deleted and root.searchable_at < before for root in commits[key])
+            for root in commits[key]
+        ]

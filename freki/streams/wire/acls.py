@@ -80,6 +80,8 @@ def _of_stages(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[R
             *_may("Write", topics.outcomes, topics.dead_letters),
             # Judgements of deleted documents are erased even if no worker reads judgements.
             *_may(("Read", "Write"), topics.judgements),
+            # Before old deletions are purged: whether claims are used, where their directory is empty.
+            *_may("Read", topics.documents),
             *_audited(settings),
         ],
         "retrieve": [

@@ -15,7 +15,7 @@ from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import KafkaSettings
 from freki.schemas import Timestamp
-from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import Root
 from freki.streams.deliver.retry import Backoff
 from freki.streams.ingest.index.commit import Committer
@@ -93,23 +93,57 @@ async def embed_judgements(judgements: Judgements) -> None:
         await asyncio.sleep(EMBED_INTERVAL_S)
 
 
+class ClaimRemoval:
+    """Removes the claims of deleted documents, in one pass over them."""
+
+    def __init__(self, claims: ClaimStore, are_named: Callable[[], Awaitable[bool]]) -> None:
+        """Create one; are_named: returns whether any change names a claim in the directory of claims."""
+        self._claims = claims
+        self._are_named = are_named
+        self._checked = False
+        self.refused: list[Rejected] = []
+        """Why claims may not be removed."""
+
+    async def remove(self, root: Root) -> bool:
+        """Return whether no claim of a deleted document is left. Raises Unavailable where claims are out of reach."""
+        try:
+            removed = await self._claims.remove_versions(root.root_id, until=root.version)
+        except Rejected as error:
+            self.refused.append(error)
+            return False
+        if not (removed or self._checked):
+            # Whoever keeps no content there has no such directory.
+            if not await self._claims.is_there() and await self._are_named():
+                await self._claims.check()
+            self._checked = True
+        return True
+
+
 async def purge_deletions(
-    index: MilvusIndex, claims: ClaimStore, retention_days: float, erase: Callable[[], Awaitable[None]]
+    index: MilvusIndex,
+    claims: ClaimStore,
+    retention_days: float,
+    erase: Callable[[], Awaitable[None]],
+    are_named: Callable[[], Awaitable[bool]],
 ) -> None:
     """Purge deletions older than the retention for late events, with the claims of their documents.
 
-    erase: is called before, while the deletions are still known.
+    erase: is called before, while the deletions are still known; are_named: as of `ClaimRemoval`.
     """
-
-    async def remove_claims(root: Root) -> None:
-        await claims.remove_versions(root.root_id, until=root.version)
-
     while True:
+        removal = ClaimRemoval(claims, are_named)
         try:
             await erase()
-            await index.purge_deleted(Timestamp(wall_clock() - int(retention_days * DAY_MS)), first=remove_claims)
+            before = Timestamp(wall_clock() - int(retention_days * DAY_MS))
+            await index.purge_deleted(before, first=removal.remove)
         except InfraError as error:
             _log.warning("old deletions are purged later", error=str(error))
+        if removal.refused:
+            _log.warning(
+                "old deletions stay, because this worker may not remove their claims",
+                deletions=len(removal.refused),
+                error=str(removal.refused[0]),
+            )
         await asyncio.sleep(PURGE_INTERVAL_S)
 
 
@@ -117,9 +151,13 @@ async def reclaim_rows(index: MilvusIndex, committer: Committer) -> None:
     """Delete orphaned rows of dead processes; at random intervals, because one worker at a time suffices."""
     while True:
         await asyncio.sleep(RECLAIM_INTERVAL_S * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load
-        with suppress(Unavailable):  # retried at the next interval
+        try:
             if removed := await reclaim(index, committer, now=wall_clock):
                 _log.info("orphaned rows were deleted", rows=removed)
+        except Misconfigured:
+            raise
+        except InfraError as error:
+            _log.warning("orphaned rows are deleted later", error=str(error))
 
 
 async def warn_of_missed_deletions(index: MilvusIndex) -> None:

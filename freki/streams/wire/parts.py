@@ -53,6 +53,7 @@ from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_authenticator
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
 from freki.streams.wire.connect import check_shares, check_sources, open_outliner, open_registry
+from freki.streams.wire.erasing.topics import ChangeReader, NamedClaims
 from freki.streams.wire.from_settings import (
     MIB,
     analyser_of,
@@ -307,7 +308,8 @@ class Parts:
             # In the embed stage, because judgements may be given even if no retrieve stage reads them.
             erase = partial(self._erase_judgements_of_deleted, index)
             claims, retention_days = ClaimStore(self.settings.claims), self.settings.ingest.deleted_retention_days
-            self.background.spawn(purge_deletions(index, claims, retention_days, erase))
+            named = NamedClaims(ChangeReader(self.settings, self._registry), claims)
+            self.background.spawn(purge_deletions(index, claims, retention_days, erase, named.any))
             committer = Committer(store=index, now=wall_clock, tracer=self.tracer)
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer

@@ -45,16 +45,23 @@ class Places:
         self._remover = Remover(settings, outbox, patience_s=patience_s)
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
-        """Return the documents that are covered, by the index and by the topic."""
+        """Return the documents that are covered, by the index and by the topic.
+
+        Raises Unavailable where a change names a claim and the claims are out of reach.
+        """
         attributes: defaultdict[DocumentId, list[Mapping[str, str]]] = defaultdict(list)
         versions: dict[DocumentId, int] = {}
+        has_claims = False
         async for change in self._changes.changes():
+            has_claims |= change.claim is not None and self._claims.owns(change.claim.uri)
             if change.tenant == tenant:
                 attributes[change.document_id].append(change.attributes)
                 versions[change.document_id] = max(versions.get(change.document_id, 0), change.version)
         async for root in self._roots(tenant, covers):
             attributes[root.document_id].append(root.attributes)
             versions[root.document_id] = max(versions.get(root.document_id, 0), root.version)
+        if has_claims:
+            await self._claims.check()
         others = {root_id(tenant, name): name for name in set(covers.documents) - versions.keys()}
         for key, written in (await self._claims.versions_of(others)).items():
             if written:
@@ -82,9 +89,6 @@ class Places:
         with_changes = {topics.documents.name, topics.dead_letters.name}
         records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
         claimed = {uri: set(names) for uri, names in (claims or {}).items()}
-        written = await self._written(tenant, versions)
-        for uri, name in written.items():
-            claimed.setdefault(uri, set()).add(name)
         shared: set[str] = set()
         judgements: dict[bytes, DocumentId] = {}
         for topic in await present(self._settings, searched_topics(self._settings, generations, tenant)):
@@ -104,6 +108,11 @@ class Places:
                     records[topic.name, stored.partition].append((stored.offset, holders))
                     if topic.name == topics.judgements.name:
                         judgements[stored.key or b""] = next(iter(holders))
+        if any(map(self._claims.owns, {*claimed, *shared})):
+            await self._claims.check()
+        written = await self._written(tenant, versions)
+        for uri, name in written.items():
+            claimed.setdefault(uri, set()).add(name)
         ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
         return Findings(
             records=records,

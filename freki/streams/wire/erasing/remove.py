@@ -10,6 +10,7 @@ from freki.infra.local.scrub import request_scrub, store_file
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
+from freki.schemas.errors import Rejected
 from freki.schemas.findings import Findings, Removal
 from freki.streams.deliver.dead_letters import replayed_by
 from freki.streams.deliver.outbox import Outbox
@@ -36,7 +37,7 @@ class Remover:
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
         """Remove claims, then records; superseded: a newer version stays on the topic of documents."""
-        claims = await self._claims(found, still_free)
+        claims = await self.remove_claims(found, still_free)
         free = frozenset(await still_free())
         erased = [key for key, document in sorted(found.judgements.items()) if document in free]
         await self._outbox.send(*(Outgoing(topic=self._topics.judgements.name, key=key, value=None) for key in erased))
@@ -46,7 +47,8 @@ class Remover:
             remains=[*claims.remains, *records.remains, _files_of_store(self._settings)],
         )
 
-    async def _claims(self, found: Findings, still_free: StillFree) -> Removal:
+    async def remove_claims(self, found: Findings, still_free: StillFree) -> Removal:
+        """Remove claims; one that may not be removed remains. Raises Unavailable."""
         store, removed, remains = ClaimStore(self._settings.claims), list[Where](), list[Where]()
         for uri, documents in sorted(found.claimed.items()):
             if uri in found.shared:
@@ -58,8 +60,14 @@ class Remover:
                 )
             elif not documents <= frozenset(await still_free()):
                 remains.append({"claim": uri, "until": "the hold on its documents ends"})
-            elif await store.remove(uri):
-                removed.append({"claim": uri, "at": wall_clock()})
+            else:
+                try:
+                    if await store.remove(uri):
+                        removed.append({"claim": uri, "at": wall_clock()})
+                    else:
+                        remains.append({"claim": uri, "until": "it turns up: nothing is at this address"})
+                except Rejected as error:
+                    remains.append({"claim": uri, "until": f"the account of this worker may remove it: {error}"})
         return Removal(removed=removed, remains=remains)
 
     async def _records(self, found: Findings, still_free: StillFree, *, superseded: bool) -> Removal:

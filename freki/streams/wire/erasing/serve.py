@@ -9,7 +9,7 @@ import structlog
 
 from freki.infra.signing import SigningKey
 from freki.schemas import ErasureReport
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured
 from freki.streams.privacy.requests import ErasureRequests, RequestRules
 from freki.streams.privacy.retention import Retention
 from freki.streams.wire.authentication import open_judge
@@ -48,28 +48,36 @@ async def open_erasure_requests(parts: "Parts") -> ErasureRequests:
         identify=None if judge is None else judge.identify,
         audit=audit,
     )
-    parts.background.spawn(_resume(requests, erasure.look_s))
+    parts.background.spawn(resume_held(requests, erasure.look_s))
     if (every_hours := settings.retention.every_hours) is not None:
         retention = retention_of(settings, index, places, reports, audit=audit, by="retention")
-        parts.background.spawn(_retain(retention, every_hours * 3600))
+        parts.background.spawn(retain(retention, every_hours * 3600))
     return requests
 
 
-async def _resume(requests: ErasureRequests, look_s: float) -> None:
+async def resume_held(requests: ErasureRequests, look_s: float) -> None:
+    """Look at intervals whether holds on requested documents have ended. Raises Misconfigured."""
     while True:
         await asyncio.sleep(look_s)
         try:
             await requests.resume()
-        except Unavailable as error:
+        except Misconfigured:
+            raise
+        except InfraError as error:
             _log.warning("requests whose documents were held wait for another look", error=str(error))
 
 
-async def _retain(retention: Retention, every_s: float) -> None:
-    """Apply the rules at the start, and then at random intervals, because one worker at a time suffices."""
+async def retain(retention: Retention, every_s: float) -> None:
+    """Apply the rules at the start, and then at random intervals, because one worker at a time suffices.
+
+    Raises Misconfigured.
+    """
     while True:
         try:
             done = await retention.run()
             _log.info("rules of retention were applied", **asdict(done))
-        except Unavailable as error:
+        except Misconfigured:
+            raise
+        except InfraError as error:
             _log.warning("rules of retention wait for the next time", error=str(error))
         await asyncio.sleep(every_s * random.uniform(0.75, 1.25))  # noqa: S311 - spreads load

@@ -1,10 +1,11 @@
 """Which topics may hold content of documents, and whose content a record of them is."""
 
 import json
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import replace
 
+from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Reader
 from freki.infra.kafka.records import Record
 from freki.infra.keys import cipher_of
@@ -17,9 +18,11 @@ from freki.schemas.errors import Rejected
 from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened
 from freki.streams.retrieve.steps.judged import key_parts
 from freki.streams.topics import Topic
-from freki.streams.wire.from_settings import reply_topics_of, settings_named, topics_of
+from freki.streams.wire.from_settings import reply_topics_of, settings_named, topics_of, wall_clock
 
 _KEYED_BY_DOCUMENT = (ChunkBatch, ContextualChunkBatch)
+_CLOCKS_MS = 60 * 60 * 1000
+"""Margin for times of records that are the clock of their producer."""
 
 
 class ChangeReader:
@@ -45,12 +48,35 @@ class ChangeReader:
         except UndecodableError:
             return None
 
-    async def changes(self) -> AsyncIterator[DocumentChange]:
-        """Yield all changes on the topic of documents that can be decoded."""
-        async with Reader(self._settings.kafka, topics_of(self._settings).documents.name, start="earliest") as reader:
+    async def changes(self, *, since_ms: Timestamp | None = None) -> AsyncGenerator[DocumentChange, None]:
+        """Yield the changes on the topic of documents that can be decoded; since_ms: those of before may come too."""
+        topic = topics_of(self._settings).documents.name
+        async with Reader(self._settings.kafka, topic, start="earliest" if since_ms is None else since_ms) as reader:
             async for stored in reader.until_end():
                 if (change := await self.change_of(stored)) is not None:
                     yield change
+
+
+class NamedClaims:
+    """Whether changes on the topic of documents name content in the directory of claims; the topic is read once."""
+
+    def __init__(self, changes: ChangeReader, claims: ClaimStore) -> None:
+        self._changes = changes
+        self._claims = claims
+        self._named = False
+        self._since_ms: Timestamp | None = None
+
+    async def any(self) -> bool:
+        """Return whether one does, or did when this was asked before. Raises Unavailable, Misconfigured."""
+        if not self._named:
+            begun_ms = wall_clock()
+            async with aclosing(self._changes.changes(since_ms=self._since_ms)) as changes:
+                async for change in changes:
+                    if change.claim is not None and self._claims.owns(change.claim.uri):
+                        self._named = True
+                        break
+            self._since_ms = Timestamp(begun_ms - _CLOCKS_MS)
+        return self._named
 
 
 class Content:

@@ -1,0 +1,113 @@
+"""Erasing in a worker: what may not be removed is told, and stops nothing else."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from freki.infra.claims import ClaimStore
+from freki.infra.settings import ClaimSettings, Settings
+from freki.schemas import DocumentId, TenantId
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.schemas.findings import Findings
+from freki.schemas.names import root_id
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.privacy.requests import ErasureRequests
+from freki.streams.privacy.retention import Retained, Retention
+from freki.streams.wire.erasing.remove import Remover
+from freki.streams.wire.erasing.serve import resume_held, retain
+
+A, B = DocumentId("a"), DocumentId("b")
+
+
+class Failing:
+    """Satisfies what the loops call of ErasureRequests and Retention: fails once, then is done."""
+
+    def __init__(self, error: InfraError) -> None:
+        self._errors = [error]
+        self.done = asyncio.Event()
+
+    async def resume(self) -> None:
+        """Fail at first."""
+        if self._errors:
+            raise self._errors.pop()
+        self.done.set()
+
+    async def run(self) -> Retained:
+        """Fail at first."""
+        await self.resume()
+        return Retained()
+
+
+LOOPS: list[Callable[[Failing], asyncio.Task[None]]] = [
+    lambda work: asyncio.create_task(resume_held(cast("ErasureRequests", work), 0.001)),
+    lambda work: asyncio.create_task(retain(cast("Retention", work), 0.001)),
+]
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=["requests", "retention"])
+@pytest.mark.parametrize("error", [Unavailable("down"), Rejected("one claim may not be removed")])
+async def test_what_fails_once_is_tried_again(loop: Callable[[Failing], asyncio.Task[None]], error: InfraError) -> None:
+    work = Failing(error)
+    task = loop(work)
+
+    await asyncio.wait({task, asyncio.create_task(work.done.wait())}, return_when=asyncio.FIRST_COMPLETED)
+
+    assert not task.done()
+    task.cancel()
+
+
+@pytest.mark.parametrize("loop", LOOPS, ids=["requests", "retention"])
+async def test_a_wrong_setting_ends_the_task_and_with_it_the_worker(
+    loop: Callable[[Failing], asyncio.Task[None]],
+) -> None:
+    with pytest.raises(Misconfigured):
+        await loop(Failing(Misconfigured("FREKI_X")))
+
+
+async def free() -> Collection[DocumentId]:
+    return (A, B)
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(claims=ClaimSettings(directory=str(tmp_path / "claims")))
+
+
+async def written(settings: Settings) -> Findings:
+    """Write a claim of each document, and find them."""
+    store = ClaimStore(settings.claims)
+    claims = [await store.put(b"text", document=root_id(TenantId("hr"), each), version=1) for each in (A, B)]
+    return Findings(claimed={claim.uri: frozenset({name}) for claim, name in zip(claims, (A, B), strict=True)})
+
+
+def make_irremovable(file: Path) -> None:
+    """Put a folder in the place of a file, which no account may remove as one."""
+    file.unlink()
+    file.mkdir()
+
+
+async def test_a_claim_that_may_not_be_removed_remains_and_the_others_go(settings: Settings) -> None:
+    found = await written(settings)
+    of_a, of_b = found.claimed
+    make_irremovable(Path(of_a.removeprefix("file://")))
+
+    removal = await Remover(settings, cast("Outbox", None), patience_s=1).remove_claims(found, free)
+
+    assert [each["claim"] for each in removal.removed] == [of_b]
+    [remains] = removal.remains
+    assert remains["claim"] == of_a
+    assert "cannot be removed" in remains["until"]
+
+
+async def test_a_claim_that_a_record_names_and_nobody_finds_is_named(settings: Settings) -> None:
+    found = await written(settings)
+    of_a, of_b = found.claimed
+    assert await ClaimStore(settings.claims).remove(of_a)
+
+    removal = await Remover(settings, cast("Outbox", None), patience_s=1).remove_claims(found, free)
+
+    assert [each["claim"] for each in removal.removed] == [of_b]
+    assert [each["claim"] for each in removal.remains] == [of_a]
