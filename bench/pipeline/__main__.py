@@ -7,10 +7,12 @@ import argparse
 import asyncio
 import json
 import shutil
+import sys
 import tempfile
 import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
@@ -66,6 +68,9 @@ console = Console()
 async def main() -> None:
     """Run the measurements; print and write the results after each."""
     arguments = _arguments()
+    if find_spec("matplotlib") is None:
+        # Not after an hour of measuring.
+        sys.exit("matplotlib is not installed: run `make bench`, or pip install '.[bench]'")
     about, began = machine(), datetime.now(UTC)
     folder = RESULTS / f"{began:%Y-%m-%d}-{about['commit']}{'-dirty' if about['dirty'] else ''}"
     found = _earlier(folder, about)

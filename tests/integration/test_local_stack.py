@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
-from pymilvus import MilvusClient
+from pymilvus import DataType, MilvusClient
 
 from freki.infra.kafka import Reader
 from freki.infra.local.children import Died, Event, Ready, Started, Stopped
@@ -56,6 +56,25 @@ async def test_broker_and_store_answer_while_the_stack_runs_and_are_gone_afterwa
     assert read_stack(tmp_path) is None
     assert is_free(stack.state.ports.broker)
     assert is_free(stack.state.ports.store)
+
+
+async def test_collections_are_loaded_before_a_worker_starts(tmp_path: Path) -> None:
+    settings = on(tmp_path)
+    prefix = settings.milvus.collection_prefix
+    async with LocalStack(settings, report=ignore, workers=()) as stack:
+        with closing(MilvusClient(stack.state.milvus_uri)) as client:
+            client.create_collection(f"{prefix}_g1_chunks", dimension=2)
+            # Its process ended before it made an index.
+            schema = client.create_schema()
+            schema.add_field("id", DataType.INT64, is_primary=True)
+            schema.add_field("vector", DataType.FLOAT_VECTOR, dim=2)
+            client.create_collection(f"{prefix}_g1_documents", schema=schema)
+
+    async with LocalStack(settings, report=ignore, workers=()) as stack:
+        with closing(MilvusClient(stack.state.milvus_uri)) as client:
+            state = client.get_load_state(f"{prefix}_g1_chunks")
+
+    assert "NotLoad" not in str(state)
 
 
 async def test_the_folders_of_the_settings_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -43,6 +43,7 @@ from freki.infra.local.state import (
     writing,
 )
 from freki.infra.local.supervise import Supervisor
+from freki.infra.milvus.collections import load_collections
 from freki.infra.settings import Settings
 from freki.schemas.errors import Rejected
 
@@ -159,8 +160,11 @@ class LocalStack:
 
     def _supervise(self, state: StackState, lock: int, *, broker: ChildSpec) -> Supervisor:
         async def prepare(name: str) -> None:
+            own = settings_for(self._settings, state)
+            if name == STORE:
+                await load_collections(own.milvus)
             if name in self._prepare:
-                await self._prepare[name](settings_for(self._settings, state))
+                await self._prepare[name](own)
 
         shared = environment_for(self._settings, state)
         workers = (

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any
 
 from pymilvus import AsyncMilvusClient, CollectionSchema, DataType, Function, FunctionType
@@ -23,12 +24,16 @@ from freki.infra.milvus.layout import (
 )
 from freki.infra.milvus.shards import shards_of
 from freki.infra.milvus.store import DDL_TIMEOUT_S, MilvusStore, together
+from freki.infra.settings import MilvusSettings
+from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import Generation
 
 # The values of Robertson and Zaragoza (2009), which Milvus has as its defaults too.
 BM25_K1 = 1.2
 BM25_B = 0.75
+LOAD_TIMEOUT_S = 900.0
+"""Timeout of `load_collections` for each: Milvus Lite loads about 6,000 chunks a second."""
 
 _ARRAY: dict[str, Any] = {"datatype": DataType.ARRAY, "max_capacity": layout.ELEMENTS}
 _SPECIAL: dict[str, dict[str, Any]] = {
@@ -94,6 +99,24 @@ async def check_plain(store: MilvusStore) -> None:
 async def open_log(store: MilvusStore) -> None:
     """Create the collection of the log of generations if it is missing, and load it."""
     await _open(store, GENERATIONS, 0, {"log": 1}, partition_key=False)
+
+
+async def load_collections(settings: MilvusSettings) -> None:
+    """Load all collections of Freki that the store has, before any process waits for an answer.
+
+    Milvus Lite answers nothing else while it loads one.
+    """
+    store = MilvusStore(settings, None, Calls())
+    store.open()
+    try:
+        for name in await store.names():
+            if name.startswith(f"{settings.collection_prefix}_"):
+                layout = Layout(name.removeprefix(f"{settings.collection_prefix}_"), ())
+                # One without all its indexes is loaded by the process that makes them.
+                with suppress(Rejected):
+                    await store.load(layout, timeout_s=LOAD_TIMEOUT_S)
+    finally:
+        await store.close()
 
 
 def _made_for(generation: Generation) -> dict[str, Any]:

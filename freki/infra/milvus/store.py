@@ -123,7 +123,11 @@ class MilvusStore:
             self._call("index", layout, self._client.create_index, index_params=index, timeout_s=DDL_TIMEOUT_S)
             for index in missing
         )
-        await self._call("load", layout, self._client.load_collection, timeout_s=DDL_TIMEOUT_S)
+        await self.load(layout)
+
+    async def load(self, layout: Layout, *, timeout_s: float = DDL_TIMEOUT_S) -> None:
+        """Load the collection for queries."""
+        await self._call("load", layout, self._client.load_collection, timeout_s=timeout_s)
 
     async def lookup(
         self, layout: Layout, keys: Iterable[str], fields: Sequence[str], *, size: int = BATCH_KEYS, condition: str = ""
