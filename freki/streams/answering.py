@@ -22,6 +22,7 @@ from freki.schemas.answer import (
     SupportStatus,
 )
 from freki.schemas.answer_marks import HitMarks
+from freki.schemas.errors import InfraError
 from freki.streams.marking import marks_of
 from freki.streams.ports import StreamingLlm, TokenBudget
 from freki.streams.statement import statement
@@ -51,8 +52,8 @@ class Answerer:
         language = result.analysis.language if result.analysis else _UNKNOWN
         prompt = answer_prompt(question, sources, language=language)
         most = (len(prompt.system) + len(prompt.user)) // CHARS_PER_TOKEN + self._max_tokens
-        if not await self._ledger.take(most):
-            yield _end(AnswerEnding.NO_BUDGET, "see FREKI_LLM__MAX_TOKENS_DAY")
+        if refusal := await self._refusal(most):
+            yield refusal
             return
         used, ended, stopped = most, None, False
         written = self._llm.stream(prompt, max_tokens=self._max_tokens)
@@ -66,9 +67,26 @@ class Answerer:
             if isinstance(ended, StreamEnd):
                 used = ended.prompt_tokens + ended.completion_tokens
         finally:
-            await self._ledger.give_back(most - used)
+            await self._give_back(most - used)
         if not stopped:
             yield _ending(ended)
+
+    async def _refusal(self, tokens: int) -> AnswerEnd | None:
+        """Reserve tokens; otherwise return the end of an answer that cannot begin."""
+        try:
+            if await self._ledger.take(tokens):
+                return None
+        except InfraError as error:
+            _log.warning("no tokens could be reserved", error=repr(error))
+            return _end(AnswerEnding.FAILED, error.gist)
+        return _end(AnswerEnding.NO_BUDGET, "see FREKI_LLM__MAX_TOKENS_DAY")
+
+    async def _give_back(self, tokens: int) -> None:
+        try:
+            await self._ledger.give_back(tokens)
+        except InfraError as error:
+            # The answer is there, whatever is counted for it; the next one learns that nothing can be counted.
+            _log.warning("unused tokens could not be given back", error=repr(error))
 
     def marks(self, question: str, result: ContextResult) -> list[HitMarks]:
         """Return where the words of a question stand in its hits."""

@@ -17,6 +17,7 @@ from freki.schemas.answer import (
     StreamEnd,
     SupportStatus,
 )
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.answering import Answerer
 from tests.unit.questions import ask, retriever
 from tests.unit.revisions import World, revision
@@ -58,6 +59,18 @@ class Budget:
 
     async def give_back(self, tokens: int) -> None:
         self.left += tokens
+
+
+class BadBudget(Budget):
+    """A ledger whose file breaks once so many tokens were taken."""
+
+    async def take(self, tokens: int) -> bool:
+        if not self.left:
+            raise Misconfigured("FREKI_LLM__LEDGER=/secret holds no day and number: remove it")
+        return await super().take(tokens)
+
+    async def give_back(self, tokens: int) -> None:
+        raise Unavailable(f"/secret.lock is locked: {tokens} tokens")
 
 
 @pytest.fixture
@@ -140,6 +153,20 @@ async def test_without_tokens_no_model_is_asked(result: ContextResult) -> None:
     assert isinstance(end, AnswerEnd)
     assert end.ending is AnswerEnding.NO_BUDGET
     assert model.prompts == []
+
+
+async def test_a_ledger_that_cannot_count_ends_the_answer_before_it_begins(result: ContextResult) -> None:
+    model = Model("Erfunden.", END)
+    (end,) = await answer(model, result, BadBudget(left=0))
+    assert isinstance(end, AnswerEnd)
+    assert end.ending is AnswerEnding.FAILED
+    assert end.message == Misconfigured.gist
+    assert model.prompts == []
+
+
+async def test_an_answer_ends_as_it_would_though_unused_tokens_cannot_be_given_back(result: ContextResult) -> None:
+    *_, last = await answer(Model("Die Frist. ", END), result, BadBudget())
+    assert last == AnswerEnd(ending=AnswerEnding.COMPLETE, message="")
 
 
 async def test_words_of_another_language_are_not_compared(result: ContextResult) -> None:

@@ -164,6 +164,23 @@ async def test_a_store_that_is_down_is_no_reason_to_believe_what_is_remembered(w
     assert (await service.ask()).cached_ms is None
 
 
+@pytest.mark.parametrize("call", ["watermarks", "roots"])
+async def test_a_store_that_hangs_holds_up_no_answer_and_leaves_time_to_make_it_anew(world: World, call: str) -> None:
+    store = Broken(world.index)
+    service = Service(world, store=store)
+    await service.ask()
+    let_go = asyncio.Event()
+    store._before = {call: let_go.wait}
+
+    async with asyncio.timeout(30):
+        result = await service.ask(deadline_ms=1_000)
+
+    assert not store._before
+    assert not let_go.is_set()
+    assert result.cached_ms is None
+    assert result.hits
+
+
 async def test_with_bounded_consistency_receipts_end_what_is_remembered(world: World) -> None:
     service = Service(world, strong=False)
     await service.ask()

@@ -1,10 +1,25 @@
 """Why hits stand where they stand, and which step lost what was expected."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from freki.schemas import ContextResult, DocumentId, Explanation, Filter, FilterOperator, RerankerChoice
-from tests.unit.questions import ask, retriever
-from tests.unit.revisions import World, revision
+from freki.operators.identify import root_id
+from freki.schemas import (
+    ContextResult,
+    DocumentId,
+    Explanation,
+    Filter,
+    FilterOperator,
+    RequestKind,
+    RerankerChoice,
+    RootId,
+)
+from freki.streams.retrieve.explainer import NO_ANSWER, NO_TIME, NO_WORD, NOT_THERE
+from tests.unit.questions import Broken, ask, retriever
+from tests.unit.revisions import TENANT, World, revision
+from tests.unit.test_rerank_chain import DEADLINE_MS, Chain, Clock
 from tests.unit.test_retriever import TEXTS, Scorer
 
 QUESTION = "Wer entscheidet über den Antrag?"
@@ -101,6 +116,52 @@ async def test_what_no_search_reaches_is_told_with_how_near_it_comes(world: Worl
     (expected,) = explained(result).expected
     assert expected.lost_at == "search"
     assert "cosine" in expected.reason
+
+
+@pytest.mark.parametrize("call", ["roots", "dense"])
+async def test_of_a_document_that_cannot_be_looked_up_it_is_not_said_that_it_is_not_there(
+    world: World, call: str
+) -> None:
+    options: dict[str, Any] = {"text": "die gebühr beträgt zehn euro", "candidates": 1, "top_k": 1}
+    whole = Broken(world.index)
+    await ask(retriever(world, whole), **options)
+    fails_later = Broken(world.index, fails_from={call: whole.calls[call] + 1})
+
+    result = await ask(retriever(world, fails_later), **options, expect=(DocumentId("b"),))
+
+    (expected,) = explained(result).expected
+    assert (expected.lost_at, expected.best) == ("search", None)
+    assert expected.reason == NO_ANSWER
+
+
+async def test_what_no_time_is_left_for_is_not_looked_up_and_that_is_said(world: World) -> None:
+    class Slow(Broken):
+        """Needs all the time for a call that explains."""
+
+        async def roots(self, keys: Sequence[RootId]) -> Any:
+            if root_id(TENANT, DocumentId("nowhere-0")) in keys:
+                clock.ms += DEADLINE_MS
+            self.calls["roots"] += 1
+            return await world.index.roots(keys)
+
+    clock, whole = Clock(), Broken(world.index)
+    await Chain(world, clock, store=whole).ask()
+    slow = Slow(world.index)
+
+    asked = tuple(DocumentId(f"nowhere-{number}") for number in range(16))
+    result = await Chain(world, clock, store=slow).ask(expect=asked)
+
+    first, *others = explained(result).expected
+    assert first.reason == NOT_THERE
+    assert {each.reason for each in others} == {NO_TIME}
+    assert slow.calls["roots"] == whole.calls["roots"] + 1
+
+
+async def test_a_document_without_the_words_of_a_search_for_words_is_not_said_to_be_missing(world: World) -> None:
+    result = await ask(retriever(world), "freibad", kind=RequestKind.KEYWORD_SEARCH, expect=(DocumentId("a"),))
+
+    (expected,) = explained(result).expected
+    assert (expected.lost_at, expected.reason) == ("search", NO_WORD)
 
 
 async def test_a_document_that_may_not_be_read_is_spoken_of_like_one_that_does_not_exist(world: World) -> None:

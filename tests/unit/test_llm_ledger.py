@@ -76,12 +76,13 @@ async def test_many_at_once_never_take_more_than_there_is(tmp_path: Path) -> Non
     assert sum(granted) == 100 // 7
 
 
-async def test_a_file_that_is_none_of_ours_is_named_with_the_fix(tmp_path: Path) -> None:
+@pytest.mark.parametrize("text", ["", "what is this", "2026-01-01 none"])
+async def test_a_file_that_is_none_of_ours_is_named_with_the_fix(tmp_path: Path, text: str) -> None:
     path = tmp_path / "tokens"
-    path.write_text("what is this", encoding="ascii")
+    path.write_text(text, encoding="ascii")
 
     with pytest.raises(Misconfigured, match=r"FREKI_LLM__LEDGER=.* holds no day and number: remove it"):
-        await TokenLedger(path, most=1).take(1)
+        await TokenLedger(path, most=1, day=Day()).take(1)
 
 
 async def test_a_place_that_cannot_be_written_is_named(tmp_path: Path) -> None:

@@ -312,3 +312,14 @@ async def test_a_language_model_is_asked_only_by_name(world: World) -> None:
 
     assert (automatic.reranker, chosen.reranker) == ("local", "llm")
     assert ("rerank", NoticeKind.SKIPPED) in {(notice.stage, notice.kind) for notice in chosen.notices}
+
+
+async def test_candidates_that_a_language_model_did_not_grade_are_not_put_down_to_the_deadline(world: World) -> None:
+    reading = Reading()
+    reranker = LlmReranker(Model(says("1: 9")), Budget(100_000))
+
+    result = await Chain(world, Clock(), reranker, meters=reading.meters).ask(reranker=RerankerChoice.LLM)
+
+    assert result.reranker == "llm"
+    assert told(result) == [f"the language model gave no grade for {len(TEXTS) - 1} of {len(TEXTS)} candidates"]
+    assert reading.points("freki.candidates.skipped") == []

@@ -92,6 +92,30 @@ async def test_a_day_without_tokens_has_no_variants(asking: Asking) -> None:
     assert any("FREKI_LLM__MAX_TOKENS_DAY" in notice.message for notice in result.notices)
 
 
+async def test_a_ledger_that_cannot_count_costs_the_variants_and_not_the_answer(asking: Asking, tmp_path: Path) -> None:
+    (tmp_path / "tokens").touch()
+
+    result = await asking()
+
+    assert (asking.server.requests, result.variants, bool(result.hits)) == ([], (QUESTION,), True)
+    assert ("widen", NoticeKind.SKIPPED) in kinds(result)
+    assert not any("LEDGER" in notice.message for notice in result.notices)
+
+
+async def test_variants_that_are_paid_for_are_searched_though_the_rest_cannot_be_given_back(
+    asking: Asking, tmp_path: Path
+) -> None:
+    def breaks_the_ledger(_: Any) -> Reply:
+        (tmp_path / "tokens").write_text("", encoding="ascii")
+        return says("1: Welche Behörde bewilligt?")
+
+    asking.server.script = breaks_the_ledger
+
+    result = await asking()
+
+    assert result.variants == (QUESTION, "Welche Behörde bewilligt?")
+
+
 async def test_without_a_model_the_settings_are_named() -> None:
     world = World()
     await world.feed(revision("a", 1, TEXTS))

@@ -58,8 +58,9 @@ class TokenLedger:
     def _used(self) -> int:
         try:
             day, tokens = self._path.read_text(encoding="ascii").split()
+            used = int(tokens)
         except FileNotFoundError:
             return 0
         except ValueError as error:
             raise Misconfigured(f"FREKI_LLM__LEDGER={self._path} holds no day and number: remove it") from error
-        return int(tokens) if day == self._day() else 0
+        return used if day == self._day() else 0

@@ -3,10 +3,10 @@
 Sources are delimited and untrusted: text in them that looks like a delimiter or a citation is defused.
 """
 
-import re
 from collections.abc import Sequence
 from typing import Final
 
+from freki.operators.ask_llm.marks import delimiters, without_citations, without_delimiters
 from freki.schemas import Prompt
 from freki.schemas.answer import AnswerSource
 
@@ -14,9 +14,7 @@ NO_ANSWER: Final = "NO_ANSWER"
 """What the model says where the sources do not answer the question."""
 _QUESTION_CHARS: Final = 2000
 _TITLE_CHARS: Final = 160
-
-_DELIMITER = re.compile(r"[<＜﹤](?=\s*/?\s*(?:sources?|question|system|assistant|user|think|\|))", re.IGNORECASE)
-_CITATION = re.compile(r"[\[［【〔](?=\s*(?:quelle|source)\W*\d)", re.IGNORECASE)
+_DELIMITERS: Final = delimiters("source", "question", "system", "assistant", "user", "think")
 _SYSTEM: Final = {
     "de": (
         "Du beantwortest Fragen nur mit dem, was in den Quellen steht. Was zwischen <source> und </source> oder "
@@ -46,7 +44,7 @@ def answer_prompt(question: str, sources: Sequence[AnswerSource], *, language: s
 
 
 def _defused(text: str) -> str:
-    return _CITATION.sub("(", _DELIMITER.sub("‹", text))
+    return without_citations(without_delimiters(text, _DELIMITERS))
 
 
 def _attribute(title: str) -> str:

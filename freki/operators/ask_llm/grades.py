@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 
 from freki.operators.ask_llm.finished import finished
+from freki.operators.ask_llm.marks import delimiters, without_delimiters
 from freki.schemas import Prompt
 
 BEST = 10
@@ -12,6 +13,7 @@ TOKENS_A_GRADE = 8
 
 _TEXT_CHARS = 1200
 _QUESTION_CHARS = 2000
+_DELIMITERS = delimiters("text", "question")
 _GRADE = re.compile(
     r"""^[ \t>*#\-"']*(?:(?:text|candidate|number|nummer)\s*)?
     [\[("']*(\d{1,3})[\])"'*]*\s*[:=.)\-]+[ \t]*[*"']*[ \t]*
@@ -28,9 +30,13 @@ _SYSTEM = (
 
 def grades_prompt(question: str, texts: Sequence[str]) -> Prompt:
     """Return the prompt for one grade per text, in one request for comparable grades; long texts are cut."""
-    listed = "\n".join(f"<text>\n{number}.\n{_cut(text)}\n</text>" for number, text in enumerate(texts, start=1))
-    asked = f'Answer with exactly {len(texts)} lines of the form "number: grade", and with nothing else.'
-    return Prompt(system=_SYSTEM, user=f"{listed}\n\n<question>\n{question[:_QUESTION_CHARS]}\n</question>\n\n{asked}")
+    listed = "\n".join(
+        f"<text>\n{number}.\n{without_delimiters(text[:_TEXT_CHARS], _DELIMITERS)}\n</text>"
+        for number, text in enumerate(texts, start=1)
+    )
+    asked = without_delimiters(question[:_QUESTION_CHARS], _DELIMITERS)
+    request = f'Answer with exactly {len(texts)} lines of the form "number: grade", and with nothing else.'
+    return Prompt(system=_SYSTEM, user=f"{listed}\n\n<question>\n{asked}\n</question>\n\n{request}")
 
 
 def read_grades(answer: str, *, count: int, truncated: bool = False) -> list[float | None]:
@@ -45,8 +51,3 @@ def read_grades(answer: str, *, count: int, truncated: bool = False) -> list[flo
         if 0 <= place < count and value <= BEST and scores[place] is None:
             scores[place] = (value + 0.5) / (BEST + 1)
     return scores
-
-
-def _cut(text: str) -> str:
-    # A text must not close its own element.
-    return text[:_TEXT_CHARS].replace("</text>", "").replace("<question>", "")

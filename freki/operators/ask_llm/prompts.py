@@ -7,6 +7,7 @@ once.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from freki.operators.ask_llm.marks import delimiters, without_delimiters
 from freki.schemas import Prompt
 
 VERSION = 1
@@ -14,6 +15,7 @@ VERSION = 1
 
 _CHUNK_CHARS = 1500
 _SECTION_CHARS = 8000
+_DELIMITERS = delimiters("document", "chunk")
 
 
 class _Words(NamedTuple):
@@ -62,7 +64,7 @@ def context_prompt(lead: str, *, name: str, language: str, chunks: Sequence[tupl
     """
     words = _words(language)
     listed = "\n".join(
-        f"<chunk>\n{number}. {headings}\n{text[:_CHUNK_CHARS]}\n</chunk>"
+        f"<chunk>\n{number}. {_defused(headings)}\n{_defused(text[:_CHUNK_CHARS])}\n</chunk>"
         for number, (headings, text) in enumerate(chunks, start=1)
     )
     return _prompt(words, lead, name, f"{listed}\n\n{words.contexts.format(count=len(chunks), max_chars=max_chars)}")
@@ -73,7 +75,8 @@ def summary_prompt(lead: str, *, name: str, language: str, headings: str, text: 
     words = _words(language)
     if not text:
         return _prompt(words, lead, name, words.document)
-    return _prompt(words, lead, name, f"<chunk>\n{headings}\n{text[:_SECTION_CHARS]}\n</chunk>\n\n{words.section}")
+    section = f"<chunk>\n{_defused(headings)}\n{_defused(text[:_SECTION_CHARS])}\n</chunk>"
+    return _prompt(words, lead, name, f"{section}\n\n{words.section}")
 
 
 def instructions(language: str) -> str:
@@ -82,7 +85,12 @@ def instructions(language: str) -> str:
 
 
 def _prompt(words: _Words, lead: str, name: str, request: str) -> Prompt:
-    return Prompt(system=words.system, user=f"<document>\n{name}\n\n{lead}\n</document>\n\n{request}")
+    document = f"<document>\n{_defused(name)}\n\n{_defused(lead)}\n</document>"
+    return Prompt(system=words.system, user=f"{document}\n\n{request}")
+
+
+def _defused(text: str) -> str:
+    return without_delimiters(text, _DELIMITERS)
 
 
 def _words(language: str) -> _Words:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from freki.operators.ask_llm.compose_answer import NO_ANSWER
+from freki.operators.ask_llm.marks import CITED
 from freki.schemas.names import record
 
 MOST_CHARS: Final = 8_000
@@ -18,14 +19,11 @@ _OPENS = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _CLOSES = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _TAG = re.compile(f"{_OPENS.pattern}|{_CLOSES.pattern}", re.IGNORECASE)
 _LONGEST_TAG: Final = len("</thinking>")
-_CITED = r"[\[【](?:(?:quelle|source|document|dokument)[-\s]?)?\d{1,3}(?:\s*[|:,;][^\[\]【】]{0,300})?[\]】]"
-_CITATION = re.compile(_CITED, re.IGNORECASE)
+_CITATION = re.compile(CITED, re.IGNORECASE)
 _NUMBERS = re.compile(
     r"(?:(?:quelle|source|document|dokument)[-\s]?|(?<=[\[【])|(?<=,)\s*)(\d{1,3})(?!\w)", re.IGNORECASE
 )
-_END = re.compile(
-    rf"(?:[.!?…][\"”“’)»]?(?:\s*{_CITED})*(?=\s+[^\s\[【]))|(?:{_CITED})(?=\s+[A-ZÄÖÜ])|\n", re.IGNORECASE
-)
+_END = re.compile(rf"(?:[.!?…][\"”“’)»]?(?:\s*{CITED})*(?=\s+[^\s\[【]))|(?:{CITED})(?=\s+[A-ZÄÖÜ])|\n", re.IGNORECASE)
 _STARTS = re.compile(r"\s*[\"„“‚»(]?[A-ZÄÖÜ\d§*\-•]")
 _ABBREVIATED = re.compile(
     r"(?:^|[\s(„\"])(?:\d{1,4}|[^\W\d_]|Abs|Art|Nr|Bsp|bzw|ca|etc|evtl|ggf|inkl|max|mind|sog|Std|Str|usw|vgl|[zd]\.\s?[BhR]|"

@@ -4,6 +4,7 @@ import re
 import unicodedata
 
 from freki.schemas import ChunkId, CitationStyle, DocumentId
+from freki.schemas.defusing import NAMED_CITATION, defuse, plain
 
 MAX_NAME_CHARS = 120
 
@@ -43,12 +44,13 @@ def place_of(first_page: int, last_page: int, *, media_type: str, language: str)
 _PAGE_NAMES = {"presentation": ("Folie", "slide"), "spreadsheet": ("Blatt", "sheet")}
 """Name of a page by part of the media type, in German and in all other languages."""
 
-_LABEL = str.maketrans("[]|［］【】｜", "()/()()/")
+_PARENTHESES = {"[": "(", "【": "(", "〔": "(", "]": ")", "】": ")", "〕": ")", "|": "/"}
 
 
 def label(text: str) -> str:
     """Return the text as one short line that cannot end a citation."""
-    line = " ".join((text if text.isprintable() else _visible(text)).split()).translate(_LABEL)
+    shown = " ".join((text if text.isprintable() else _visible(text)).split())
+    line = "".join(_PARENTHESES.get(plain(letter), letter) for letter in shown)
     return line if len(line) <= MAX_NAME_CHARS else line[: MAX_NAME_CHARS - 1] + "…"
 
 
@@ -57,17 +59,9 @@ def _visible(text: str) -> str:
     return "".join(" " if unicodedata.category(letter) == "Cc" else letter for letter in shown)
 
 
-_BRACKET = re.compile(r"[\[［【〔]")
-_MARK = re.compile(r"(quelle|document|dokument)\W*\d", re.IGNORECASE)
-_LOOKAHEAD = 40
+_CITATION = re.compile(NAMED_CITATION, re.IGNORECASE)
 
 
 def harmless(text: str) -> str:
     """Replace the opening bracket by a parenthesis where text looks like a citation, also in look-alike characters."""
-
-    def replaced(found: re.Match[str]) -> str:
-        ahead = unicodedata.normalize("NFKC", text[found.end() : found.end() + _LOOKAHEAD])
-        letters = "".join(letter for letter in ahead if unicodedata.category(letter) != "Cf").lstrip()
-        return "(" if _MARK.match(letters) else found[0]
-
-    return _BRACKET.sub(replaced, text)
+    return defuse(text, _CITATION, "(")

@@ -13,11 +13,10 @@ from freki.schemas import (
     Filter,
     FilterOperator,
     Retrieved,
-    RootId,
     StepRank,
 )
 from freki.schemas.index import Candidate, Scope
-from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
 from freki.streams.retrieve.candidates import LocatedHits, Retrieval
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.losses import Orders, orders_of, reason_of
@@ -27,6 +26,9 @@ ALL_LEVELS = (0, 1, 2)
 STEP = "explain"
 SEARCH = "search"
 NOT_THERE = "nothing of it was found: it is not in the index, or the asker may not read it"
+NO_WORD = "no word of the question is in it, and it was not searched by vector"
+NO_ANSWER = "no search found it; why is not known: a call of the store failed"
+NO_TIME = "no search found it; the deadline left no time to look up why"
 
 
 class Explainer:
@@ -62,32 +64,50 @@ class Explainer:
         return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=best)
 
     async def _not_found(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> tuple[str, str]:
-        """Return the step that no search got past, and why."""
-        if not await self._readable(query, root_id(query.query.tenant, document_id)):
+        """Return the step that no search got past, and why; one call of the store at most ends after the deadline."""
+        if self._attempts.spare_s(query, before=LEAVING) <= 0:
+            return SEARCH, NO_TIME
+        key = root_id(query.query.tenant, document_id)
+        roots = await self._attempts([query], STEP, self._stores.roots.roots([key]))
+        if roots is None:
+            return SEARCH, NO_ANSWER
+        root = roots.get(key)
+        # While access changes, rows and root differ, and the root decides.
+        if root is None or root.deleted or not query.may_show(root):
             return SEARCH, NOT_THERE
+        return await self._missed(query, hits, document_id)
+
+    async def _missed(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> tuple[str, str]:
+        """Return what kept searches from a document that the asker may read, and why."""
         of_it = Filter(field="document_id", operator=FilterOperator.EQ, values=(document_id,))
         scope = query.scope
         nearest = await self._nearest(query, hits, replace(scope, filters=(*scope.filters, of_it)))
         if nearest:
             return SEARCH, f"no chunk of it is among the first {query.options.depth} of a search; {'; '.join(nearest)}"
-        if await self._nearest(query, hits, replace(scope, filters=(of_it,), where=None, levels=ALL_LEVELS)):
+        if nearest is not None:
+            everywhere = replace(scope, filters=(of_it,), where=None, levels=ALL_LEVELS)
+            nearest = await self._nearest(query, hits, everywhere)
+        if nearest is None:
+            return SEARCH, NO_ANSWER
+        if nearest:
             return "filter", "the filters of the question, or the levels that it looks at, leave it out"
-        return SEARCH, NOT_THERE
+        return SEARCH, NO_WORD if query.vector is None else NOT_THERE
 
-    async def _readable(self, query: EmbeddedQuery, key: RootId) -> bool:
-        """Return whether the answer may have a document by its root: while access changes, rows may differ."""
-        root = (await self._attempts([query], STEP, self._stores.roots.roots([key])) or {}).get(key)
-        return root is not None and query.may_show(root)
-
-    async def _nearest(self, query: EmbeddedQuery, hits: LocatedHits, scope: Scope) -> list[str]:
-        """Compare, for each search, the best chunk in scope with the last chunk that was found."""
+    async def _nearest(self, query: EmbeddedQuery, hits: LocatedHits, scope: Scope) -> list[str] | None:
+        """Compare, for each search, the best chunk in scope with the last chunk found; None if that is not known."""
         told = []
         search, strong = self._stores.search, self._stores.strong
         if query.vector is not None:
             call = search.dense(query.vector[None], [scope], limit=1, strong=strong)
-            told += _compared("cosine", await self._attempts([query], STEP, call), hits.search.dense)
+            found = await self._attempts([query], STEP, call)
+            if found is None:
+                return None
+            told += _compared("cosine", found, hits.search.dense)
         call = search.lexical([query.analysis.lexical], [scope], limit=1, strong=strong)
-        return told + _compared("BM25", await self._attempts([query], STEP, call), hits.search.lexical)
+        found = await self._attempts([query], STEP, call)
+        if found is None:
+            return told or None
+        return told + _compared("BM25", found, hits.search.lexical)
 
 
 def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
@@ -119,10 +139,8 @@ def _farthest(story: ChunkStory) -> tuple[int, int]:
     return len(story.ranks), -story.ranks[-1].rank if story.ranks else 0
 
 
-def _compared(
-    measure: str, found: Sequence[Sequence[Candidate]] | None, rankings: Sequence[Sequence[Candidate]]
-) -> list[str]:
-    if not found or not found[0]:
+def _compared(measure: str, found: Sequence[Sequence[Candidate]], rankings: Sequence[Sequence[Candidate]]) -> list[str]:
+    if not found[0]:
         return []
     last = f", that of the last one found {rankings[0][-1].score:.3f}" if rankings and rankings[0] else ""
     return [f"its best {measure} is {found[0][0].score:.3f}{last}"]

@@ -163,6 +163,10 @@ class Retriever:
         """Parse a query."""
         return self._parse(query, trace_id, self._now())
 
+    def spare_s(self, queries: Sequence[ParsedQuery]) -> float:
+        """Return the seconds until the first of these queries must be answered."""
+        return min(self._attempts.spare_s(query, before=LEAVING) for query in queries)
+
     async def warm_up(self) -> None:
         """Learn the types of queries, and ask once, so that no query waits for files, models and connections."""
         await asyncio.to_thread(load_synonyms)

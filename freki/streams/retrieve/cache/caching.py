@@ -3,7 +3,9 @@
 Every key holds tenant and principals: no query is answered, or answered sooner, because of others' queries.
 """
 
+import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from freki.operators.age import age_ms
@@ -35,6 +37,8 @@ from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
 """Approximate size of a cached candidate without its code: three ids, a score, and the record around them."""
+SHARE = 0.5
+"""Share of the time left that looking up may take: an answer that is not found has to be made."""
 _CACHEABLE = frozenset({ResultStatus.COMPLETE, ResultStatus.EMPTY})
 """Status of results that are cached: no step failed or was cut by the deadline."""
 
@@ -180,9 +184,11 @@ class CachingRetriever:
         epochs: dict[int, Epoch] = {}
         known: dict[int, tuple[Answer, ContextResult]] = {}
         if lasting:
-            with timed([parsed[place].log for place in lasting], "remember", lambda _: 1):
-                epochs = await self._begun({place: parsed[place].query for place in lasting})
-                known = await self._known(answers, parsed, epochs)
+            # After a timeout, as after a failure, nothing counts as known.
+            with timed([parsed[place].log for place in lasting], "remember", lambda _: 1), suppress(TimeoutError):
+                async with asyncio.timeout(SHARE * self._retriever.spare_s(parsed)):
+                    epochs = await self._begun({place: parsed[place].query for place in lasting})
+                    known = await self._known(answers, parsed, epochs)
         for place, (answer, result) in known.items():
             query = parsed[place]
             yield place, self._again(result, answer, query), nothing_found(EmbeddedQuery.of(query, None, {}))

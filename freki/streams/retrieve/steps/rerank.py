@@ -77,13 +77,17 @@ class Reranking:
 
     def _note_unranked(self, query: EmbeddedQuery, name: str, scores: Sequence[float | None]) -> None:
         left_out = sum(score is None for score in scores)
-        if left_out:
+        if not left_out:
+            return
+        message = f"the language model gave no grade for {left_out} of {len(scores)} candidates"
+        # A language model is asked once, in time or not at all; others leave out what they have no time for.
+        if name != LLM:
             query.log.unranked += left_out
             message = (
                 f"{left_out} of {len(scores)} candidates were not reranked: the deadline of "
                 f"{query.options.deadline_ms} ms left the {name} reranker no time for them"
             )
-            query.log.notice(STEP, NoticeKind.SKIPPED, message)
+        query.log.notice(STEP, NoticeKind.SKIPPED, message)
 
     async def _scores(
         self, query: EmbeddedQuery, name: str, head: Sequence[LoadedChunk], later: Collection[str]

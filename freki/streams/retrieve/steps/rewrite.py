@@ -7,6 +7,7 @@ import structlog
 
 from freki.operators.ask_llm import MAX_TOKENS, WRITTEN, question_prompt, read_questions
 from freki.schemas import Completion, NoCompletion, NoticeKind, Prompt, Widening
+from freki.schemas.errors import InfraError
 from freki.streams.ports import Llm, TokenBudget
 from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -31,7 +32,7 @@ class Rewriter:
         if not asked:
             return []
         prompts = [_prompt(query, kind) for query, kind in asked]
-        paid = [await self._ledger.take(most_tokens(prompt, MAX_TOKENS)) for prompt in prompts]
+        paid = [await self._is_paid(query, kind, prompt) for (query, kind), prompt in zip(asked, prompts, strict=True)]
         bought = [prompt for prompt, has in zip(prompts, paid, strict=True) if has]
         # The variants have to be searched for, too.
         searching = (*LOOKING_UP, *FINISHING)
@@ -40,13 +41,24 @@ class Rewriter:
         rewritten: list[list[str]] = []
         for (query, kind), prompt, has in zip(asked, prompts, paid, strict=True):
             if not has:
-                query.log.notice(STEP, NoticeKind.SKIPPED, _unpaid(kind))
                 rewritten.append([])
                 continue
             answer = next(answers)
             await self._settle(prompt, answer)
             rewritten.append(_texts(query, kind, answer))
         return rewritten
+
+    async def _is_paid(self, query: ParsedQuery, kind: Widening, prompt: Prompt) -> bool:
+        """Reserve the tokens of a prompt, or tell the query why it has none."""
+        try:
+            if await self._ledger.take(most_tokens(prompt, MAX_TOKENS)):
+                return True
+            reason = "the tokens of the day are spent, FREKI_LLM__MAX_TOKENS_DAY"
+        except InfraError as error:
+            _log.warning("no tokens could be reserved", error=repr(error), trace_id=query.trace_id)
+            reason = f"the tokens of the day cannot be counted: {error.gist}"
+        query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: {reason}")
+        return False
 
     async def _answer(self, prompt: Prompt, limit_s: float) -> Completion | NoCompletion:
         try:
@@ -60,7 +72,11 @@ class Rewriter:
 
     async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion) -> None:
         used = answer.prompt_tokens + answer.completion_tokens if isinstance(answer, Completion) else 0
-        await self._ledger.give_back(most_tokens(prompt, MAX_TOKENS) - used)
+        try:
+            await self._ledger.give_back(most_tokens(prompt, MAX_TOKENS) - used)
+        except InfraError as error:
+            # The answer is there, whatever is counted for it; the next call learns that nothing can be counted.
+            _log.warning("unused tokens could not be given back", error=repr(error))
 
 
 def is_written(kind: Widening) -> bool:
@@ -70,10 +86,6 @@ def is_written(kind: Widening) -> bool:
 
 def _prompt(query: ParsedQuery, kind: Widening) -> Prompt:
     return question_prompt(query.text, kind, language=query.analysis.language)
-
-
-def _unpaid(kind: Widening) -> str:
-    return f"no {kind.lower()}: the tokens of the day are spent, FREKI_LLM__MAX_TOKENS_DAY"
 
 
 def _texts(query: ParsedQuery, kind: Widening, answer: Completion | NoCompletion) -> list[str]:
