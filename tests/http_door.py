@@ -61,8 +61,8 @@ ADA = Identity(tenant=TenantId(TENANT), principals=("ada", "staff"), subject="ad
 class InProcess:
     """Answers at once, by a store in memory; keeps what came."""
 
-    def __init__(self, world: World) -> None:
-        self._retriever = retriever(world)
+    def __init__(self, world: World, store: Any = None) -> None:
+        self._retriever = retriever(world, store)
         self.asked: list[ContextQuery] = []
         self.tokens: list[str | None] = []
         self.traces: list[int] = []
@@ -81,6 +81,8 @@ class InProcess:
         self.chunks: tuple[DocumentChunk, ...] = ()
 
     async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
+        if isinstance(self.ends, Exception):
+            raise self.ends
         self.changes.append(change)
         self.waits_s.append(wait_s)
         if not wait_s:

@@ -15,6 +15,7 @@ from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryA
 from freki.cli.show import show_result, show_trace
 from freki.cli.show_explanation import show_explanation
 from freki.cli.terminal import without_controls
+from freki.client.hits import hits_of
 from freki.infra.settings import Settings
 from freki.infra.telemetry.trace_files import SpanRecord, read_trace
 from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, ResultStatus, TenantId
@@ -40,7 +41,8 @@ async def ask(
 ) -> None:
     """Ask a question and show what Freki finds.
 
-    Exit code 0: something was found, 3: nothing, 1: the question was refused or not answered, 2: wrong options.
+    Exit code 0: something was found, 3: nothing, 1: the question was refused or not answered, or searching failed,
+    2: wrong options.
     """
     settings = _with_token(load_settings(), asked.token_file)
     query = ContextQuery(
@@ -58,7 +60,7 @@ async def ask(
         show_trace(console, result.trace_id, await _spans(settings, result.trace_id))
     if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
         raise typer.Exit(1)
-    if not result.hits:
+    if not hits_of(result):
         raise typer.Exit(EXIT_EMPTY)
 
 

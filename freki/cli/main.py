@@ -38,7 +38,7 @@ COMMANDS = {
     ),
     "access": Lazy(
         "access:access",
-        "Print all that is stored about documents, one JSON object per line, the last one with what was searched.",
+        "Print all that is stored about documents, one JSON object per line.",
     ),
     "hold": Lazy("hold:hold_app", "Documents that must be kept: erasure and retention wait."),
     "object": Lazy("objection:object_app", "Documents that are kept, but left out of answers."),

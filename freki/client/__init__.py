@@ -5,7 +5,7 @@ modules are in the packages `freki` and `freki-client`: docs/client.md.
 """
 
 from freki.client.aio import Client, Published
-from freki.client.blocking import BlockingClient
+from freki.client.blocking import BlockingClient, ClientClosed
 from freki.client.broker import Broker
 from freki.client.serializers import Deserializer, Serializer
 from freki.schemas import (
@@ -36,6 +36,7 @@ __all__ = [
     "Broker",
     "ClaimCheck",
     "Client",
+    "ClientClosed",
     "ContextHit",
     "ContextQuery",
     "ContextResult",

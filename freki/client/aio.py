@@ -26,7 +26,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.avro.codec import Codec
+from freki.schemas.avro.codec import Codec, UndecodableError
 from freki.schemas.backoff import backoff
 from freki.schemas.errors import InfraError, Unavailable
 
@@ -144,14 +144,17 @@ class Client:
         """Return the answer; its status says whether something was left out.
 
         question: its text, with further fields of ContextQuery, such as `principals`, `top_k` or `filters`; or a query
-        with all of them, whose id must be new. Raises TimeoutError where none came in time. A question may be asked
-        several times if the broker does not answer.
+        with all of them, whose id must be new. The deadline of a text begins when it is sent, that of a query at its
+        `asked_at`. Raises TimeoutError where none came in time. A question may be asked several times if the broker
+        does not answer.
         """
         query = question if isinstance(question, ContextQuery) else self._query(question, fields)
 
         async def ask() -> ContextResult:
             asker = await self._asker.get()
-            return await asker.ask(query, patience_s=timeout_s, token=token)
+            # Neither connecting nor earlier attempts take of the time for the answer.
+            asked = query if query is question else replace(query, asked_at=_now())
+            return await asker.ask(asked, patience_s=timeout_s, token=token)
 
         return await self._retried(ask)
 
@@ -192,7 +195,7 @@ class Client:
     def _query(self, text: str, fields: Mapping[str, object]) -> ContextQuery:
         given = _tuples(fields)
         return ContextQuery(
-            query_id=QueryId(str(uuid.uuid4())), tenant=self._tenant, text=text, asked_at=_now(), **given
+            query_id=QueryId(str(uuid.uuid4())), tenant=self._tenant, text=text, asked_at=Timestamp(0), **given
         )
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
@@ -239,7 +242,7 @@ class _Kept(Generic[F]):
     async def aclose(self) -> None:
         closing, self._closing, self._current = self._closing, AsyncExitStack(), None
         # Why it ended was raised to those who waited.
-        with suppress(InfraError):
+        with suppress(InfraError, UndecodableError):
             await closing.aclose()
 
 

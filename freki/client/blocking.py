@@ -2,9 +2,11 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, Callable, Coroutine, Generator
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
+from concurrent.futures import CancelledError, Future
+from contextlib import suppress
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar, Unpack
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
 from freki.client.aio import Client, Published, S
 from freki.client.broker import Broker
@@ -15,8 +17,14 @@ from freki.schemas.errors import Unavailable
 T = TypeVar("T")
 
 
+class ClientClosed(Unavailable):
+    """The client was closed before the call ended; what the call sent may have arrived."""
+
+
 class BlockingClient:
     """A `Client` in a thread of its own; may be called by any number of threads.
+
+    Calls that have not ended when it is closed, and later ones, raise ClientClosed.
 
     ```python
     with BlockingClient(Broker(bootstrap="127.0.0.1:9092")) as client:
@@ -35,7 +43,10 @@ class BlockingClient:
         """Create a client; arguments as for `Client`."""
         self._make: Callable[[], Client] = lambda: Client(broker, tenant=tenant, token=token, answers_on=answers_on)
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._loop.run_forever, name="freki-client", daemon=True)
+        self._thread = threading.Thread(target=self._work, name="freki-client", daemon=True)
+        self._calls: set[asyncio.Task[Any]] = set()
+        self._entrance = threading.Lock()
+        self._is_closed = False
         self._client: Client
 
     def __enter__(self) -> Self:
@@ -51,9 +62,11 @@ class BlockingClient:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Disconnect."""
+        """End all calls, and disconnect."""
+        with self._entrance:
+            self._is_closed = True
         try:
-            self._run(self._client.__aexit__(kind, error, trace))
+            _result(asyncio.run_coroutine_threadsafe(self._close(kind, error, trace), self._loop))
         finally:
             self._end()
 
@@ -89,31 +102,93 @@ class BlockingClient:
         self, kind: type[S], *, start: Literal["earliest", "latest"] = "latest", every_tenant: bool = False
     ) -> Generator[S, None, None]:
         """Yield receipts or answers as they come, as `Client.subscribe` does; close the iterator to end it."""
-        records = self._client.subscribe(kind, start=start, every_tenant=every_tenant)
+        steps = _Steps(self._client.subscribe(kind, start=start, every_tenant=every_tenant))
         try:
             while True:
-                yield self._run(_next(records))
+                yield self._run(steps.next())
         finally:
-            self._run(_closed(records))
+            # The client closes it too.
+            with suppress(ClientClosed):
+                self._run(steps.aclose())
 
     async def _open(self) -> Client:
         # In the loop that it works in.
         return await self._make().__aenter__()
 
+    async def _close(self, *error: Any) -> None:  # noqa: ANN401 - passed on
+        # First: they would go on with a client that is closed.
+        await _cancel(self._calls)
+        await self._client.__aexit__(*error)
+        # Of subscriptions that were left open.
+        await self._loop.shutdown_asyncgens()
+
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
-        return asyncio.run_coroutine_threadsafe(call, self._loop).result()
+        with self._entrance:
+            if self._is_closed:
+                call.close()
+                raise ClientClosed("the client is closed")
+            running = asyncio.run_coroutine_threadsafe(self._listed(call), self._loop)
+        return _result(running)
+
+    async def _listed(self, call: Coroutine[Any, Any, T]) -> T:
+        """Await a call that ends with the client at the latest."""
+        task = asyncio.ensure_future(call)
+        self._calls.add(task)
+        try:
+            return await task
+        finally:
+            self._calls.discard(task)
+
+    def _work(self) -> None:
+        try:
+            self._loop.run_forever()
+        finally:
+            self._loop.run_until_complete(_cancel(asyncio.all_tasks(self._loop)))
+            self._loop.close()
 
     def _end(self) -> None:
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
-        self._loop.close()
 
 
-async def _next(records: AsyncGenerator[T, None]) -> T:
-    async for found in records:
-        return found
-    raise Unavailable("nothing more is read")
+class _Steps(Generic[T]):
+    """Steps of an endless generator, one at a time."""
+
+    def __init__(self, records: AsyncGenerator[T, None]) -> None:
+        self._records = records
+        self._step: asyncio.Task[T] | None = None
+
+    async def next(self) -> T:
+        self._step = asyncio.ensure_future(self._next())
+        return await self._step
+
+    async def aclose(self) -> None:
+        # Whoever waited for a step may have been interrupted: it still runs, or is about to end.
+        if self._step is not None:
+            await _cancel([self._step])
+        await self._records.aclose()
+
+    async def _next(self) -> T:
+        async for found in self._records:
+            return found
+        raise Unavailable("nothing more is read")
 
 
-async def _closed(records: AsyncGenerator[Any, None]) -> None:
-    await records.aclose()
+def _result(running: Future[T]) -> T:
+    try:
+        return running.result()
+    except CancelledError as error:
+        raise ClientClosed("the client was closed before the call ended; what it sent may have arrived") from error
+    except BaseException:
+        # Such as Ctrl-C.
+        running.cancel()
+        raise
+
+
+async def _cancel(tasks: Collection[asyncio.Task[Any]]) -> None:
+    """Cancel tasks, and wait for their ends."""
+    for task in tasks:
+        # A second time would cut off how it ends, as a reader that disconnects.
+        if not task.cancelling():
+            task.cancel()
+    await asyncio.gather(*tasks, return_exceptions=True)

@@ -35,6 +35,10 @@ Change = tuple[TenantId, DocumentId, int]
 """Identity of a change: tenant, document, version."""
 
 
+class AlreadyAsked(ValueError):
+    """A question of this id still waits for its answer: nothing would tell the two answers apart."""
+
+
 class ClaimWriter(Protocol):
     """Stores content that is too large for a record."""
 
@@ -248,11 +252,12 @@ class Correspondent(Follower, Generic[Q, A]):
     async def _answered(self, key: bytes, question: Outgoing, *, patience_s: float) -> A:
         """Send a question with this key and return its answer.
 
-        Raises TimeoutError after `patience_s` seconds, ValueError if a question of that key is still waiting: nothing
-        would tell the two answers apart.
+        Raises TimeoutError after `patience_s` seconds, AlreadyAsked if a question of that key is still waiting.
         """
         if key in self._waiting:
-            raise ValueError(f"question {key.decode()} still waits for its answer; give each question an id of its own")
+            raise AlreadyAsked(
+                f"question {key.decode()} still waits for its answer; give each question an id of its own"
+            )
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         try:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from freki.client.broker import Broker
 from freki.client.messages import Headers, Outgoing
 from freki.client.wakeups import Pauses, Ringer, find_directory, pace
-from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.names import record
 
 if TYPE_CHECKING:
@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 _POLL_MS = 500
 _MARGIN_BYTES = 64 * 1024
 """Size reserved for headers and framing around the largest record."""
-_TOO_LARGE = frozenset({"MessageSizeTooLargeError", "RecordListTooLargeError"})
-_REFUSED = ("Auth", "Authorization", "Sasl", "Unsupported", "UnknownTopic", "InvalidTopic")
+_TOO_LARGE = "TooLargeError"
+_REFUSED = ("Auth", "Sasl", "SecurityDisabled", "Unsupported", "BrokerVersion", "UnknownTopic", "InvalidTopic")
+"""Parts of the names of what the broker refuses until something is corrected."""
 
 
 @record
@@ -200,17 +201,17 @@ def _translated(action: str, broker: Broker) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise Misconfigured("aiokafka is not installed: pip install 'freki-client[kafka]'") from error
-    except (InfraError, ValueError, RuntimeError):
-        raise
     except OSError as error:
         raise Unavailable(f"{action}: {error}; is Kafka up at {broker.bootstrap}?") from error
     except Exception as error:
-        name = type(error).__name__
+        # Not by its base class: KafkaError is a RuntimeError, as are errors of callers.
         if not type(error).__module__.startswith("aiokafka"):
             raise
-        if name in _TOO_LARGE:
+        name = type(error).__name__
+        if name.endswith(_TOO_LARGE):
             message = f"{action}: the record is larger than the broker or max_message_bytes of the Broker allows"
             raise Rejected(message) from error
-        if name.startswith(_REFUSED):
-            raise Misconfigured(f"{action}: {error}; check options of the Broker and the rights of its user") from error
-        raise Unavailable(f"{action}: {str(error) or name}; is Kafka up at {broker.bootstrap}?") from error
+        told = str(error) or name
+        if any(part in name for part in _REFUSED):
+            raise Misconfigured(f"{action}: {told}; check options of the Broker and the rights of its user") from error
+        raise Unavailable(f"{action}: {told}; is Kafka up at {broker.bootstrap}?") from error

@@ -1,6 +1,7 @@
 """Retrievers for other frameworks, each with the framework itself where it is installed: `make frameworks`."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -8,8 +9,22 @@ import pytest
 
 from freki.client import ContextResult, Rejected, ResultStatus, Unavailable
 from freki.client.hits import hits_of, metadata_of
-from freki.schemas import ContextQuery, Notice, NoticeKind, QueryId, TenantId, Timestamp
+from freki.schemas import (
+    ContextQuery,
+    Filter,
+    FilterOperator,
+    Notice,
+    NoticeKind,
+    QueryId,
+    RequestKind,
+    TenantId,
+    Timestamp,
+)
 from tests.unit import evaluations
+from tests.unit.questions import Broken, ask, retriever
+from tests.unit.revisions import World, revision
+from tests.unit.test_request_kinds import named
+from tests.unit.test_retriever import TEXTS
 
 
 def result_with(*texts: str) -> ContextResult:
@@ -47,6 +62,44 @@ def test_what_was_not_answered_is_no_empty_list() -> None:
     with pytest.raises(Unavailable):
         hits_of(replace(rejected, status=ResultStatus.EXPIRED))
     assert hits_of(replace(rejected, status=ResultStatus.EMPTY)) == ()
+
+
+SEARCH: Mapping[str, Any] = {"text": TEXTS[0]}
+READ: Mapping[str, Any] = {"text": "", "kind": RequestKind.CHUNK_READ, "chunk_ids": (named("a", TEXTS[0]),)}
+
+
+@pytest.mark.parametrize(
+    ("asked", "broken"),
+    [
+        (SEARCH, ("dense", "lexical")),
+        *((SEARCH, (call,)) for call in ("roots", "fetch", "pages")),
+        *((READ, (call,)) for call in ("visible", "roots", "fetch", "pages")),
+    ],
+)
+async def test_a_store_that_is_down_is_no_empty_list(asked: Mapping[str, Any], broken: tuple[str, ...]) -> None:
+    world = await filled()
+
+    result = await ask(retriever(world, Broken(world.index, *broken)), **asked)
+
+    assert (result.status, result.hits) == (ResultStatus.DEGRADED, ())
+    with pytest.raises(Unavailable, match="failed: it does not answer"):
+        hits_of(result)
+
+
+async def test_nothing_found_stays_an_empty_list_where_a_step_failed_that_searches_nothing() -> None:
+    world = await filled()
+    nowhere = (Filter(field="document_id", operator=FilterOperator.EQ, values=("nowhere",)),)
+
+    result = await ask(retriever(world, Broken(world.index, "watermarks")), filters=nowhere)
+
+    assert (result.status, result.hits) == (ResultStatus.DEGRADED, ())
+    assert hits_of(result) == ()
+
+
+async def filled() -> World:
+    world = World()
+    await world.feed(revision("a", 1, TEXTS))
+    return world
 
 
 def test_langchain(client: Client) -> None:

@@ -13,16 +13,19 @@ from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
+from freki.client.exchange import AlreadyAsked
 from freki.infra.doors.callers import Callers
 from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.settings import ServeSettings
 from freki.schemas import Operation, OutcomeStatus, ResultStatus, Widening
+from freki.schemas.avro import UndecodableError, UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LIMIT
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
 from tests.http_door import InProcess, app_of, identify
 from tests.kafka.certificates import Authority
+from tests.unit.questions import Broken
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
 
@@ -149,7 +152,9 @@ async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> N
         (TimeoutError(), Code.DEADLINE_EXCEEDED, "NO_ANSWER"),
         (Unavailable("broker is gone"), Code.UNAVAILABLE, "UNAVAILABLE"),
         (Rejected("longer than a record may be"), Code.INVALID_ARGUMENT, "INVALID"),
-        (ValueError("question 1 still waits"), Code.ABORTED, "CONFLICT"),
+        (UnencodableError("ContextQuery: top_k must be int"), Code.INVALID_ARGUMENT, "INVALID"),
+        (AlreadyAsked("question 1 still waits"), Code.ABORTED, "CONFLICT"),
+        (UndecodableError("secret"), Code.INTERNAL, "INTERNAL"),
         (RuntimeError("secret"), Code.INTERNAL, "INTERNAL"),
     ],
 )
@@ -376,6 +381,17 @@ async def test_a_prompt_that_nothing_belongs_to_is_not_found(gateway: InProcess)
         await client.enrich(prompt=TEXT)
 
     assert "does not mean that nothing exists" in told["detail"]
+
+
+async def test_a_prompt_for_which_nothing_could_be_searched_is_to_be_sent_again() -> None:
+    world = World()
+    await world.feed(revision("a", 1, TEXTS))
+    gateway = InProcess(world, Broken(world.index, "dense", "lexical"))
+    async with door(gateway) as client, refused(Code.UNAVAILABLE) as told:
+        await client.enrich(prompt=TEXT)
+
+    assert "search.dense failed: it does not answer" in told["detail"]
+    assert told["RetryInfo"].retry_delay.seconds == 1
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,7 @@
 """The HTTP door: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
+import json
 from base64 import b64encode
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.client.exchange import AlreadyAsked
 from freki.infra.doors.callers import Rate, network_of
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
@@ -22,13 +24,17 @@ from freki.schemas import (
     ResultStatus,
     Verdict,
 )
+from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LIMIT
 from tests.http_door import InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
+from tests.unit.questions import Broken
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
 
+CUT = "hallo \ud83d"
+"""Text that was cut within an emoji."""
 REFUSED = {ResultStatus.REJECTED: 400, ResultStatus.EXPIRED: 504}
 
 
@@ -208,7 +214,8 @@ async def test_an_answer_without_hits_for_a_reason_is_a_problem_that_says_it(
         (TimeoutError(), 504),
         (Unavailable("broker is gone"), 503),
         (Rejected("the question is longer than a record may be"), 422),
-        (ValueError("question 1 still waits for its answer"), 409),
+        (UnencodableError("ContextQuery: ContextQuery.top_k must be int"), 422),
+        (AlreadyAsked("question 1 still waits for its answer"), 409),
     ],
 )
 async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, error: Exception, status: int) -> None:
@@ -218,6 +225,67 @@ async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, err
 
     assert reply.status_code == status
     assert reply.json()["status"] == status
+
+
+async def test_a_change_that_no_record_can_hold_is_a_problem_too(gateway: InProcess) -> None:
+    gateway.ends = UnencodableError("DocumentChange: DocumentChange.priority must be int")
+    async with door(gateway) as client:
+        published = await client.post("/v1/documents", json={"document_id": "a", "content": "b"})
+        deleted = await client.delete("/v1/documents/a")
+
+    assert [reply.status_code for reply in (published, deleted)] == [422, 422]
+    assert "priority" in published.json()["detail"]
+
+
+JUDGED = {"query_id": "1", "document_id": "b", "chunk_id": None, "verdict": "UP", "judge": "eve"}
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        ("queries", {"text": CUT}, "text"),
+        ("queries", {"text": "a", "principals": ["ada", CUT]}, "principals"),
+        ("queries/stream", {"text": CUT}, "text"),
+        ("answers", {"text": CUT}, "text"),
+        ("vector_stores/t/search", {"query": CUT}, "query"),
+        ("vector_stores/t/search", {"query": "a", "filters": {"type": "eq", "key": CUT, "value": "b"}}, "filters"),
+        ("documents", {"document_id": "a", "content": CUT}, "content"),
+        ("documents", {"document_id": CUT, "content": "a"}, "document_id"),
+        ("documents", {"document_id": "a", "content": "b", "attributes": {CUT: "c"}}, "attributes"),
+        ("documents", {"document_id": "a", "content": "b", "tenant": CUT}, "tenant"),
+        ("judgements", {**JUDGED, "question": CUT}, "question"),
+        ("operations/dead-letters/replay", {"letters": [CUT]}, "letters"),
+    ],
+)
+async def test_half_of_a_character_is_refused_with_its_field(
+    gateway: InProcess, path: str, body: dict[str, Any], named: str
+) -> None:
+    async with door(gateway, operations=ScriptedOperations()) as client:
+        # As JavaScript writes it; httpx would not.
+        headers = {"Content-Type": "application/json"}
+        reply = await client.post(f"/v1/{path}", content=json.dumps(body), headers=headers)
+
+    assert reply.status_code == 422
+    assert reply.json()["detail"].startswith(f"{named}: ")
+    assert "lone surrogate" in reply.json()["detail"]
+    assert (gateway.asked, gateway.changes, gateway.judgements) == ([], [], [])
+
+
+@pytest.mark.parametrize("version", [2**63, 99999999999999999999])
+async def test_a_version_that_no_record_can_hold_is_refused(gateway: InProcess, version: int) -> None:
+    document = {"document_id": "a", "content": "b"}
+    async with door(gateway) as client:
+        replies = [
+            await client.post("/v1/documents", json={**document, "version": version}),
+            await client.post("/v1/documents", json={**document, "occurred_at": version}),
+            await client.delete(f"/v1/documents/a?version={version}"),
+        ]
+        largest = await client.delete(f"/v1/documents/a?version={2**63 - 1}")
+
+    assert [reply.status_code for reply in replies] == [422, 422, 422]
+    assert [reply.json()["errors"][0]["field"] for reply in replies] == ["version", "occurred_at", "version"]
+    assert largest.status_code == 200
+    assert [change.version for change in gateway.changes] == [2**63 - 1]
 
 
 async def test_steps_and_hits_come_as_events_before_the_rest_of_the_answer(gateway: InProcess) -> None:
@@ -279,6 +347,16 @@ async def test_a_vector_store_is_searched_as_its_clients_expect(gateway: InProce
         ("language", "EQ", ("de",)),
         ("attributes.office", "NOT_IN", ("a", "b")),
     ]
+
+
+async def test_a_vector_store_that_can_not_be_searched_is_not_an_empty_one() -> None:
+    world = World()
+    await world.feed(revision("a", 1, TEXTS))
+    async with door(InProcess(world, Broken(world.index, "dense", "lexical"))) as client:
+        reply = await client.post("/v1/vector_stores/t/search", json={"query": TEXTS[0]})
+
+    assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
+    assert "search.dense failed: it does not answer" in reply.json()["detail"]
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import itertools
 import subprocess
 import sys
 import tomllib
@@ -10,6 +11,7 @@ from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
 
+import aiokafka.errors
 import pytest
 from hypothesis import given, settings
 
@@ -23,13 +25,16 @@ from freki.client import (
     Serializer,
     Unavailable,
     aio,
+    kafka,
 )
 from freki.client.exchange import Publisher, ReceiptBoard
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.messages import Outgoing, Stored
-from freki.schemas import ContextQuery, ContextResult, DocumentChange
-from freki.schemas.avro import Codec
+from freki.schemas import ContextQuery, ContextResult, DocumentChange, QueryId, TenantId, Timestamp
+from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.errors import InfraError
 from tests.strategies import records
+from tests.unit.test_kafka_errors import OURS_TO_FIX, all_errors, made
 
 HEAVY = {
     *("aiokafka", "aiohttp", "faust", "grpc", "huggingface_hub", "httpx", "kafka", "mode", "numpy", "onnxruntime"),
@@ -190,6 +195,57 @@ async def test_a_broker_that_stays_away_is_told(on: Callable[[Bus], Client]) -> 
             await client.publish("a", "Text")
 
 
+async def test_a_broker_that_is_not_there_is_told_after_some_attempts(monkeypatch: pytest.MonkeyPatch) -> None:
+    attempts: list[Broker] = []
+
+    def counted(broker: Broker) -> dict[str, object]:
+        attempts.append(broker)
+        return options(broker)
+
+    options = kafka._options
+    monkeypatch.setattr(kafka, "_options", counted)
+
+    with pytest.raises(Unavailable, match=r"is Kafka up at 127\.0\.0\.1:1\b"):
+        await Client(Broker(bootstrap="127.0.0.1:1"), first_wait_s=0.0).__aenter__()
+
+    assert len(attempts) == aio.ATTEMPTS
+
+
+@pytest.mark.parametrize("theirs", [each for each in all_errors() if each.__module__ == aiokafka.errors.__name__])
+def test_no_error_of_aiokafka_passes_untranslated(theirs: type[Exception]) -> None:
+    error = made(theirs)
+
+    with pytest.raises(InfraError) as raised, kafka._translated("send", Broker()):
+        raise error
+
+    assert raised.value.__cause__ is error
+    if getattr(theirs, "retriable", False) and theirs.__name__ not in OURS_TO_FIX:
+        assert isinstance(raised.value, Unavailable)
+
+
+@pytest.mark.parametrize(
+    ("theirs", "ours", "told"),
+    [
+        (aiokafka.errors.KafkaConnectionError, Unavailable, "is Kafka up"),
+        (aiokafka.errors.KafkaTimeoutError, Unavailable, "is Kafka up"),
+        (aiokafka.errors.NotLeaderForPartitionError, Unavailable, "is Kafka up"),
+        (aiokafka.errors.MessageSizeTooLargeError, Rejected, "max_message_bytes"),
+        (aiokafka.errors.RecordTooLargeError, Rejected, "max_message_bytes"),
+        (aiokafka.errors.TopicAuthorizationFailedError, Misconfigured, "rights"),
+        (aiokafka.errors.AuthenticationFailedError, Misconfigured, "options of the Broker"),
+        (aiokafka.errors.SaslAuthenticationFailed, Misconfigured, "options of the Broker"),
+        (aiokafka.errors.UnknownTopicOrPartitionError, Misconfigured, "options of the Broker"),
+    ],
+)
+def test_an_error_of_the_broker_says_whether_to_try_again_and_what_to_correct(
+    theirs: type[Exception], ours: type[InfraError], told: str
+) -> None:
+    with pytest.raises(InfraError, match=told) as raised, kafka._translated("send", Broker()):
+        raise theirs
+
+    assert type(raised.value) is ours
+
+
 async def test_content_that_is_too_large_is_refused_with_what_to_do(on: Callable[[Bus], Client]) -> None:
     bus = Bus(lambda _: [])
     async with on(bus) as client:
@@ -216,6 +272,42 @@ async def test_each_question_gets_its_own_answer_and_carries_the_token(result: C
     assert [each.context for each in answers] == [f"Frage {number}" for number in range(4)]
     assert {each.headers for each in bus.sent} == {(("freki-token", b"secret"),)}
     assert {Codec(ContextQuery).decode(each.value or b"").top_k for each in bus.sent} == {3}
+
+
+@settings(max_examples=1)
+@given(result=records(ContextResult))
+async def test_a_text_is_asked_when_it_leaves_and_a_whole_query_when_it_says(result: ContextResult) -> None:
+    def answer(record: Outgoing) -> list[tuple[str, bytes | None, bytes]]:
+        return [("freki.contexts.v1", record.key, Codec(ContextResult).encode(result))]
+
+    bus = Bus(answer, failures=2)
+    clock = itertools.count(1)
+    whole = ContextQuery(query_id=QueryId("q"), tenant=TenantId("acme"), text="Frage", asked_at=Timestamp(77))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aio, "Producer", bus.producer)
+        patch.setattr(aio, "Reader", bus.reader)
+        patch.setattr(aio, "_now", lambda: Timestamp(next(clock)))
+        async with Client(tenant="acme", first_wait_s=0.0) as client:
+            await client.ask("Frage", deadline_ms=100)
+            await client.ask(whole)
+
+    asked = [Codec(ContextQuery).decode(each.value or b"") for each in bus.sent]
+    # The third attempt is the first that leaves.
+    assert [each.asked_at for each in asked] == [3, 77]
+
+
+@settings(max_examples=1)
+@given(result=records(ContextResult))
+async def test_after_an_answer_that_can_not_be_read_the_next_question_is_answered(result: ContextResult) -> None:
+    answers = iter([b"?", Codec(ContextResult).encode(result)])
+    bus = Bus(lambda record: [("freki.contexts.v1", record.key, next(answers))])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aio, "Producer", bus.producer)
+        patch.setattr(aio, "Reader", bus.reader)
+        async with Client(tenant="acme") as client:
+            with pytest.raises(UndecodableError):
+                await client.ask("Frage")
+            assert await client.ask("Frage") == result
 
 
 async def test_a_receipt_that_nobody_waits_for_takes_no_memory() -> None:

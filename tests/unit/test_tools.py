@@ -19,6 +19,7 @@ from freki.infra.mcp_server import Callers, make_app, make_server
 from freki.infra.settings import McpSettings
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, TenantId, Timestamp
+from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.ports import QueryClient
@@ -312,6 +313,18 @@ async def test_questions_share_a_connection_and_the_next_one_after_a_failure_get
         world.failing = [Unavailable("gone")]
         assert (await box.call("semantic_search", {"query": "antrag"})).failed
         assert not (await box.call("semantic_search", {"query": "antrag"})).failed
+
+    assert (world.opened, world.closed) == (2, 2)
+
+
+async def test_after_an_answer_that_can_not_be_read_the_next_question_gets_another_connection(line: InProcess) -> None:
+    world = Connections(line)
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="antrag", asked_at=now())
+    async with ReconnectingClient(world.open) as connected:
+        world.failing = [UndecodableError("of a later contract")]
+        with pytest.raises(UndecodableError):
+            await connected.ask(query, patience_s=1)
+        await connected.ask(query, patience_s=1)
 
     assert (world.opened, world.closed) == (2, 2)
 

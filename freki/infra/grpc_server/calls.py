@@ -16,9 +16,11 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.context import attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
+from freki.client.exchange import AlreadyAsked
 from freki.infra.doors.callers import Caller, Callers, CallRefused, Wrong
 from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
 from freki.schemas import ContextResult, ResultStatus
+from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.proto.convert import UnknownValueError
 
@@ -42,8 +44,9 @@ _BELOW: Mapping[type[Exception], tuple[grpc.StatusCode, str]] = {
     Unavailable: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
     Rejected: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),
     UnknownValueError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),
+    UnencodableError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),
     # A token that serves one query only came twice at once.
-    ValueError: (grpc.StatusCode.ABORTED, "CONFLICT"),
+    AlreadyAsked: (grpc.StatusCode.ABORTED, "CONFLICT"),
 }
 """What fails below the door; the first that fits counts."""
 _log = structlog.get_logger(__name__)

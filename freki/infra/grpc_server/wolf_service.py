@@ -4,6 +4,7 @@ from statistics import fmean
 
 import grpc
 
+from freki.client.hits import hits_of
 from freki.infra.doors.callers import Callers, tenant_of
 from freki.infra.doors.gateway import Gateway
 from freki.infra.grpc_server.calls import Call, CallFailed, answered, unary
@@ -42,7 +43,7 @@ class WolfService:
             citations=CitationStyle.DOCUMENT,
         )
         result = answered(await self._gateway.ask(in_time(query, call), token=caller.token))
-        if not result.hits:
+        if not hits_of(result):
             # The contract wants at least one document in a context.
             raise CallFailed(
                 grpc.StatusCode.NOT_FOUND,

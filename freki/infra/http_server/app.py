@@ -20,6 +20,7 @@ from freki.infra.doors.callers import Caller, Callers
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
 from freki.infra.http_server.answers import Answerer, add_answers
 from freki.infra.http_server.bodies import (
+    LARGEST,
     Document,
     Question,
     Verdict,
@@ -47,6 +48,7 @@ from freki.schemas import (
     ReportStatus,
     Timestamp,
 )
+from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Rejected, Unavailable
 
 _log = structlog.get_logger(__name__)
@@ -76,7 +78,7 @@ Named = Annotated[str | None, Query(alias="tenant", description="Tenant; default
 Principals = Annotated[tuple[str, ...], Query(alias="principal", description="Without tokens: who asks")]
 Limit = Annotated[int, Query(ge=1, le=100, description="Most documents or chunks of the page")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
-Version = Annotated[int, Query(ge=0, description="0: now, in milliseconds")]
+Version = Annotated[int, Query(ge=0, le=LARGEST, description="0: now, in milliseconds")]
 
 
 def make_app(
@@ -274,6 +276,10 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Rejected)
     async def rejected(_: Request, error: Rejected) -> Response:
         return problem_of(error).response()
+
+    @app.exception_handler(UnencodableError)
+    async def unencodable(_: Request, error: UnencodableError) -> Response:
+        return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)).response()
 
     @app.exception_handler(Unavailable)
     async def down(_: Request, error: Unavailable) -> Response:

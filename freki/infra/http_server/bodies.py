@@ -1,5 +1,6 @@
 """What requests of the HTTP door hold: the records of the topics, without what the door fills in."""
 
+import json
 from base64 import b64decode
 from binascii import Error as NotBase64
 from dataclasses import MISSING, Field, fields
@@ -7,7 +8,7 @@ from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, create_model, field_validator
 from pydantic import Field as Described
 
 from freki.infra.http_server.problems import Problem
@@ -28,7 +29,26 @@ _FILLED_IN: dict[type[Any], set[str]] = {
     Judgement: {"at"},
 }
 """What the door knows itself."""
-_STRICT = ConfigDict(extra="forbid")
+LARGEST = 2**63 - 1
+"""Largest integer that a record can hold."""
+
+
+class Body(BaseModel):
+    """Base of all bodies: no unknown fields, and no text that UTF-8 cannot write."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_text(cls, given: object) -> object:
+        try:
+            json.dumps(given, ensure_ascii=False).encode()
+        except UnicodeEncodeError as error:
+            # The escapes of JSON can say it; pydantic lets it pass, and no record can hold it.
+            raise ValueError(
+                "it has half of a character (a lone surrogate), as text cut within an emoji has"
+            ) from error
+        return given
 
 
 def _body(name: str, record: type[Any], **more: tuple[Any, Any]) -> type[BaseModel]:
@@ -37,7 +57,7 @@ def _body(name: str, record: type[Any], **more: tuple[Any, Any]) -> type[BaseMod
     asked = [field for field in fields(record) if field.name not in _FILLED_IN[record]]
     given = {field.name: (hints[field.name], _default(field)) for field in asked}
     given["tenant"] = (str | None, Described(default=None, description="none: that of the server or of the token"))
-    return create_model(name, __config__=_STRICT, **(given | more))
+    return create_model(name, __base__=Body, **(given | more))
 
 
 def _default(field: "Field[Any]") -> object:
@@ -48,7 +68,7 @@ def _default(field: "Field[Any]") -> object:
 
 if TYPE_CHECKING:
 
-    class _Named(BaseModel):
+    class _Named(Body):
         """What is made below."""
 
         tenant: str | None
@@ -71,8 +91,11 @@ else:
     Document = _body(
         "Document",
         DocumentChange,
-        version=(int, Described(default=0, ge=0, description="grows with every change; 0: now, in milliseconds")),
-        occurred_at=(int, Described(default=0, ge=0, description="milliseconds since 1970; 0: now")),
+        version=(
+            int,
+            Described(default=0, ge=0, le=LARGEST, description="grows with every change; 0: now, in milliseconds"),
+        ),
+        occurred_at=(int, Described(default=0, ge=0, le=LARGEST, description="milliseconds since 1970; 0: now")),
         content=(str | None, Described(default=None, description="the text")),
         content_base64=(str | None, Described(default=None, description="bytes of a file, in place of `content`")),
     )

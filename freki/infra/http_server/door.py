@@ -9,6 +9,7 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.requests import Request
 
+from freki.client.exchange import AlreadyAsked
 from freki.infra.doors.callers import Caller, tenant_of
 from freki.infra.doors.gateway import NO_ANSWER, Gateway, retry_after_s, why_refused
 from freki.infra.http_server.bodies import Question, query_of
@@ -60,7 +61,7 @@ async def answered(answer: Awaitable[T]) -> T:
         return await answer
     except TimeoutError as error:
         raise Problem(HTTPStatus.GATEWAY_TIMEOUT, NO_ANSWER) from error
-    except ValueError as error:
+    except AlreadyAsked as error:
         # A token that serves one query only came twice at once.
         raise Problem(HTTPStatus.CONFLICT, str(error)) from error
 

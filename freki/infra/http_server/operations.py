@@ -7,10 +7,11 @@ from typing import Annotated, Protocol
 
 import structlog
 from fastapi import Depends, FastAPI, Query
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import Field, TypeAdapter
 from starlette.responses import StreamingResponse
 
 from freki.infra.doors.callers import Caller
+from freki.infra.http_server.bodies import Body
 from freki.infra.http_server.door import Door
 from freki.infra.http_server.events import MEDIA_TYPE, event, streamed
 from freki.schemas import IndexOutcome
@@ -38,10 +39,8 @@ class Operations(Protocol):
         """Open the receipts from now on: once open, none is missed. Raises InfraError."""
 
 
-class Replay(BaseModel):
+class Replay(Body):
     """Dead letters whose records are to be sent again."""
-
-    model_config = ConfigDict(extra="forbid")
 
     letters: tuple[str, ...] = Field(
         min_length=1, max_length=MOST_LETTERS, description="partition/offset of each, as the list shows it"

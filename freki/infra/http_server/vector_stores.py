@@ -11,7 +11,9 @@ from fastapi import Depends, FastAPI
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
+from freki.client.hits import hits_of
 from freki.infra.doors.callers import Caller
+from freki.infra.http_server.bodies import Body
 from freki.infra.http_server.door import Door, answered, checked_result, trace_of
 from freki.infra.http_server.problems import Problem
 from freki.schemas import (
@@ -60,7 +62,7 @@ class Ranking(_Part):
     score_threshold: float = Field(default=0.0, description="Least score, as `min_score` of a query")
 
 
-class StoreSearch(_Part):
+class StoreSearch(Body):
     """What is searched."""
 
     query: str
@@ -122,7 +124,7 @@ def add_vector_stores(app: FastAPI, door: Door) -> None:
         )
         with trace_of(request):
             result = checked_result(await answered(door.gateway.ask(query, token=caller.token)))
-        return Page(search_query=body.query, data=[_found(hit) for hit in result.hits])
+        return Page(search_query=body.query, data=[_found(hit) for hit in hits_of(result)])
 
 
 def _conditions(given: Comparison | All | None) -> Iterator[Filter]:

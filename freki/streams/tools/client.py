@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Self
 
 from freki.schemas import ContextQuery, ContextResult, TenantId
+from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import InfraError
 from freki.streams.ports import QueryClient
 
@@ -71,7 +72,7 @@ class ReconnectingClient:
         connection.users += 1
         try:
             return await connection.client.ask(query, patience_s=patience_s, token=token)
-        except (InfraError, TimeoutError):
+        except (InfraError, TimeoutError, UndecodableError):
             if self._current is connection:
                 self._current = None
             raise

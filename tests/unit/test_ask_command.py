@@ -1,0 +1,56 @@
+"""`freki ask`: what its exit code says of the answer."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from freki.cli import ask as command
+from freki.cli.main import app
+from freki.schemas import ContextQuery, ContextResult
+from tests.http_door import InProcess
+from tests.unit.questions import Broken
+from tests.unit.revisions import World, revision
+from tests.unit.test_retriever import TEXTS
+
+
+class OverTopics:
+    """Asks a retriever on a store in memory."""
+
+    def __init__(self, *broken: str) -> None:
+        self._broken = broken
+
+    @asynccontextmanager
+    async def open(self, *_: Any, **__: Any) -> AsyncIterator["OverTopics"]:
+        yield self
+
+    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        assert patience_s > 0
+        world = World()
+        await world.feed(revision("a", 1, TEXTS))
+        return await InProcess(world, Broken(world.index, *self._broken)).ask(query, token=None)
+
+
+@pytest.mark.parametrize(
+    ("broken", "options", "code"),
+    [
+        ((), [], 0),
+        (("passages",), [], 0),
+        ((), ["--filter", "document_id=nowhere"], 3),
+        (("watermarks",), ["--filter", "document_id=nowhere"], 3),
+        (("dense", "lexical"), [], 1),
+        (("dense", "lexical"), ["--json"], 1),
+    ],
+)
+def test_the_exit_code_tells_nothing_found_from_not_searched(
+    monkeypatch: pytest.MonkeyPatch, broken: tuple[str, ...], options: list[str], code: int
+) -> None:
+    monkeypatch.setattr(command, "open_asker", OverTopics(*broken).open)
+
+    shown = CliRunner().invoke(app, ["ask", TEXTS[0], "--tenant", "t", *options], env={"COLUMNS": "200"})
+
+    assert shown.exit_code == code, shown.output
+    told = "the question was not answered: search.dense failed: it does not answer"
+    assert (told in shown.output) == (code == 1)

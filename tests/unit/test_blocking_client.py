@@ -1,0 +1,156 @@
+"""The client for programs without asyncio: no call outlives it, and Ctrl-C ends one at once."""
+
+import asyncio
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Self
+
+import pytest
+
+from freki.client import BlockingClient, Broker, ClientClosed, DocumentId, IndexOutcome, TenantId, Unavailable, aio
+from freki.client.messages import Outgoing
+from freki.schemas.avro import Codec
+from tests.http_door import receipt
+from tests.unit.test_thin_client import Bus, BusProducer, BusReader, StoredAnswer
+
+PATIENCE_S = 5.0
+
+
+class WatchedBus(Bus):
+    """Tells when a call waits; no send ever ends, and each reader begins with what is stored."""
+
+    def __init__(self) -> None:
+        super().__init__(lambda _: [])
+        self.waits = threading.Event()
+        self.open_readers = 0
+        self.stored: list[StoredAnswer] = []
+
+    def producer(self, _: Broker) -> "StuckProducer":
+        return StuckProducer(self)
+
+    def reader(self, _: Broker, topic: str, *, start: str = "latest") -> "WatchedReader":
+        assert start == "latest"
+        return WatchedReader(self, topic)
+
+
+class StuckProducer(BusProducer):
+    bus: WatchedBus
+
+    async def send(self, *_: Outgoing) -> None:
+        self.bus.waits.set()
+        await asyncio.Event().wait()
+
+
+class WatchedReader(BusReader):
+    def __init__(self, bus: WatchedBus, topic: str) -> None:
+        super().__init__(bus.topics.setdefault(topic, []))
+        self.bus = bus
+        for record in bus.stored:
+            self.queue.put_nowait(record)
+
+    async def __aenter__(self) -> Self:
+        self.bus.open_readers += 1
+        self.bus.waits.set()
+        return await super().__aenter__()
+
+    async def __aexit__(self, *_: object) -> None:
+        # As with a broker: other tasks run before a connection is closed.
+        await asyncio.sleep(0.01)
+        await super().__aexit__()
+        self.bus.open_readers -= 1
+
+
+@pytest.fixture
+def bus(monkeypatch: pytest.MonkeyPatch) -> WatchedBus:
+    made = WatchedBus()
+    monkeypatch.setattr(aio, "Producer", made.producer)
+    monkeypatch.setattr(aio, "Reader", made.reader)
+    return made
+
+
+def follow(client: BlockingClient) -> object:
+    return next(client.subscribe(IndexOutcome))
+
+
+def publish(client: BlockingClient) -> object:
+    return client.publish("a", "Text")
+
+
+def ask(client: BlockingClient) -> object:
+    return client.ask("Frage")
+
+
+@pytest.mark.parametrize("call", [follow, publish, ask])
+def test_a_call_of_another_thread_ends_with_the_client(
+    bus: WatchedBus, call: Callable[[BlockingClient], object]
+) -> None:
+    raised: list[BaseException] = []
+
+    def run(client: BlockingClient) -> None:
+        try:
+            call(client)
+        except Unavailable as error:
+            raised.append(error)
+
+    with BlockingClient() as client:
+        thread = threading.Thread(target=run, args=[client], daemon=True)
+        thread.start()
+        assert bus.waits.wait(PATIENCE_S)
+    thread.join(PATIENCE_S)
+
+    assert not thread.is_alive()
+    assert [type(error) for error in raised] == [ClientClosed]
+    assert bus.open_readers == 0
+
+
+@pytest.mark.parametrize("call", [follow, publish, ask])
+def test_a_closed_client_says_so(bus: WatchedBus, call: Callable[[BlockingClient], object]) -> None:
+    with BlockingClient() as client:
+        pass
+
+    with pytest.raises(ClientClosed):
+        call(client)
+    assert not bus.waits.is_set()
+
+
+@contextmanager
+def interrupted(when: threading.Event) -> Iterator[None]:
+    """Press Ctrl-C once an event is set."""
+
+    def press() -> None:
+        assert when.wait(PATIENCE_S)
+        main = threading.main_thread().ident
+        assert main is not None
+        signal.pthread_kill(main, signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    pressing = threading.Thread(target=press)
+    pressing.start()
+    try:
+        yield
+    finally:
+        pressing.join()
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("call", [follow, publish, ask])
+def test_ctrl_c_ends_a_call_and_the_client(bus: WatchedBus, call: Callable[[BlockingClient], object]) -> None:
+    with interrupted(bus.waits), pytest.raises(KeyboardInterrupt), BlockingClient() as client:
+        call(client)
+
+    assert bus.open_readers == 0
+
+
+def test_a_subscription_that_was_left_open_is_closed_with_the_client(bus: WatchedBus) -> None:
+    outcome = receipt(TenantId("acme"), DocumentId("a"), 1)
+    bus.stored.append(StoredAnswer("freki.outcomes.v1", b"acme/a", Codec(IndexOutcome).encode(outcome)))
+    with BlockingClient(tenant="acme") as client:
+        followed = client.subscribe(IndexOutcome)
+        assert next(followed) == outcome
+        assert bus.open_readers == 1
+
+    assert bus.open_readers == 0
+    with pytest.raises(ClientClosed):
+        next(followed)
