@@ -3,11 +3,8 @@
 from typing import Any, Protocol, Unpack
 
 from freki.client.fields import QueryFields
-from freki.schemas import ContextHit, ContextResult, NoticeKind, ResultStatus
+from freki.schemas import ContextHit, ContextResult, ResultStatus
 from freki.schemas.errors import Rejected, Unavailable
-
-_FINDING = frozenset({"read", "embed", "search", "search.dense", "search.lexical", "manifest", "load", "locate"})
-"""Steps of notices without which hits are missing; all others order, explain or surround what was found."""
 
 
 class Asks(Protocol):
@@ -23,19 +20,13 @@ def hits_of(result: ContextResult) -> tuple[ContextHit, ...]:
     Raises Rejected where the question broke a rule, and Unavailable where there was no time for it, or where there are
     no hits and searching failed: an empty list would say that nothing is there.
     """
-    if not result.hits and (failed := _failed(result)):
-        raise Unavailable(f"the question was not answered: {'; '.join(failed)}")
+    if result.failures:
+        raise Unavailable(f"the question was not answered: {'; '.join(result.failures)}")
     if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
         told = "; ".join(notice.message for notice in result.notices) or result.status
         kind = Rejected if result.status is ResultStatus.REJECTED else Unavailable
         raise kind(f"the question was not answered: {told}")
     return result.hits
-
-
-def _failed(result: ContextResult) -> list[str]:
-    """Return what failed of searching; each once, as a step may be tried again."""
-    degraded = (each for each in result.notices if each.kind is NoticeKind.DEGRADED and each.stage in _FINDING)
-    return list(dict.fromkeys(notice.message for notice in degraded))
 
 
 def metadata_of(hit: ContextHit, result: ContextResult) -> dict[str, Any]:

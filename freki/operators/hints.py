@@ -11,6 +11,7 @@ _DOUBTFUL = frozenset({Confidence.LOW, Confidence.NONE})
 class Sayings(NamedTuple):
     """The messages in one language."""
 
+    failed: str
     nothing: str
     little: str
     uncertain: str
@@ -26,6 +27,7 @@ class Sayings(NamedTuple):
 
 
 _GERMAN = Sayings(
+    failed="Die Suche ist fehlgeschlagen; was es dazu gibt, ist nicht bekannt. Fragen Sie noch einmal.",
     nothing="Dazu wurde nichts gefunden. Das heißt nicht, dass es dazu nichts gibt.",
     little="Dazu wurde nur wenig gefunden ({found} von {wanted} gewünschten Treffern); es kann mehr geben.",
     uncertain="Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht.",
@@ -40,6 +42,7 @@ _GERMAN = Sayings(
     source="Fragen Sie im Zweifel dort nach, woher die Dokumente kommen.",
 )
 _ENGLISH = Sayings(
+    failed="Searching failed, so that nothing is known of what there is. Ask again.",
     nothing="Nothing was found on this. That does not mean that there is nothing.",
     little="Only little was found on this ({found} of {wanted} hits asked for); there may be more.",
     uncertain="None of the hits fits the question with certainty; they may not answer it.",
@@ -75,7 +78,7 @@ def hints(
     uncertain = confidence in _DOUBTFUL
     if found >= wanted and not uncertain:
         return ()
-    say = _GERMAN if analysis.language == "de" else _ENGLISH
+    say = _said_in(analysis.language)
     doubt = say.unanswered if confidence is Confidence.NONE else say.uncertain
     if not found:
         advice = [say.nothing]
@@ -95,6 +98,15 @@ def hints(
     if not found or uncertain:
         advice.append(say.source)
     return tuple(advice)
+
+
+def failure_hint(language: str) -> str:
+    """Return what a result without hits says if searching failed."""
+    return _said_in(language).failed
+
+
+def _said_in(language: str) -> Sayings:
+    return _GERMAN if language == "de" else _ENGLISH
 
 
 def _loosened(query: ContextQuery, say: Sayings) -> list[str]:

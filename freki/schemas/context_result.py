@@ -1,5 +1,6 @@
 """What a service gets back: hits that can be traced to document, version and span, and how they came about."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 
 from freki.schemas.context_query import Widening
@@ -50,6 +51,10 @@ class NoticeKind(StrEnum):
     """The query broke a rule; the message names it and the fix."""
     UNMET = "UNMET"
     """Nothing meets a condition of the question, so it was not applied."""
+
+
+FINDING = frozenset({"read", "embed", "search", "search.dense", "search.lexical", "manifest", "load", "locate"})
+"""Steps of notices without which hits are missing; all others order, explain or surround what was found."""
 
 
 @record
@@ -259,3 +264,14 @@ class ContextResult:
     """How long ago the answer was made; null where it was made for this query."""
     confidence: Confidence = Confidence.UNKNOWN
     """Whether some hit answers the question. `status` says whether all steps ran; this, whether they found anything."""
+
+    @property
+    def failures(self) -> tuple[str, ...]:
+        """Why nothing is known of what there is: without hits, what failed of searching for them, each once."""
+        return () if self.hits else failures(self.notices)
+
+
+def failures(notices: Iterable[Notice]) -> tuple[str, ...]:
+    """Return what failed of searching; each once, as a step may be tried again."""
+    degraded = (each for each in notices if each.kind is NoticeKind.DEGRADED and each.stage in FINDING)
+    return tuple(dict.fromkeys(notice.message for notice in degraded))

@@ -1,12 +1,16 @@
 """Retrievers for other frameworks, each with the framework itself where it is installed: `make frameworks`."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from io import StringIO
 from typing import Any
 
 import pytest
+from rich.console import Console
 
+from freki.cli.show import show_result
 from freki.client import ContextResult, Rejected, ResultStatus, Unavailable
 from freki.client.hits import hits_of, metadata_of
 from freki.schemas import (
@@ -20,6 +24,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.streams.tools.reply import reply_of
 from tests.unit import evaluations
 from tests.unit.questions import Broken, ask, retriever
 from tests.unit.revisions import World, revision
@@ -84,6 +89,12 @@ async def test_a_store_that_is_down_is_no_empty_list(asked: Mapping[str, Any], b
     assert (result.status, result.hits) == (ResultStatus.DEGRADED, ())
     with pytest.raises(Unavailable, match="failed: it does not answer"):
         hits_of(result)
+    file = StringIO()
+    show_result(Console(file=file, width=200), result, question=TEXTS[0])
+    reply = reply_of(result, kind=asked.get("kind", RequestKind.KEYWORD_SEARCH), mark="m").text
+    for told in (" ".join(result.advice), file.getvalue(), reply):
+        assert not re.search("nothing was found|nichts gefunden", told, re.IGNORECASE)
+        assert re.search("Searching failed|Suche ist fehlgeschlagen", told)
 
 
 async def test_nothing_found_stays_an_empty_list_where_a_step_failed_that_searches_nothing() -> None:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.hints import hints
+from freki.operators.hints import failure_hint, hints
 from freki.schemas import (
     Confidence,
     ContextQuery,
@@ -46,6 +46,11 @@ def test_all_others_in_english(language: str) -> None:
     advice = hints(query(), analysis(language), found=0, wanted=8)
 
     assert advice[0] == "Nothing was found on this. That does not mean that there is nothing."
+
+
+@pytest.mark.parametrize(("language", "said"), [("de", "Die Suche ist fehlgeschlagen"), ("en", "Searching failed")])
+def test_after_a_failed_search_nobody_is_told_that_nothing_was_found(language: str, said: str) -> None:
+    assert failure_hint(language).startswith(said)
 
 
 def test_little_is_counted() -> None:

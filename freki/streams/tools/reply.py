@@ -37,7 +37,9 @@ def _read(result: ContextResult, mark: str) -> ToolReply:
 
 
 def _text(blocks: Iterable[str], result: ContextResult) -> str:
-    hits = [_WARNING, *blocks] if result.hits else [_NOTHING]
+    # Advice says it of a failed search.
+    nothing = [] if result.failures else [_NOTHING]
+    hits = [_WARNING, *blocks] if result.hits else nothing
     return "\n\n".join([*hits, *_notices(result), *result.advice])
 
 

@@ -10,7 +10,7 @@ from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
 from freki.operators.confidence import confidence_of
 from freki.operators.distance import in_metric
-from freki.operators.hints import hints
+from freki.operators.hints import failure_hint, hints
 from freki.schemas import (
     ChunkId,
     ChunkKind,
@@ -28,6 +28,7 @@ from freki.schemas import (
     ResultStatus,
     Timestamp,
 )
+from freki.schemas.context_result import failures
 from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.streams.retrieve.candidates import Further, LocatedHit, Retrieval
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -86,6 +87,8 @@ class Composer:
             excluded=retrieval.excluded,
             filtered=query.filtered_fields,
         )
+        if not hits and failures(query.log.notices):
+            advice = (failure_hint(query.analysis.language),)
         result = ContextResult(
             query_id=query.query.query_id,
             tenant=query.query.tenant,
