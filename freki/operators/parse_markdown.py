@@ -22,11 +22,18 @@ _KINDS = {
     "code_block": BlockKind.CODE,
 }
 _PARTS = {"list_item_open", "tr_open"}
+# A key of YAML, not the beginning of a link, quote, list item or address in Markdown.
+_KEY = r"""(?!\d+[.)][ \t])(?:[^\s#\-\[\]{}|>*&!%@`<][^\n]{0,60}?(?=:(?:\s|\Z))|[\w-]+(?=[ \t]*:(?!//)))"""
+_CLOSE = r"(?:---|\.\.\.)[ \t]*(?:\n|\Z)"
+# Lines of any kind may follow a key, but none begins a paragraph: below a rule, a text would.
 _FRONT_MATTER = re.compile(
-    r"---[ \t]*\n((?:[ \t]*\n|[ \t]+\S.*\n|-[ \t].*\n|#.*\n|[\w-]+[ \t]*:.*\n)*?)---[ \t]*(?:\n|\Z)"
+    rf"---[ \t]*\n(?=(?:[ \t]*\n|\#.*\n)*(?:{_KEY}|{_CLOSE}))"
+    rf"((?:(?!{_CLOSE}|(?:[ \t]*|\#.*)\n(?!\s|\#|-[ \t]|{_KEY}|{_CLOSE})).*\n)*){_CLOSE}"
 )
-_FIELD = re.compile(r"^([\w-]+)[ \t]*:(.*(?:\n(?:[ \t]+\S|-[ \t]).*)*)", re.MULTILINE)
+_FIELD = re.compile(rf"^({_KEY})[ \t]*:(.*(?:\n(?:[ \t]+\S|(?!{_KEY})[^\s#]).*)*)", re.MULTILINE)
 _YAML_ITEM = re.compile(r"\n[ \t]*-[ \t]+")
+_FLOW_LIST = re.compile(r"\s*\[(.*)\]\s*", re.DOTALL)
+_BLOCK_SCALAR = re.compile(r"\A\s*[|>][-+\d]*(?=\s)")
 _BREAKS = {"softbreak", "hardbreak"}
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s")
 _MARKUP = re.compile(r"[*_`\[<&\\]")
@@ -38,12 +45,17 @@ def parse_markdown(source: str) -> ParsedDocument:
     """Parse CommonMark with tables into headings, paragraphs, lists, tables and code.
 
     Headings inside lists and quotes are part of them. Indented code that begins like a list item belongs to the
-    preceding list, as in kramdown. YAML front matter is read as flat `name: value` fields: `title` gives the
-    title, the others attributes; it stays in the text as a LIST. Without a title there, the first h1 gives it.
+    preceding list, as in kramdown. YAML front matter is read as flat `name: value` fields, to which all lines below
+    them belong: `title` gives the title, the others attributes; it stays in the text as a LIST. Without a title there,
+    the first h1 gives it.
     """
     text = tidy(source)
     front = _FRONT_MATTER.match(text)
-    fields = [(name.lower(), _plain_value(value)) for name, value in _FIELD.findall(front.group(1))] if front else []
+    fields = (
+        [(name.strip("\"' ").lower(), _plain_value(value)) for name, value in _FIELD.findall(front.group(1))]
+        if front
+        else []
+    )
     blocks = [_front_block(front)] if front else []
     blocks += _joined_lists(text, _blocks(text, front.end() if front else 0))
     stated = next((one_line(value) for name, value in fields if name == "title"), None)
@@ -65,8 +77,9 @@ def _inline_parser() -> MarkdownIt:
 
 
 def _plain_value(value: str) -> str:
-    items = _YAML_ITEM.sub(", ", value).strip().removeprefix(", ")
-    return items.strip("|>[]").strip().strip("\"'")
+    flow = _FLOW_LIST.fullmatch(value)
+    items = flow.group(1).split(",") if flow else _YAML_ITEM.split(_BLOCK_SCALAR.sub("", value))
+    return ", ".join(filter(None, (item.strip().strip("\"'") for item in items)))
 
 
 def _front_block(front: re.Match[str]) -> Block:

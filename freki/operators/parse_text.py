@@ -2,11 +2,21 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from itertools import groupby, repeat
 
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
 
 _PARAGRAPH = re.compile(r"\S.*(?:\n.*\S.*)*")
-_HEADING = re.compile(r"(?:(\d{1,3}(?:\.\d{1,3}){0,5})\.?|§§? *\d+[a-z]?)[ \t]+[^\W\d_].{0,100}(?<![.,;:!?])\Z")
+_HEADING = re.compile(
+    r"""
+    (?: (?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.? [ \t]+ [^\W\d_].{0,100}
+      | (?P<sign>§|Art(?:ikel|icle|\.|\b))[§ \t]* \d+[a-z]?(?:[-–]\d+[a-z]?)?
+        # `§ 3 Abs. 2 BGB` refers to a paragraph.
+        (?: [.:]?[ \t]+ (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b)(?:[^\W\d_]|[(„“"»–-]).{0,100} )?
+    )(?<![.,;:!?])\Z
+    """,
+    re.VERBOSE,
+)
 _TITLE = re.compile(r"[^\n]{1,120}(?<![\s.,;:!?])\Z")
 _ITEM = re.compile(r"^[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]", re.MULTILINE)
 
@@ -14,13 +24,14 @@ _ITEM = re.compile(r"^[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]", re.MULTILINE)
 def parse_text(source: str) -> ParsedDocument:
     """Parse plain text into headings, paragraphs and lists, separated by blank lines.
 
-    A heading is a single numbered line that does not end like a sentence: `1.2 Title` at the level of its number,
-    `§ 3 Title` at level 1. Consecutive numbered lines of the same level are a list. A separate first line that does not
-    end like a sentence is the title.
+    A heading is a single numbered line that does not end like a sentence: `1.2 Title` at the level of its number;
+    `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1. Consecutive decimal numbers of the same level are a list, and
+    consecutive paragraphs of a statute that all come again are its table of contents. A separate first line that does
+    not end like a sentence is the title.
     """
     text = tidy(source)
     paragraphs = list(_PARAGRAPH.finditer(text))
-    levels = _heading_levels([paragraph.group() for paragraph in paragraphs])
+    levels = _heading_levels([paragraph.group().rstrip() for paragraph in paragraphs])
     blocks = tuple(_block(paragraph, level) for paragraph, level in zip(paragraphs, levels, strict=True))
     return ParsedDocument(text=text, blocks=blocks, title=_title(text, blocks), attributes={})
 
@@ -43,13 +54,19 @@ def _block(paragraph: re.Match[str], level: int) -> Block:
 
 def _heading_levels(paragraphs: Sequence[str]) -> Iterator[int]:
     """Yield the level of each paragraph, 0 for those that are no heading."""
-    levels = [_level(paragraph) for paragraph in paragraphs]
-    for before, level, after in zip([0, *levels], levels, [*levels[1:], 0], strict=False):
-        yield level if level not in (before, after) else 0
+    found = [_HEADING.match(paragraph) for paragraph in paragraphs]
+    last = {heading.group(): index for index, heading in enumerate(found) if heading}
+    seen = 0
+    for (level, sign), run in groupby(found, key=_level):
+        row = [heading.group() if heading else "" for heading in run]
+        seen += len(row)
+        is_list = len(row) > 1 and level > 0 and (not sign or all(last[heading] >= seen for heading in row))
+        yield from repeat(0 if is_list else level, len(row))
 
 
-def _level(paragraph: str) -> int:
-    heading = _HEADING.match(paragraph)
+def _level(heading: re.Match[str] | None) -> tuple[int, str]:
+    """Return the level of a heading and what stands before its number: none, `§` or `A`; level 0 without heading."""
     if not heading:
-        return 0
-    return heading.group(1).count(".") + 1 if heading.group(1) else 1
+        return 0, ""
+    number, sign = heading.group("number", "sign")
+    return (number.count(".") + 1, "") if number else (1, sign[0])

@@ -44,6 +44,14 @@ Haben Sie Fragen?‖ Rufen Sie an: Tel. 030 1234.
 Die Versammlung beschließt.‖ § 7 bleibt unberührt.
 Der Verein hat seinen Sitz in St. Gallen.‖ Er wurde 1990 gegründet.
 Das macht 3 Mio. Euro.‖ Das ist viel.
+Nach § 12 Abs. 1 Alt. 2 BGB gilt das.‖ Nach Abs. 2 Hs. 2 und Halbs. 1 nicht.
+Siehe BT-Drs. 17/123 und Tz. 5.‖ Auch Unterabs. 3 und Var. 2 zählen.
+Das Urt. v. 3. März 2010 und der Beschl. v. 12. Dezember gelten.‖ Das v. 3. 4. 2011 gilt nicht.
+Das gilt bspw. Mietern bzgl. Mietverträgen und lt. Vertrag.‖ Sonst gilt es nicht.
+Er starb 44 v. Chr. Geburt.‖ Andere starben 30 v. Chr.‖ Danach war Ruhe.
+Dipl.-Ing. Müller wohnt Karl-Marx-Str. 5.‖ Das steht unter Gl.-Nr. 400-2.
+Das Haus ist alt.‖ 2 Personen wohnen dort im 2. Halbs.‖ Das genügt.
+Wir fanden das Gen und das Hox-Gen.‖ Dann kam Plan-B.‖ Es gab 3.‖ Maier zählte nach.
 """
 
 ENGLISH = """
@@ -82,6 +90,8 @@ The flow is laminar (Re < 2300).‖ Above that it is not.
 It costs 5 dollars.‖ However, it is worth it.
 The meeting is on Nov. 3.‖ Bring notes.
 Gen. Grant won.‖ Lee lost.
+Under reg. 4, ss. 13 and 14, sch. 2 and para. 2 this holds.‖ Cf. Smith for more.
+Read the rest of the para.‖ Then read the next ch.‖ It is short.
 """
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.parse_markdown import parse_markdown
-from freki.schemas.outline import BlockKind
+from freki.schemas.outline import Block, BlockKind
 from tests.unit.outlines import assert_outline, headings, parts, texts
 
 
@@ -50,11 +50,56 @@ def test_front_matter_becomes_title_and_attributes_and_stays_in_the_text() -> No
     assert headings(document) == [(1, "Anderes")]
 
 
-def test_a_rule_at_the_beginning_is_no_front_matter() -> None:
-    document = parse_markdown("---\nSome text.\n---\n\nMore.\n")
+@pytest.mark.parametrize(
+    ("fields", "title", "attributes"),
+    [
+        (
+            "title: Satzung\nGültig ab: 2024-01-01\nStand: 2024",
+            "Satzung",
+            {"gültig_ab": "2024-01-01", "stand": "2024"},
+        ),
+        ("title: Satzung\ntags: [\n'Recht',\nZivil,\n]\nlang: de", "Satzung", {"tags": "Recht, Zivil", "lang": "de"}),
+        ('tags: ["Recht", "Zivil"]\nnames:\n- "A"\n- "B"', None, {"tags": "Recht, Zivil", "names": "A, B"}),
+        ("tags:\n  [Recht, Zivil]\nnames: |\n  - A\n  - B", None, {"tags": "Recht, Zivil", "names": "A, B"}),
+        ('"title": Satzung\n"lang": de', "Satzung", {"lang": "de"}),
+        ("og:title: Satzung\nurl: https://a.b/c", None, {"og_title": "Satzung", "url": "https://a.b/c"}),
+        ('title: "Satzung\nder Stadt"\nlang: de', "Satzung der Stadt", {"lang": "de"}),
+        ("title: >-\n  Satzung\n  der Stadt\n\nlang: de", "Satzung der Stadt", {"lang": "de"}),
+        ("title: A | B\nlang: [de] oder, en", "A | B", {"lang": "[de] oder, en"}),
+        ("# Angaben\ntitle: Satzung\nnicht lesbar", "Satzung nicht lesbar", {}),
+    ],
+)
+@pytest.mark.parametrize("close", ["---", "..."])
+def test_front_matter_with_unusual_lines_is_read_too(
+    fields: str, title: str | None, attributes: dict[str, str], close: str
+) -> None:
+    document = parse_markdown(f"---\n{fields}\n{close}\n## Anderes\n\nText.\n")
+
+    assert headings(document) == [(2, "Anderes")]
+    assert texts(document, BlockKind.LIST) == [f"---\n{fields}\n{close}"]
+    assert document.title == title
+    assert document.attributes == attributes
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Some text.",
+        "Note: this is a text.\n\nIt goes on.",
+        "Note: this is a text.\n\n# A heading\n\nIt goes on.",
+        "# A heading\nIt goes on.",
+        "**Note:** a text.",
+        "[Note]: https://a.b",
+        "> Note: a text.",
+        "1. Note: a text.",
+        "https://a.b",
+    ],
+)
+def test_a_rule_at_the_beginning_is_no_front_matter(text: str) -> None:
+    document = parse_markdown(f"---\n{text}\n\n---\n\nMore.\n")
 
     assert document.attributes == {}
-    assert "Some text." in document.text
+    assert document.blocks[0] == Block(kind=BlockKind.PROSE, start=0, end=3)
 
 
 def test_rows_in_the_manner_of_kramdown_stay_one_list() -> None:
@@ -83,9 +128,23 @@ def test_an_empty_document_has_no_blocks() -> None:
         "x" * 1_000_000,
         "```\n" * 10_000,
         "---\n" + "a: b\n" * 20_000,
+        "---\n" + "a b\n" * 20_000,
+        "---\na: [\n" + "b\n" * 20_000 + "---\n",
+        "---\n" + "a: b" * 20_000,
         "a\x00b\n\n# c\x00\n",
     ],
-    ids=["quotes", "lists", "brackets", "word", "fences", "front matter", "NUL"],
+    ids=[
+        "quotes",
+        "lists",
+        "brackets",
+        "word",
+        "fences",
+        "front matter",
+        "no fields",
+        "long field",
+        "long line",
+        "NUL",
+    ],
 )
 def test_hostile_documents_are_parsed(source: str) -> None:
     assert_outline(parse_markdown(source))
@@ -94,7 +153,7 @@ def test_hostile_documents_are_parsed(source: str) -> None:
 lines = st.text(alphabet="ab#-*>`|=~+:. \t\n1[]()<&\\\u2028\x0c", max_size=60)
 
 
-@given(source=lines)
+@given(source=lines | lines.map("---\na:".__add__))
 def test_blocks_hold_all_that_is_visible(source: str) -> None:
     assert_outline(parse_markdown(source))
 

@@ -1,5 +1,6 @@
 """Plain text is split at blank lines and numbered headings."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -28,6 +29,53 @@ def test_numbered_sentences_and_items_are_no_headings() -> None:
     assert headings(document) == []
 
 
+def test_paragraphs_of_a_statute_are_headings_also_in_a_row_and_without_a_title() -> None:
+    document = parse_text(
+        "§ 1 Geltung\n\nDiese Satzung gilt.\n\n§ 2 Aufgehoben\n\n§ 3 Kündigung\n\nSie bedarf der Schriftform.\n\n"
+        "§ 573 a\n\nText.\n\n§ 574\n\nText.\n\n§ 575 (weggefallen)\n\n§§ 576-578 „Wohnung“\n\n"
+        "Art 4\n\nText.\n\nArtikel 5 Meinung\n\nText.\n\nArt. 6: Ehe  \n\nText.\n\nArticle 7 – Scope\n\nText.\n"
+    )
+
+    assert [title for _, title in headings(document)] == [
+        "§ 1 Geltung",
+        "§ 2 Aufgehoben",
+        "§ 3 Kündigung",
+        "§ 573 a",
+        "§ 574",
+        "§ 575 (weggefallen)",
+        "§§ 576-578 „Wohnung“",
+        "Art 4",
+        "Artikel 5 Meinung",
+        "Art. 6: Ehe",
+        "Article 7 – Scope",
+    ]
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "Das regelt für Wohnungen\n§ 574",
+        "§ 574\nist anzuwenden",
+        "§ 3 Abs. 2 BGB",
+        "Art. 5 Absatz 1 GG",
+        "§ 574.",
+        "§ 574 gilt hier. ",
+        "Artikel 5er Pack",
+        "Arten 5",
+    ],
+)
+def test_references_and_wrapped_lines_are_no_headings(paragraph: str) -> None:
+    assert headings(parse_text(f"Text.\n\n{paragraph}\n\nText.\n")) == []
+
+
+def test_a_table_of_contents_of_a_statute_is_no_heading() -> None:
+    contents = "§ 1 Geltung\n\n§ 2 Kosten\n\n"
+    document = parse_text(f"{contents}Der Rat hat beschlossen:\n\n§ 1 Geltung\n\nText.\n\n§ 2 Kosten\n\nText.\n")
+
+    assert headings(document) == [(1, "§ 1 Geltung"), (1, "§ 2 Kosten")]
+    assert document.text[document.blocks[3].start :].startswith("§ 1 Geltung\n\nText.")
+
+
 def test_a_first_line_that_is_no_sentence_is_the_title() -> None:
     assert parse_text("Dienstanweisung 12\n\nSie gilt.\n").title == "Dienstanweisung 12"
     assert parse_text("Sie gilt.\n\nDienstanweisung 12\n").title is None
@@ -43,6 +91,6 @@ def test_a_paragraph_of_items_is_a_list() -> None:
     assert parts(document, listed) == ["- a\n  more", "- b"]
 
 
-@given(source=st.text(alphabet="Aa1.§- \t\n\r\x0b\u2028\x00", max_size=80))
+@given(source=st.text(alphabet="Art1.§-( \t\n\r\x0b\u2028\x00", max_size=80))
 def test_blocks_hold_all_that_is_visible(source: str) -> None:
     assert_outline(parse_text(source))

@@ -6,22 +6,41 @@ from collections.abc import Iterator
 _ENDS = re.compile(r"(?<![.!?…])[.!?…]+[\"'»«“”’)\]]*(?=\s)|[。！？]+")
 _UNENDING = re.compile(
     r"""
+    # Dipl.-Ing., Gl.-Nr.
+    (?:\w+\.-)?(?:
     # German
-    abb|abl|abs|abschn|allg|anh|anl|anm|art|aufl|az|bd|bek|betr|bgbl|bsp|buchst|bzw|ca|dipl|dr|ehem|einschl|entspr
-    |evtl|fa|ff|fn|fr|geb|gem|gest|ggf|hl|hr|hrsg|inkl|insb|insbes|ing|jh|kap|lfd|lit|max|mind|mio|mrd|nrn?|prof|rdnr
-    |rn|rz|sog|st|std|\w*str|tab|tel|tsd|usf|verf|vgl|vorl|zit|ziff|zzgl
+    abb|abl|abs|abschn|allg|anh|anl|anm|art|aufl|az|bd|bek|betr|bgbl|bspw?|buchst|bzgl|bzw|ca|dipl|dr|ehem|einschl
+    |entspr|evtl|fa|ff|fn|fr|geb|gem|gest|ggf|hl|hr|hrsg|inkl|insb|insbes|ing|jh|kap|lfd|lit|lt|max|mind|mio|mrd|nrn?
+    |prof|rdnr|rn|rz|sog|st|std|\w*str|tab|tel|tsd|usf|verf|vgl|vorl|zit|ziff|zzgl
     # English
-    |al|approx|assn|co|corp|dept|eds?|eq|est|figs?|gen|gov|inc|jr|ltd|mrs?|ms|mt|nos?|op|pp|refs?|rev|sec|sr|vol|vs
+    |al|approx|assn|cf|co|corp|dept|eds?|eq|est|figs?|gen|gov|inc|jr|ltd|mrs?|ms|mt|nos?|op|pp|refs?|rev|sec|sr|vol|vs
     # Months
     |jan|feb|mar|apr|jun|jul|aug|sept?|o[ck]t|nov|de[cz]
     # Initials, Roman numbers, and what has full stops within
     |[^\W\d_]|(?-i:[IVXLC]+)|(?:[^\W\d_]{1,3}\.)+[^\W\d_]{1,3}
+    )
     """,
     re.IGNORECASE | re.VERBOSE,
 )
+# These may end a sentence, but not before what stands here: Alt. 2, BT-Drs. 17/123, reg. 4, v. Chr. Geburt.
+_UNENDING_BEFORE = re.compile(
+    r"""
+    (?:.+-)?(?:Alt|Drs|Erwgr|Halbs|Hs|Nrn?|\w*[Ss]tr|Tz|(?:U|Unter)[Aa]bs|Var
+    |[Aa]rts|[Cc]h|[Cc]l|[Pp]aras?|[Pp]t|[Rr]egs?|[Ss]chs?|ss)\.\s+\d
+    |Chr\.\s+Geb
+    """,
+    re.VERBOSE,
+)
+# What follows the day of a date: 3. März 2010, 3. 4. 2011.
+_AFTER_DAY = re.compile(
+    r"(?:Jan(?:uar)?|Jänner|Feb(?:ruar)?|März?|Apr(?:il)?|Mai|Juni?|Juli?|Aug(?:ust)?|Sept?(?:ember)?|Okt(?:ober)?"
+    r"|Nov(?:ember)?|Dez(?:ember)?|\d{1,2}\.\s?\d{4})\b"
+)
 _ORDINAL = re.compile(r"(?:\d{1,3}\.)*\d{1,3}")
-# Words before an ordinal number in German: der 3. Tag, am 17.6., seine 2. Frau.
-_BEFORE_ORDINAL = re.compile(r"(?i:am|im|zum|zur|vom|beim|ab|bis|seit|und|oder|das|d(?:ie|e[mnrs]))|[a-zäöüß]+e[mnrs]?")
+# Words before an ordinal number in German: der 3. Tag, am 17.6., seine 2. Frau, 3. 4. 2011.
+_BEFORE_ORDINAL = re.compile(
+    r"(?i:am|im|zum|zur|vom|beim|ab|bis|seit|und|oder|das|d(?:ie|e[mnrs]))|[a-zäöüß]+e[mnrs]?|\d{1,2}\."
+)
 _LONGEST = 24
 _OPENING = "([{\"'„“»«‚–-"
 
@@ -36,11 +55,13 @@ def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
         following = match.end()
         while following < end and text[following].isspace():
             following += 1
-        if following < end and not text[following].islower() and not _is_abbreviated(text, start, match.start()):
+        if following == end or text[following].islower():
+            continue
+        if not _is_abbreviated(text, start, match.start(), following):
             yield following
 
 
-def _is_abbreviated(text: str, start: int, stop: int) -> bool:
+def _is_abbreviated(text: str, start: int, stop: int, following: int) -> bool:
     if text[stop] != ".":
         return False
     words = [word.lstrip(_OPENING) for word in text[max(start, stop - _LONGEST) : stop].split()]
@@ -48,5 +69,7 @@ def _is_abbreviated(text: str, start: int, stop: int) -> bool:
         return False
     if _ORDINAL.fullmatch(words[-1]):
         # The number of a list item begins its line.
-        return len(words) == 1 or bool(_BEFORE_ORDINAL.fullmatch(words[-2]))
-    return bool(_UNENDING.fullmatch(words[-1]))
+        is_ordinal = len(words) == 1 or _BEFORE_ORDINAL.fullmatch(words[-2])
+        return bool(is_ordinal or _AFTER_DAY.match(text, following))
+    before = f"{words[-1]}{text[stop : following + 3]}"
+    return bool(_UNENDING.fullmatch(words[-1]) or _UNENDING_BEFORE.match(before))

@@ -17,7 +17,12 @@ from freki.operators.recognise import Profile, Recognised, recognise
 from freki.schemas.names import record
 from freki.schemas.outline import ParsedDocument
 
-PARSER_VERSIONS: Mapping[Profile, int] = dict.fromkeys(Profile, 1)
+PARSER_VERSIONS: Mapping[Profile, int] = {
+    **dict.fromkeys(Profile, 1),
+    Profile.EMAIL: 2,
+    Profile.MARKDOWN: 2,
+    Profile.TEXT: 2,
+}
 """Version of each parser; increment it when the parser returns other text or blocks for the same content."""
 
 LIGHT_LENGTH = 50_000
