@@ -129,6 +129,46 @@ def test_what_means_something_in_its_form_is_kept(text: str, expected: str) -> N
     assert stems(text) == expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("1Mietverträge gelten", "1mietverträge mietvertrag miet vertrag gelt"),
+        ("Kündigungsfrist1", "kündigungsfrist1 kundigungsfrist kundig frist"),
+        ("1Miete-Frist2", "1mietefrist2 1miete miet frist2 frist"),
+        ("1Der Mieter", "1der miet"),
+        ("python3 Version12", "python3 python version12 version"),
+        ("toHash24", "tohash24 to hash24 hash"),
+    ],
+)
+def test_a_word_with_the_number_of_a_sentence_or_note_also_gives_its_own_terms(text: str, expected: str) -> None:
+    assert stems(text) == expected
+
+
+@pytest.mark.parametrize("name", ["H2O", "log4j", "utf8", "2FA", "10GB", "1st", "90er", "test2024"])
+def test_letters_and_digits_of_a_name_stay_together(name: str) -> None:
+    assert stems(name) == name.lower()
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("§ 12¹ gilt", "§ 12 gilt"),
+        ("§§ 12², 13³", "§§ 12, 13"),
+        ("Art. 5 GG² und § 573c²", "Art. 5 GG und § 573c"),
+        ("¹Mietverträge, ²Fristen", "Mietverträge, Fristen"),
+        ("Kündigungsfrist¹² der EU¹", "Kündigungsfrist der EU"),
+        ("10³ Stück", "10 Stück"),
+        ("1½ Jahre", "1 Jahre"),
+        ("½ Jahr", "1 2 Jahr"),
+        ("m² und 5km², R², CO²", "m2 und 5km2, R2, CO2"),
+        ("DIN EN 18040\u20111", "DIN EN 18040-1"),
+        ("E\u2011Mail\u2010Adresse", "E-Mail-Adresse"),
+    ],
+)
+def test_compatible_characters_change_neither_numbers_nor_words(text: str, same: str) -> None:
+    assert terms(text) == terms(same)
+
+
 def test_a_word_is_also_marked_as_it_is_written() -> None:
     assert analyse_text("Häuser kaufen", language="de") == "=hauser haus =kaufen kauf"
 
@@ -206,6 +246,8 @@ def test_other_languages_have_no_compounds() -> None:
         ("§ 80 Absatz 2", "VwGO > § 80\n(2) Die aufschiebende Wirkung entfällt"),
         ("example.org", "siehe https://www.example.org/impressum"),
         ("Verordnung 2016/679", "Verordnung (EU) 2016/679"),
+        ("Kündigungsfrist", "1Kündigungsfristen1 gelten"),
+        ("Python", "ab python3"),
     ],
 )
 def test_a_question_finds_all_its_terms(query: str, chunk: str) -> None:
@@ -216,7 +258,7 @@ def test_other_terms_need_another_version() -> None:
     # An index holds the terms of its analyser: change this only together with its version.
     text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."
 
-    assert ANALYSER == "freki-terms@4"
+    assert ANALYSER == "freki-terms@5"
     assert analyse_text(text, language="de") == (
         "§535 535 =bgb bgb =zahlt zahlt =vermieter vermiet 50000 eur =schadensersatz schadensersatz schad "
         "ersatz email =e e =mails mail =peter pet =kuhne kuhn 2024-02-01 2024-02 2024 =las las"
@@ -231,7 +273,7 @@ def test_the_result_ends_at_a_term_before_the_stores_limit() -> None:
 
 
 PIECES = "§ |§§|535|a|, |DIN |18040-1|50.000|,00| €|1.|2.|2024| März |v|camelCase|snake_|'s|’|-|ß|Ü|ﬁ|½|字| |\n|+|#|٣"
-pieces = st.sampled_from([*PIECES.split("|"), "\u0308", "\u200b", "9" * 30])
+pieces = st.sampled_from([*PIECES.split("|"), "\u0308", "\u200b", "9" * 30, "²", "\u2011", "\u01f0", "1Der", "Frist2"])
 
 
 @given(
@@ -327,7 +369,7 @@ def test_a_heading_of_markdown_within_a_chunk_counts_as_one() -> None:
 
 
 def test_protected_words_are_neither_dropped_nor_stemmed_nor_split() -> None:
-    words = protected_words("# Namen\nSein-Haus\n\nWASSERWERK\nwill\n")
+    words = protected_words("# Namen\nSein\u2011Haus\n\nWASSERWERK\nwill\n")
 
     for analyse in (analyse_text, query_terms):
         assert analyse("Will das Wasserwerk zum Sein-Haus?", language="de", protected=words).split() == [

@@ -88,6 +88,15 @@ def test_terms_are_those_of_the_analyser_and_stand_where_they_are_said_to(words:
     assert all(text[place.start : place.end].strip(", ") in words for place in places)
 
 
+@pytest.mark.parametrize(
+    "text", ["§ 12¹ gilt", "¹Mietverträge², 10³ km²", "DIN EN 18040\u20111, E\u2011Mail", "1½ Jahre"]
+)
+def test_notes_and_hyphens_of_any_kind_have_the_terms_of_the_analyser(text: str) -> None:
+    analysed = " ".join(place.terms for place in term_places(text, language="de"))
+
+    assert analysed.replace("km²", "km2") == analyse_text(text, language="de")
+
+
 def test_a_compound_matches_a_question_for_its_part() -> None:
     asked_for = set(query_terms("Vertrag", language="de").split())
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
 
-ANALYSER = "freki-terms@4"
+ANALYSER = "freki-terms@5"
 """Name and version of the analyser, stored with an index: chunks and queries must use the same."""
 
 PLAIN = "plain-terms@1"
@@ -23,6 +23,13 @@ _ADDRESSES = ("url", "mail")
 _WORDS = re.compile(r"[^\W_]+(?:[-.'’][^\W_]+)*")
 _NUMBERED = re.compile(r"(?:§|art)\d+[a-z]?")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u2060\ufeff]")
+# NFKC would join the numbers of notes and sentences, powers and fractions with the number or word at which they stand.
+# Powers stay at units and letters, as in `m²`, `5km²` and `R²`, and in what many write for CO₂.
+_APART = r"(?<![^\W_])"
+_RAISED = re.compile(
+    r"[⁰¹²³⁴-⁹¼-¾⅐-⅞](?<!(?<!\d)[¼-¾⅐-⅞])"
+    rf"(?<!{_APART}[A-Za-z][²³])(?<!{_APART}[a-zµ][a-z][²³])(?<!{_APART}CO[²³])(?<!\dm[²³])(?<!\d[a-zµ]m[²³])"
+)
 
 
 NOTHING: frozenset[str] = frozenset()
@@ -30,7 +37,7 @@ NOTHING: frozenset[str] = frozenset()
 
 def protected_words(text: str) -> frozenset[str]:
     """Return the words of a text, one a line, as `analyse_text` takes them; lines that begin with `#` are comments."""
-    lines = (unicodedata.normalize("NFKC", line).strip().casefold() for line in text.splitlines())
+    lines = (_folded(line).strip().casefold() for line in text.splitlines())
     return frozenset(line for line in lines if line and not line.startswith("#"))
 
 
@@ -60,13 +67,15 @@ def analyse_text(text: str, *, language: str, protected: frozenset[str] = NOTHIN
     - `DIN EN 18040-1`: each body, `18040`, and joined: `din18040`, `en18040`, `en18040-1`;
     - `50.000,00 EUR`, `€ 50,000`, `50 000 Euro`: `50000` and `eur`;
     - `1.2.2024`, `2024-02-01`, `1. Februar 2024`: `2024-02-01`, `2024-02` and `2024`;
-    - `3.11.7`: also `3.11`; `snake_case`, `camelCase`, `E-Mail`, `os.path`: the whole and its parts.
+    - `3.11.7`: also `3.11`; `snake_case`, `camelCase`, `E-Mail`, `os.path`: the whole and its parts;
+    - `1Mietverträge`, `Frist2`, as of numbers of sentences and notes: the whole and the word; raised digits, as in
+      `§ 12¹`, `Frist²` and `10³`, give no terms, unless they are powers of units: `m²` is `m2`.
 
     protected: words, as `protected_words` reads them, that are neither dropped, stemmed nor split.
     Source: stemmers and stop words of the Snowball project, snowballstem.org.
     """
-    folded = _INVISIBLE.sub("", unicodedata.normalize("NFKC", text))
-    terms = " ".join(filter(None, (_terms(found, language, protected) for found in TERM.finditer(folded))))
+    found = TERM.finditer(_folded(text))
+    terms = " ".join(filter(None, (_terms(each, language, protected) for each in found)))
     return _within_limit(terms)
 
 
@@ -75,7 +84,7 @@ def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
 
     The terms are those of `analyse_text` if the text is in NFKC.
     """
-    for found in TERM.finditer(text):
+    for found in TERM.finditer(_told_apart(text)):
         if terms := _terms(found, language):
             yield TermPlace(found.start(), found.end(), terms)
 
@@ -93,6 +102,17 @@ def query_terms(text: str, *, language: str, protected: frozenset[str] = NOTHING
 def plain_terms(text: str, *, language: str) -> str:  # noqa: ARG001 - stands where `analyse_text` does
     """Return the lower-case words of a text, separated by white space: the baseline for an analyser."""
     return _within_limit(" ".join(text.lower().split()))
+
+
+def _folded(text: str) -> str:
+    if text.isascii():
+        return text
+    return _INVISIBLE.sub("", unicodedata.normalize("NFKC", _told_apart(unicodedata.normalize("NFC", text))))
+
+
+def _told_apart(text: str) -> str:
+    """Return a text of the same length without raised numbers, and with one kind of hyphen."""
+    return _RAISED.sub(" ", text).replace("\u2010", "-").replace("\u2011", "-")
 
 
 def _within_limit(terms: str) -> str:

@@ -45,6 +45,8 @@ _SPELT_OUT = re.compile("(?<![aeq])ue|ae|oe")
 _UMLAUTS = {"ae": "ä", "oe": "ö", "ue": "ü"}
 _HUMPS = re.compile(r"(?<=[^\W\d_A-ZÄÖÜ])(?=[A-ZÄÖÜ])|(?<=[A-ZÄÖÜ])(?=[A-ZÄÖÜ][^\W\d_A-ZÄÖÜ])")
 _JOINTS = re.compile(r"[-._'’]+")
+# The number of a sentence or note may stand directly at a word: `1Mietverträge`, `Frist2`, but not `utf8` or `10GB`.
+_NUMBERED = re.compile(r"(?:\d{1,2}(?=[^\W\d_a-zäöüß][^\W\d_A-ZÄÖÜ]{2}))?([^\W\d_]+)(?:(?<=[^\W\d_]{4})\d{1,2})?")
 
 
 @lru_cache(maxsize=1 << 16)
@@ -60,7 +62,7 @@ def word_terms(word: str, language: str) -> str:
         # GmbH, PhD and StGB are words.
         parts = _JOINTS.split(bare)
     if len(parts) == 1:
-        return " ".join(_plain(bare.casefold(), language))
+        return " ".join(_plain(bare, language))
     joined = bare.casefold().replace("’", "'").replace("-", "")
     whole = _stems(joined, language) if joined.isalnum() else [joined]
     return " ".join(filter(None, [*whole, *(word_terms(part, language) for part in parts)]))
@@ -72,12 +74,15 @@ def _is_abbreviation(word: str, parts: Sequence[str]) -> bool:
 
 def _plain(word: str, language: str) -> list[str]:
     """Return the word, its stem, and the stems of its parts."""
-    if word in _SAME:
-        return [_SAME[word]]
-    if not word.isalpha():
-        return [word]
-    parts = [] if language in _STEMMERS and language != "de" else _compound_parts(word)
-    return [f"={_unaccented(word)}", *_stems(word, language), *(_stem(part, "de") for part in parts)]
+    folded = word.casefold()
+    if folded in _SAME:
+        return [_SAME[folded]]
+    if not folded.isalpha():
+        numbered = _NUMBERED.fullmatch(word)
+        beside = word_terms(numbered[1], language) if numbered and numbered[1] != word else ""
+        return [folded, beside] if beside else [folded]
+    parts = [] if language in _STEMMERS and language != "de" else _compound_parts(folded)
+    return [f"={_unaccented(folded)}", *_stems(folded, language), *(_stem(part, "de") for part in parts)]
 
 
 def _compound_parts(word: str) -> list[str]:
