@@ -3,20 +3,23 @@
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from freki.operators.identify import root_id
 from freki.schemas import (
     Coverage,
     DocumentId,
     ErasureReport,
-    ErasureStatus,
     Hold,
     PlannedErasure,
+    RootId,
     TenantId,
     Timestamp,
 )
 from freki.schemas.avro import Codec
 from freki.schemas.findings import Findings, KnownDocument, Removal
+from freki.schemas.index import Root
 from freki.streams.ports.erasure import StillFree
 from freki.streams.privacy.erasure import Erasure
+from tests.contract.index_records import root
 from tests.unit.deliveries import FakeProducer
 
 TENANT = TenantId("hr")
@@ -44,9 +47,17 @@ def hold(name: str, covers: Coverage, *, tenant: TenantId = TENANT) -> Hold:
     return Hold(tenant=tenant, name=name, covers=covers, reason="case", placed_by="test", placed_at=Timestamp(1))
 
 
+def root_of(name: DocumentId, document: Kept) -> Root:
+    """Make the root of a document."""
+    return root(root_id(TENANT, name), document_id=name, version=document.version, deleted=not document.indexed)
+
+
 @dataclass
 class World:
-    """Satisfies DocumentPlaces, Deletions, HoldBook and ReportBook; before each call `meanwhile` may change it."""
+    """Satisfies DocumentPlaces, IndexedRoots, Deletions, HoldBook and ReportBook.
+
+    Before each call `meanwhile` may change it.
+    """
 
     documents: dict[DocumentId, Kept]
     holds: list[Hold] = field(default_factory=list)
@@ -63,7 +74,7 @@ class World:
             self.meanwhile("record")
             self.recorded += [each.document_id for each in documents]
 
-        return Erasure(self, self, _Book(self), sign=lambda _: "signed", record=record, now=lambda: Timestamp(7))
+        return Erasure(self, self, self, _Book(self), sign=lambda _: "signed", record=record, now=lambda: Timestamp(7))
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
         """Return what is covered; attributes of a deleted document are known as long as its content is there."""
@@ -89,7 +100,9 @@ class World:
         if before_ms is not None:
             assert all(version == self.documents[name].version - 1 for name, version in versions.items())
             found = {f"older:{name}": frozenset({name}) for name in versions if self.documents[name].older}
-            return Findings(claims=sorted(found), claimed=found)
+            known = {**(claims or {}), **found}
+            there = [uri for uri, names in known.items() if any(self.documents[name].older for name in names)]
+            return Findings(claims=sorted(there), claimed=known)
         with_content = [name for name in sorted(versions) if self.documents[name].content]
         found = {f"claim:{name}": frozenset({name}) for name in with_content}
         place = [(number, frozenset({name})) for number, name in enumerate(with_content)]
@@ -111,6 +124,12 @@ class World:
                     self.documents[name].older = False
                     self.documents[name].content &= superseded
         return Removal(removed=removed)
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Return the standing roots."""
+        self.meanwhile("roots")
+        known = {root_id(TENANT, name): (name, each) for name, each in self.documents.items()}
+        return {key: root_of(*known[key]) for key in root_ids if key in known}
 
     async def destroy_keys(self, _tenant: TenantId, documents: Collection[DocumentId]) -> int:
         """Destroy data keys."""
@@ -141,7 +160,7 @@ class World:
 
     async def waiting(self) -> Sequence[ErasureReport]:
         """Return the reports on requests that wait."""
-        return [report for report in self.reports().values() if report.status is ErasureStatus.HELD]
+        return [report for report in self.reports().values() if report.held]
 
     def reports(self) -> dict[tuple[str, str], ErasureReport]:
         """Return the last report of each key that the topic keeps."""

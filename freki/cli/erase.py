@@ -173,6 +173,9 @@ def _show(body: Mapping[str, Any]) -> None:
     console.print(f"{len(body['removed'])} places emptied{fences}")
     for name in body.get("later_versions", ()):
         console.print(Text(f"not erased: {name} got a later version meanwhile", style="yellow"))
+    for name in body.get("to_reindex", ()):
+        text = f"the later version of {name} may not be found, as data keys were destroyed: freki reindex {name}"
+        console.print(Text(text, style="yellow"), soft_wrap=True)
     for each in body["remains"]:
         records = f"{each['topic']}/{each['partition']}: {each['records']} records" if "topic" in each else ""
         where = each.get("claim") or each.get("store") or records

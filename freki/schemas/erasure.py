@@ -32,7 +32,7 @@ class ErasureStatus(StrEnum):
     HELD = "HELD"
     """The documents `held` wait until their holds end; all others are erased. Another status follows then."""
     INCOMPLETE = "INCOMPLETE"
-    """Rows or claims were found after the erasure: send another request."""
+    """Rows, claims or later versions were found after the erasure: send another request. `held` wait as for HELD."""
     REJECTED = "REJECTED"
     """It was not done, `message` says why."""
 
@@ -77,3 +77,5 @@ class ErasureReport:
     held: tuple[DocumentId, ...] = ()
     reports: tuple[SignedReport, ...] = ()
     """One for each time that something was erased: more than one where documents were held."""
+    attributes_hash: str = ""
+    """A keyed hash of the attributes and values of the request, behind a mark of the key; empty where it has none."""

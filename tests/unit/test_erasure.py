@@ -1,7 +1,9 @@
 """Erasure and its requests: whatever is held stays, whatever dies is done again, and no request is done twice."""
 
+import hmac
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -28,7 +30,7 @@ COVERAGES = st.one_of(
     st.lists(NAMES, min_size=1, unique=True).map(lambda names: Coverage(documents=tuple(names))),
     st.sampled_from(["x", "y"]).map(lambda value: Coverage(attributes={"team": value})),
 )
-STEPS = st.sampled_from(["record", "covered", "find", "delete", "remove", "destroy_keys", "strip", "holds"])
+STEPS = st.sampled_from(["record", "covered", "find", "delete", "remove", "roots", "destroy_keys", "strip", "holds"])
 
 
 def world() -> World:
@@ -44,7 +46,11 @@ def untouched(world: World) -> set[DocumentId]:
 
 
 def requests_in(
-    world: World, *, requesters: Sequence[str] = (), tokens: Mapping[bytes, Identity] | None = None
+    world: World,
+    *,
+    requesters: Sequence[str] = (),
+    tokens: Mapping[bytes, Identity] | None = None,
+    key: bytes = b"key",
 ) -> ErasureRequests:
     async def identify(token: bytes) -> Identity | RefusalReason:
         return (tokens or {}).get(token, RefusalReason.SIGNATURE)
@@ -55,6 +61,7 @@ def requests_in(
         reports=world,
         holds=book_of(world),
         sink=Sink(Outbox(world.producer, NoOpTracer()), REPORTS, CODEC.encode),
+        hash_text=lambda text: hmac.digest(key, text.encode(), "sha256").hex(),
         now=lambda: Timestamp(9),
         identify=None if tokens is None else identify,
     )
@@ -198,6 +205,35 @@ async def test_an_id_that_was_used_for_other_documents_is_refused_and_the_proof_
     assert untouched(here) == {B, C}
 
 
+async def test_an_id_that_was_used_for_another_value_of_an_attribute_is_refused() -> None:
+    here = world()
+    handler = requests_in(here)
+    await handler.handle([asked(request(Coverage(attributes={"team": "x"})))])
+    first = here.reports()
+
+    with pytest.raises(InvalidRequest, match="of an earlier request"):
+        await handler.handle([asked(request(Coverage(attributes={"team": "y"})))])
+    await handler.handle([asked(request(Coverage(attributes={"team": "x"})))])
+
+    assert here.reports() == first
+    assert untouched(here) == {B, C}
+
+
+@pytest.mark.parametrize("is_of_before", [True, False], ids=["a report of before", "another key"])
+async def test_values_that_cannot_be_compared_refuse_no_repeated_request(*, is_of_before: bool) -> None:
+    here, again = world(), request(Coverage(attributes={"team": "x"}))
+    await requests_in(here).handle([asked(again)])
+    if is_of_before:
+        sent = here.producer.to(REPORTS)[-1]
+        value = CODEC.encode(replace(here.reports()[TENANT, "r"], attributes_hash=""))
+        here.producer.sent.append(replace(sent, value=value))
+    first = here.reports()
+
+    await requests_in(here, key=b"another").handle([asked(again)])
+
+    assert here.reports() == first
+
+
 async def test_a_version_that_comes_meanwhile_stays_and_is_named() -> None:
     here = world()
     erasure = here.erasure()
@@ -209,6 +245,81 @@ async def test_a_version_that_comes_meanwhile_stays_and_is_named() -> None:
     assert erased(here) == {A, C}
     assert done.body["later_versions"] == [B]
     assert done.status is ErasureStatus.INCOMPLETE
+
+
+@pytest.mark.parametrize("step", ["remove", "roots"])
+async def test_a_version_that_is_indexed_before_data_keys_are_destroyed_keeps_its_key(step: str) -> None:
+    here = world()
+
+    def meanwhile(name: str) -> None:
+        if name == step and here.documents[B].version == 1:
+            here.documents[B] = Kept(version=2, attributes={"team": "y"})
+
+    here.meanwhile = meanwhile
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, ALL), about={})
+
+    assert here.documents[B].key
+    assert erased(here) == {A, C}
+    assert [each["id"] for each in done.body["documents"]] == [A, C]
+    assert (done.body["later_versions"], done.body["to_reindex"]) == ([B], [])
+    assert done.body["deleted_before_hold"] == []
+    assert done.status is ErasureStatus.INCOMPLETE
+
+
+async def test_a_version_that_is_indexed_while_data_keys_are_destroyed_is_named_to_be_made_anew() -> None:
+    here = world()
+
+    def meanwhile(name: str) -> None:
+        if name == "destroy_keys":
+            here.documents[B] = Kept(version=2, attributes={"team": "y"})
+
+    here.meanwhile = meanwhile
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, ALL), about={})
+
+    assert not here.documents[B].key
+    assert (done.body["later_versions"], done.body["to_reindex"]) == ([B], [B])
+    assert done.status is ErasureStatus.INCOMPLETE
+
+
+async def test_a_document_whose_hold_ends_is_erased_although_another_got_a_later_version() -> None:
+    here = world()
+    here.holds = [hold("h", Coverage(documents=(A,)))]
+
+    def meanwhile(step: str) -> None:
+        if step == "delete":
+            here.documents[B].version = 2
+
+    here.meanwhile = meanwhile
+    handler = requests_in(here)
+    await handler.handle([asked(request())])
+    first = here.reports()[TENANT, "r"]
+    here.holds.clear()
+    await handler.resume()
+
+    assert (first.status, first.held) == (ErasureStatus.INCOMPLETE, (A,))
+    assert erased(here) == {A, C}
+    last = here.reports()[TENANT, "r"]
+    assert (last.status, last.held) == (ErasureStatus.INCOMPLETE, ()), "B still needs another request"
+    assert [[each["id"] for each in json.loads(one.report)["documents"]] for one in last.reports] == [[C], [A]]
+
+
+async def test_a_repeated_request_goes_on_with_what_is_not_held_any_more_and_nothing_else() -> None:
+    here = world()
+    here.holds = [hold("h", Coverage(documents=(A,)))]
+
+    def meanwhile(step: str) -> None:
+        if step == "delete":
+            here.documents[B].version = 2
+
+    here.meanwhile = meanwhile
+    await requests_in(here).handle([asked(request())])
+    here.holds.clear()
+    await requests_in(here).handle([asked(request())])
+
+    assert erased(here) == {A, C}
+    assert here.reports()[TENANT, "r"].held == ()
 
 
 async def test_without_receipts_a_request_waits_for_workers_and_nothing_is_removed() -> None:
@@ -229,6 +340,7 @@ async def test_values_of_attributes_are_not_kept_with_the_report() -> None:
 
     report = here.reports()[TENANT, "r"]
     assert report.covers == Coverage(attributes={"team": ""})
+    assert report.attributes_hash
     assert erased(here) == {A}
 
 

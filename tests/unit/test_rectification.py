@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -14,8 +13,7 @@ from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, R
 from freki.schemas.index import Root
 from freki.streams.privacy.erasure import Erased
 from freki.streams.privacy.rectification import Rectification, searched_versions
-from tests.contract.index_records import root
-from tests.erasing import TENANT, Kept, World, book_of, hold
+from tests.erasing import TENANT, Kept, World, book_of, hold, root_of
 
 A, B = DocumentId("a"), DocumentId("b")
 
@@ -24,11 +22,7 @@ class Indexed:
     """Finds the roots of a world as they were when it was made."""
 
     def __init__(self, world: World) -> None:
-        self._roots = {
-            key: replace(root(key), document_id=name, version=each.version, deleted=not each.indexed)
-            for name, each in world.documents.items()
-            for key in [root_id(TENANT, name)]
-        }
+        self._roots = {root_id(TENANT, name): root_of(name, each) for name, each in world.documents.items()}
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
         return {key: self._roots[key] for key in root_ids if key in self._roots}
@@ -71,6 +65,20 @@ async def test_older_versions_go_unless_they_are_held_and_the_corrected_one_stay
         versions = {A: 2, B: 5}
         older = {name: versions[name] - 1 for name in {A, B} - done.held.keys()}
         assert searched_versions(body) == (older, Timestamp(7))
+
+
+async def test_a_claim_of_a_held_document_does_not_make_a_rectification_incomplete() -> None:
+    here = World({A: Kept(version=2, older=True), B: Kept(version=5, older=True)})
+
+    def meanwhile(step: str) -> None:
+        if step == "remove" and not here.holds:
+            here.holds.append(hold("h", Coverage(documents=(A,))))
+
+    here.meanwhile = meanwhile
+    done = await rectified(here, A, B)
+
+    assert done.status is ErasureStatus.HELD
+    assert done.body["claims"] == ["older:b"]
 
 
 async def test_a_version_that_waits_to_be_indexed_and_a_deleted_document_are_refused() -> None:

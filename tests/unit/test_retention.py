@@ -85,6 +85,7 @@ class Applied:
         self.reports: list[ErasureReport] = []
         self.retention = Retention(
             self.index,
+            self.world,
             rules,
             book_of(self.world),
             self.world,
@@ -167,7 +168,7 @@ async def test_a_hold_that_is_placed_while_rules_are_applied_counts() -> None:
     def meanwhile(step: str) -> None:
         nonlocal looked
         looked += step == "holds"
-        if looked == len(NAMES) + 1 and not applied.world.holds:
+        if looked == 2 and not applied.world.holds:
             applied.world.holds.append(hold("h", Coverage(documents=(NAMES[1],))))
 
     applied.world.meanwhile = meanwhile
@@ -175,6 +176,35 @@ async def test_a_hold_that_is_placed_while_rules_are_applied_counts() -> None:
 
     assert applied.gone == {*NAMES} - {NAMES[1]}
     assert (done.deleted, done.held) == (3, 1)
+
+
+@pytest.mark.parametrize("action", RetentionAction)
+@pytest.mark.parametrize("is_late", [False, True], ids=["before", "while rules are applied"])
+async def test_a_hold_on_attributes_of_a_version_that_is_still_on_the_topic_keeps_the_document(
+    action: RetentionAction, *, is_late: bool
+) -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=action)
+    applied, looked = Applied(roots, [rule]), 0
+    await applied.index.commit(roots, [])
+    applied.world.documents[NAMES[0]].attributes = {"subject": "4711"}
+
+    def meanwhile(step: str) -> None:
+        nonlocal looked
+        looked += step == "holds"
+        if looked == 1 + is_late and not applied.world.holds:
+            applied.world.holds.append(hold("h", Coverage(attributes={"subject": "4711"})))
+
+    applied.world.meanwhile = meanwhile
+    done = await applied.retention.run()
+
+    assert applied.gone == {*NAMES} - {NAMES[0]}
+    assert (done.deleted + done.erased, done.held) == (3, 1)
+    shown = {each.due.root.document_id: each.held async for each in applied.retention.check()}
+    assert shown == {name: ("h",) if name == NAMES[0] else () for name in NAMES}
 
 
 async def test_a_later_version_stays() -> None:

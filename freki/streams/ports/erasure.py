@@ -3,8 +3,9 @@
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Protocol
 
-from freki.schemas import Coverage, DocumentId, Hold, TenantId, Timestamp
+from freki.schemas import Coverage, DocumentId, Hold, RootId, TenantId, Timestamp
 from freki.schemas.findings import Findings, KnownDocument, Removal
+from freki.schemas.index import Root
 
 StillFree = Callable[[], Awaitable[Collection[DocumentId]]]
 """Returns the documents that no hold covers now."""
@@ -46,6 +47,13 @@ class DocumentPlaces(Protocol):
 
     async def strip(self, tenant: TenantId, documents: Collection[DocumentId]) -> int:
         """Take names, readers, attributes and hashes from deleted documents; return their number. The fence stays."""
+
+
+class IndexedRoots(Protocol):
+    """Look-up of documents in the index."""
+
+    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+        """Return the standing root of each document, including deleted ones."""
 
 
 class Deletions(Protocol):

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from freki.operators.held_by import held_by
+from freki.operators.identify import root_id
 from freki.schemas import (
     Coverage,
     DocumentId,
@@ -17,7 +18,7 @@ from freki.schemas import (
 from freki.schemas.errors import Unavailable
 from freki.schemas.findings import KnownDocument
 from freki.schemas.names import record
-from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
+from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook, IndexedRoots
 
 DELETED_TOGETHER = 50
 """Documents that are deleted at once; before each such batch the holds are read again."""
@@ -66,6 +67,7 @@ class Erasure:
     def __init__(
         self,
         places: DocumentPlaces,
+        index: IndexedRoots,
         deletions: Deletions,
         holds: HoldBook,
         *,
@@ -74,6 +76,7 @@ class Erasure:
         now: Callable[[], Timestamp],
     ) -> None:
         self._places = places
+        self._index = index
         self._deletions = deletions
         self._holds = holds
         self._sign = sign
@@ -97,7 +100,8 @@ class Erasure:
     async def run(self, plan: ErasurePlan, *, about: Mapping[str, Any]) -> Erased:
         """Erase what is planned and not held; about: what else the report says, such as who asked.
 
-        A document that got a later version than planned is left out and named. Raises Unavailable where workers do
+        A document that got a later version than planned is left out and named, also in `to_reindex` of the report
+        where that came while data keys were destroyed and may have lost its own. Raises Unavailable where workers do
         not confirm the deletions.
         """
         begun = self._now()
@@ -118,19 +122,27 @@ class Erasure:
             return [each for each in gone if each in allowed]
 
         removal = await self._places.remove(there, still_free=still_free)
+        allowed = await still_free()
+        # What came since the deletion has its rows under the same data key.
+        came = await self._live(plan.tenant, allowed)
+        done = [name for name in allowed if name not in came]
         # Copies of rows in files that the store has not removed yet cannot be read from now on.
-        destroyed = await self._places.destroy_keys(plan.tenant, done := await still_free())
+        destroyed = await self._places.destroy_keys(plan.tenant, done)
         stripped = await self._places.strip(plan.tenant, done)
         claims = {uri: names for uri, names in there.claimed.items() if names <= frozenset(done)}
         left = await self._places.find(plan.tenant, {name: free[name] for name in done}, claims=claims)
+        came_last = await self._live(plan.tenant, done)
+        later = sorted({*later, *came, *came_last})
         body = {
             "format": FORMAT,
             **about,
             "tenant": plan.tenant,
             "documents": [{"id": name, "version": free[name]} for name in sorted(done)],
             "held": {name: list(names) for name, names in sorted(watch.held.items())},
-            "deleted_before_hold": sorted(set(gone) - set(done)),
-            "later_versions": sorted(later),
+            "deleted_before_hold": sorted(set(gone) - set(allowed)),
+            "later_versions": later,
+            # Their rows may have been written with a key that was destroyed before they were committed.
+            "to_reindex": sorted(came_last) if destroyed else [],
             "begun_ms": begun,
             "finished_ms": self._now(),
             "claims": sorted(claims),
@@ -145,6 +157,11 @@ class Erasure:
         if left.rows or left.claims or later:
             status = ErasureStatus.INCOMPLETE
         return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body)
+
+    async def _live(self, tenant: TenantId, documents: Collection[DocumentId]) -> set[DocumentId]:
+        """Return the documents that are in the index now."""
+        keys = {root_id(tenant, name): name for name in documents}
+        return {keys[key] for key, root in (await self._index.roots(list(keys))).items() if not root.deleted}
 
     async def _watch(self, plan: ErasurePlan) -> "HoldWatch":
         covers = Coverage(documents=tuple(each.document_id for each in plan.documents))

@@ -1,24 +1,16 @@
 """Rectification: once a corrected version is searchable, the content of older ones is removed wherever copies are."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 from freki.operators.errors import InvalidRequest
 from freki.operators.held_by import held_by
 from freki.operators.identify import root_id
-from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, RootId, TenantId, Timestamp
-from freki.schemas.index import Root
-from freki.streams.ports.erasure import DocumentPlaces, HoldBook
+from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, TenantId, Timestamp
+from freki.streams.ports.erasure import DocumentPlaces, HoldBook, IndexedRoots
 from freki.streams.privacy.erasure import FORMAT, Erased, Record, Sign, signed
 
 KIND = "rectification"
-
-
-class IndexedRoots(Protocol):
-    """Look-up of documents in the index."""
-
-    async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
-        """Return the standing root of each document, including deleted ones."""
 
 
 class Rectification:
@@ -79,7 +71,8 @@ class Rectification:
         found = await self._places.find(tenant, older, before_ms=begun)
         removal = await self._places.remove(found, still_free=still_free, superseded=True)
         done = await still_free()
-        claims = {uri: names for uri, names in found.claimed.items() if uri not in found.shared}
+        gone = frozenset(done)
+        claims = {uri: names for uri, names in found.claimed.items() if uri not in found.shared and names <= gone}
         left = await self._places.find(tenant, {name: older[name] for name in done}, claims=claims, before_ms=begun)
         body = {
             "format": FORMAT,

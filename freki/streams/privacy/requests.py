@@ -40,7 +40,8 @@ ErasureFor = Callable[[str, str], Erasure]
 """Returns an erasure, given who asked, and the id of the request."""
 Identify = Callable[[bytes], Awaitable[Identity | RefusalReason]]
 """Returns who asks by a token, or why it is refused."""
-_DONE = frozenset({ErasureStatus.ERASED, ErasureStatus.INCOMPLETE, ErasureStatus.REJECTED})
+_KEY_MARK = 16
+"""Characters by which a hash says of which key it is."""
 _REFUSED = "the request is refused: its token is not accepted, or may not request erasures of this tenant"
 
 _log = structlog.get_logger(__name__)
@@ -76,17 +77,23 @@ class ErasureRequests:
         reports: ReportBook,
         holds: HoldBook,
         sink: Sink[ErasureReport],
+        hash_text: Callable[[str], str],
         now: Callable[[], Timestamp],
         identify: Identify | None = None,
         audit: AuditLog | None = None,
     ) -> None:
-        """Create a handler; identify: None: requests are believed, and rights of the topic say who may write them."""
+        """Create a handler.
+
+        hash_text: returns a keyed hash; identify: None: requests are believed, and rights of the topic say who may
+        write them.
+        """
         self._erasure_for = erasure_for
         self._rules = rules
         self._reports = reports
         self._holds = holds
         self._sink = sink
         self._replies = Replies(sink, noted=_noted)
+        self._hash_text = hash_text
         self._now = now
         self._identify = identify
         self._audit = audit
@@ -129,22 +136,39 @@ class ErasureRequests:
         if before is None:
             plan = await self._erasure_for(by, request.request_id).plan(request.tenant, request.covers)
             begun = _report(request, ErasureStatus.BEGUN, at=self._now(), by=by)
-            before = replace(begun, documents=tuple(plan.documents))
+            before = replace(begun, documents=tuple(plan.documents), attributes_hash=self._attributes_hash(request))
             await self._keep(before)
-        elif before.covers != _without_values(request.covers):
+        elif self._is_of_other(before, request):
             raise InvalidRequest(f"request_id: {request.request_id!r} is of an earlier request; give each one its own")
-        return before if before.status in _DONE else await self._go_on(before)
+        is_open = before.status is ErasureStatus.BEGUN or before.held
+        return await self._go_on(before) if is_open else before
+
+    def _is_of_other(self, report: ErasureReport, request: ErasureRequest) -> bool:
+        """Return whether a report is of a request for other documents."""
+        before, asked = report.attributes_hash, self._attributes_hash(request)
+        # Hashes under different keys say nothing, and the key may have changed since.
+        is_comparable = before[:_KEY_MARK] == asked[:_KEY_MARK]
+        return report.covers != _without_values(request.covers) or (is_comparable and before != asked)
+
+    def _attributes_hash(self, request: ErasureRequest) -> str:
+        attributes = sorted(request.covers.attributes.items())
+        if not attributes:
+            return ""
+        # With the request, so that reports do not show which of them are about the same person.
+        text = json.dumps([request.tenant, request.request_id, attributes])
+        return self._hash_text("")[:_KEY_MARK] + self._hash_text(text)
 
     async def _go_on(self, report: ErasureReport) -> ErasureReport:
         """Erase what a request that was begun has not erased yet."""
-        wanted = set(report.held) if report.status is ErasureStatus.HELD else None
-        planned = [each for each in report.documents if wanted is None or each.document_id in wanted]
+        held = set(report.held)
+        planned = [each for each in report.documents if not held or each.document_id in held]
         erasure = self._erasure_for(report.requested_by, report.request_id)
         about = {"request_id": report.request_id, "requested_by": report.requested_by, "reason": report.reason}
         erased = await erasure.run(ErasurePlan(tenant=report.tenant, documents=planned), about=about)
         return replace(
             report,
-            status=erased.status,
+            # What was left of other documents is not looked for again.
+            status=report.status if report.status is ErasureStatus.INCOMPLETE else erased.status,
             message="" if planned else "no document is covered",
             held=tuple(sorted(erased.held)),
             reports=(*report.reports, *(() if erased.report is None else (erased.report,))),

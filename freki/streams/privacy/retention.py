@@ -1,18 +1,21 @@
 """Retention: documents that are due by rules are deleted or erased, unless a hold keeps them."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 
 from freki.operators.held_by import held_by
 from freki.operators.retain import Due, RetentionAction, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, PlannedErasure, TenantId, Timestamp
+from freki.schemas.index import Root
 from freki.schemas.names import record
 from freki.streams.ports import WholeIndex
-from freki.streams.ports.erasure import Deletions, HoldBook
+from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
 from freki.streams.privacy.erasure import Erasure, ErasurePlan
 
 TOGETHER = 50
 """Documents that go at once; before each such batch the holds are read again."""
+CHECKED_TOGETHER = 1_000
+"""Due documents whose holds are looked up at once: a hold by attributes has all changes on the topic read."""
 
 RecordRule = Callable[[TenantId, str, Sequence[PlannedErasure]], Awaitable[None]]
 """Writes to the audit log which documents are to go by which rule."""
@@ -48,6 +51,7 @@ class Retention:
     def __init__(  # noqa: PLR0913 - all that it works with
         self,
         index: WholeIndex,
+        places: DocumentPlaces,
         rules: Sequence[RetentionRule],
         holds: HoldBook,
         deletions: Deletions,
@@ -59,6 +63,7 @@ class Retention:
     ) -> None:
         """Create one; erasure: returns an erasure for the name of a rule; None: no rule erases."""
         self._index = index
+        self._places = places
         self._rules = rules
         self._holds = holds
         self._deletions = deletions
@@ -69,11 +74,16 @@ class Retention:
 
     async def check(self, *, by: Timestamp | None = None) -> AsyncIterator[DueDocument]:
         """Yield what is due by a time, now if none is given, also what is held; nothing is changed."""
-        by = self._now() if by is None else by
+        by, batch = self._now() if by is None else by, list[Due]()
         async for root in self._index.all_roots():
             if (due := due_by(root, self._rules, by=by)) is not None:
-                holds = await self._holds.of(root.tenant)
-                yield DueDocument(due=due, held=held_by(holds, root.tenant, root.document_id, [root.attributes]))
+                batch.append(due)
+            if len(batch) == CHECKED_TOGETHER:
+                for each in await self._checked(batch):
+                    yield each
+                batch.clear()
+        for each in await self._checked(batch):
+            yield each
 
     async def run(self) -> Retained:
         """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays."""
@@ -93,15 +103,28 @@ class Retention:
                 done = _sum(done, await self._go(batch))
         return _sum(done, Retained(held=held))
 
+    async def _checked(self, batch: Sequence[Due]) -> list[DueDocument]:
+        roots: defaultdict[TenantId, list[Root]] = defaultdict(list)
+        for each in batch:
+            roots[each.root.tenant].append(each.root)
+        held = {tenant: await self._held(tenant, documents) for tenant, documents in roots.items()}
+        return [DueDocument(due=each, held=held[each.root.tenant][each.root.document_id]) for each in batch]
+
+    async def _held(self, tenant: TenantId, documents: Sequence[Root]) -> Mapping[DocumentId, tuple[str, ...]]:
+        """Return the holds that keep each document, by the attributes of every version that is known."""
+        holds = await self._holds.of(tenant)
+        attributes = {root.document_id: [root.attributes] for root in documents}
+        if any(hold.covers.attributes for hold in holds):
+            for known in await self._places.covered(tenant, Coverage(documents=tuple(attributes))):
+                attributes[known.document_id] += known.attributes
+        return {name: held_by(holds, tenant, name, each) for name, each in attributes.items()}
+
     async def _go(self, batch: Sequence[Due]) -> Retained:
         """Let documents of one tenant go by one rule, as far as no hold was placed meanwhile."""
         tenant, rule = batch[0].root.tenant, batch[0].rule
-        holds = await self._holds.of(tenant)
-        free = [
-            each.root for each in batch if not held_by(holds, tenant, each.root.document_id, [each.root.attributes])
-        ]
-        versions = {root.document_id: root.version for root in free}
-        held = Retained(held=len(batch) - len(free))
+        names = await self._held(tenant, [each.root for each in batch])
+        versions = {each.root.document_id: each.root.version for each in batch if not names[each.root.document_id]}
+        held = Retained(held=len(batch) - len(versions))
         if not versions:
             return held
         named = [PlannedErasure(document_id=name, version=version) for name, version in versions.items()]

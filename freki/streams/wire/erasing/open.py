@@ -88,6 +88,7 @@ def erasure_of(
     def erasure(by: str, subject: str) -> Erasure:
         return Erasure(
             places,
+            index,
             deletions,
             holds,
             sign=signer.sign,

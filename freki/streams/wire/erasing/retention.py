@@ -73,6 +73,7 @@ def retention_of(
 
     return Retention(
         index,
+        places,
         rules,
         TopicHolds(settings),
         PublishedDeletions(settings, index, patience_s=patience_s),

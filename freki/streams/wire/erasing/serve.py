@@ -35,15 +35,17 @@ async def open_erasure_requests(parts: "Parts") -> ErasureRequests:
     places = Places(settings, index=index, registry=parts.registry, outbox=parts.outbox, patience_s=erasure.patience_s)
     required = settings.auth.required
     judge = await parts.opened.enter_async_context(open_judge(settings.auth)) if required else None
+    signer = SigningKey.read(key_file)
     reports = parts.sink(ErasureReport, parts.topics.erasure_reports)
     requests = ErasureRequests(
-        erasure_of(settings, places, index, SigningKey.read(key_file), audit=audit, patience_s=erasure.patience_s),
+        erasure_of(settings, places, index, signer, audit=audit, patience_s=erasure.patience_s),
         rules=RequestRules(
             requesters=frozenset(erasure.requesters), reply_topics=tuple(settings.retrieval.reply_topics)
         ),
         reports=TopicReports(settings),
         holds=open_holds(settings),
         sink=reports,
+        hash_text=signer.hash_text,
         now=wall_clock,
         identify=None if judge is None else judge.identify,
         audit=audit,
