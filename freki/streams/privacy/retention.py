@@ -2,11 +2,11 @@
 
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import replace
 
 from freki.operators.held_by import held_by
 from freki.operators.retain import Due, RetentionAction, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, PlannedErasure, TenantId, Timestamp
-from freki.schemas.index import Root
 from freki.schemas.names import record
 from freki.streams.ports import WholeIndex
 from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
@@ -30,6 +30,10 @@ class DueDocument:
     due: Due
     held: tuple[str, ...]
     """Holds that keep it; none: it goes at the next run."""
+    attributes: tuple[Mapping[str, str], ...]
+    """Those of the indexed version, and where a hold may be by attributes those of all versions that are known."""
+    knows_all: bool
+    """Whether they are those of all versions."""
 
 
 @record
@@ -87,14 +91,14 @@ class Retention:
 
     async def run(self) -> Retained:
         """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays."""
-        waiting: defaultdict[tuple[TenantId, str], list[Due]] = defaultdict(list)
+        waiting: defaultdict[tuple[TenantId, str], list[DueDocument]] = defaultdict(list)
         held, done = 0, Retained()
         async for each in self.check():
             if each.held:
                 held += 1
                 continue
             batch = waiting[each.due.root.tenant, each.due.rule.name]
-            batch.append(each.due)
+            batch.append(each)
             if len(batch) == TOGETHER:
                 done = _sum(done, await self._go(batch))
                 batch.clear()
@@ -104,26 +108,35 @@ class Retention:
         return _sum(done, Retained(held=held))
 
     async def _checked(self, batch: Sequence[Due]) -> list[DueDocument]:
-        roots: defaultdict[TenantId, list[Root]] = defaultdict(list)
-        for each in batch:
-            roots[each.root.tenant].append(each.root)
-        held = {tenant: await self._held(tenant, documents) for tenant, documents in roots.items()}
-        return [DueDocument(due=each, held=held[each.root.tenant][each.root.document_id]) for each in batch]
+        by_tenant: defaultdict[TenantId, list[DueDocument]] = defaultdict(list)
+        for due in batch:
+            unheld = DueDocument(due=due, held=(), attributes=(due.root.attributes,), knows_all=False)
+            by_tenant[due.root.tenant].append(unheld)
+        return [each for tenant, documents in by_tenant.items() for each in await self._with_holds(tenant, documents)]
 
-    async def _held(self, tenant: TenantId, documents: Sequence[Root]) -> Mapping[DocumentId, tuple[str, ...]]:
-        """Return the holds that keep each document, by the attributes of every version that is known."""
+    async def _with_holds(self, tenant: TenantId, documents: Sequence[DueDocument]) -> list[DueDocument]:
+        """Return documents with the holds of now."""
         holds = await self._holds.of(tenant)
-        attributes = {root.document_id: [root.attributes] for root in documents}
-        if any(hold.covers.attributes for hold in holds):
-            for known in await self._places.covered(tenant, Coverage(documents=tuple(attributes))):
-                attributes[known.document_id] += known.attributes
-        return {name: held_by(holds, tenant, name, each) for name, each in attributes.items()}
+        if any(hold.covers.attributes for hold in holds) and not all(each.knows_all for each in documents):
+            covers = Coverage(documents=tuple(each.due.root.document_id for each in documents))
+            known = {each.document_id: each.attributes for each in await self._places.covered(tenant, covers)}
+            documents = [
+                replace(
+                    each,
+                    attributes=(*each.attributes, *known.get(each.due.root.document_id, ())),
+                    knows_all=True,
+                )
+                for each in documents
+            ]
+        return [
+            replace(each, held=held_by(holds, tenant, each.due.root.document_id, each.attributes)) for each in documents
+        ]
 
-    async def _go(self, batch: Sequence[Due]) -> Retained:
+    async def _go(self, batch: Sequence[DueDocument]) -> Retained:
         """Let documents of one tenant go by one rule, as far as no hold was placed meanwhile."""
-        tenant, rule = batch[0].root.tenant, batch[0].rule
-        names = await self._held(tenant, [each.root for each in batch])
-        versions = {each.root.document_id: each.root.version for each in batch if not names[each.root.document_id]}
+        tenant, rule = batch[0].due.root.tenant, batch[0].due.rule
+        free = [each.due.root for each in await self._with_holds(tenant, batch) if not each.held]
+        versions = {root.document_id: root.version for root in free}
         held = Retained(held=len(batch) - len(versions))
         if not versions:
             return held
