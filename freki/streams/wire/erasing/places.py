@@ -66,10 +66,12 @@ class Places:
         for key, written in (await self._claims.versions_of(others)).items():
             if written:
                 attributes[others[key]], versions[others[key]] = [{}], max(written.values())
+        # Thousands may be named, and compared with every document.
+        named, otherwise = frozenset(covers.documents), replace(covers, documents=())
         return [
             KnownDocument(document_id=name, version=versions[name], attributes=tuple(attributes[name]))
             for name in sorted(versions)
-            if any(covers.has(name, each) for each in attributes[name])
+            if name in named or any(otherwise.has(name, each) for each in attributes[name])
         ]
 
     async def find(
