@@ -25,6 +25,16 @@ def test_chapters_are_read_in_their_order_with_their_headings_and_tables() -> No
     assert document.text[document.blocks[-1].start : document.blocks[-1].header_end] == "Amt | Zeit\n"
 
 
+def test_a_chapter_with_an_empty_title_or_script_is_read() -> None:
+    page = '<html xmlns="http://www.w3.org/1999/xhtml"><head>{}</head><body><p>{}</p></body></html>'
+    chapters = {
+        "EPUB/a.xhtml": page.format("<title/>", "eins"),
+        "EPUB/b.xhtml": page.format('<title>b</title><script src="a.js"/>', "zwei"),
+    }
+
+    assert parsed(epub({"a.xhtml": "", "b.xhtml": ""}, parts=chapters)).text == "eins\n\nzwei"
+
+
 def test_the_metadata_are_title_and_attributes() -> None:
     document = parsed(epub({"a.xhtml": "<p>Leinen fest.</p>"}))
 

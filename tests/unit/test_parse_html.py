@@ -81,6 +81,84 @@ def test_a_page_about_cookies_is_read() -> None:
     assert document.text == "Cookies\n\nWas sie sind."
 
 
+XHTML = '<html xmlns="http://www.w3.org/1999/xhtml">'
+ICON = "<svg>" + '<path d="M0 0"/>' * 520 + "</svg>"
+
+
+@pytest.mark.parametrize(
+    "page",
+    [
+        f"{XHTML}<head><title/></head><body><h1>Wartung</h1><p>Filter tauschen.</p></body></html>",
+        f'{XHTML}<head><script src="a.js"/><style/></head><body><h1>Wartung</h1><p>Filter tauschen.</p></body></html>',
+        f"{XHTML}<body><div hidden='hidden'/><h1>Wartung</h1><h2/><p>Filter tauschen.</p></body></html>",
+        '<?xml version="1.0"?><html><title /><body><ul/><h1>Wartung</h1><p>Filter tauschen.</p></body></html>',
+        '<script src="a.js"/><textarea/><iframe src="a"/><h1>Wartung</h1><object data="a"/><p>Filter tauschen.</p>',
+        f"<main>{ICON}<h1>Wartung</h1><span>Filter tauschen.</span></main>",
+        f"<main>{'<math><mspace/></math><x-icon/>' * 520}<h1>Wartung</h1><span>Filter tauschen.</span></main>",
+        "<svg><g><g/><text>Bild</text></g></svg><h1>Wartung</h1><p>Filter<br/>tauschen.</p>",
+    ],
+)
+def test_a_tag_that_closes_itself_hides_nothing_behind_it(page: str) -> None:
+    document = parse_html(page)
+
+    assert document.text.replace("\n", " ") == "Wartung  Filter tauschen."
+    assert (headings(document), document.title) == ([(1, "Wartung")], None)
+
+
+def test_behind_tags_that_close_themselves_parts_are_still_told_apart() -> None:
+    page = f"<main><h1>Wartung</h1>{ICON}<ul><li>eins</ul><script>var a=1;</script></main><footer>Fuß</footer>"
+
+    assert parse_html(page).text == "Wartung\n\n- eins"
+
+
+def test_outside_of_xhtml_a_slash_does_not_close_a_part_that_is_closed_later() -> None:
+    page = "<div><main><div class=box/><p>Text</p></div><p>Ende</p></main></div>"
+
+    assert texts(parse_html(page), BlockKind.PROSE) == ["Text", "Ende"]
+
+
+@pytest.mark.parametrize(
+    ("part", "titles"),
+    [
+        ('<section id="cookie-banner"><h2>Cookie-Banner</h2>{}</section>', ["Cookie-Banner"]),
+        (
+            '<div id="breadcrumbs-fur-seiten-1"><h2>4.2 Breadcrumbs für Seiten</h2>{}</div>',
+            ["4.2 Breadcrumbs für Seiten"],
+        ),
+        ('<h2 id="cookie-banner">Cookie-Banner</h2>{}', ["Cookie-Banner"]),
+        ('<div role="heading" class="cookie-banner">Cookie-Banner</div>{}', ["Cookie-Banner"]),
+        ('<dl><dt id="breadcrumbs">{}</dl>', []),
+        ('<div class="layout no-breadcrumbs">{}</div>', []),
+        ('<div class="page--with-cookie-notice">{}</div>', []),
+        ('<div class="cookie-notice-open"><div role=main>{}</div></div>', []),
+    ],
+)
+def test_a_part_that_is_named_like_an_overlay_is_read(part: str, titles: list[str]) -> None:
+    document = parse_html(f"<p>Anfang</p>{part.format('<p>So geht es.</p>')}<p>Ende</p>")
+
+    assert [title for _, title in headings(document)] == titles
+    assert all(words in document.text for words in [*titles, "So geht es."])
+
+
+def test_the_title_of_a_page_is_read_where_it_stands_in_a_banner() -> None:
+    page = '<section class="breadcrumb-area"><h1>Wartung</h1></section><p>Filter tauschen.</p>'
+
+    assert headings(parse_html(page)) == [(1, "Wartung")]
+
+
+@pytest.mark.parametrize(
+    "overlay",
+    [
+        '<div id="cookie-banner"><h2>Wir verwenden Cookies</h2><p>Ja?</p></div>',
+        '<div class="cookie-banner no-js"><p>Ja?</p></div>',
+        '<ol class="page-breadcrumbs"><li>Start</ol>',
+        '<div id="onetrust-consent-sdk"><h2>Privacy</h2></div>',
+    ],
+)
+def test_overlays_are_left_out(overlay: str) -> None:
+    assert parse_html(f"{overlay}<p>Ende</p>").text == "Ende"
+
+
 def test_signs_for_clicking_behind_a_heading_are_left_out() -> None:
     document = parse_html('<h2>Fristen<a class="headerlink" href="#f" title="Link">¶</a></h2><h3>Ort ¶ 3</h3>')
 
@@ -108,12 +186,59 @@ def test_a_list_begins_with_the_number_that_it_states() -> None:
     assert parse_html("<ol start=4><li>vier<li>fünf</ol>").text == "4. vier\n5. fünf"
 
 
+@pytest.mark.parametrize(
+    ("attributes", "labels"),
+    [
+        ("type=a", ["a.", "b.", "c."]),
+        ("type=A start=26", ["Z.", "AA.", "AB."]),
+        ("type=i start=3", ["iii.", "iv.", "v."]),
+        ("type=I", ["I.", "II.", "III."]),
+        ("type=a start=0", ["0.", "a.", "b."]),
+        ("type=disc", ["1.", "2.", "3."]),
+        ("start=-1", ["-1.", "0.", "1."]),
+        ("reversed", ["3.", "2.", "1."]),
+    ],
+)
+def test_items_have_the_labels_that_their_list_states(attributes: str, labels: list[str]) -> None:
+    document = parse_html(f"<ol {attributes}><li>x<li>x<li>x</ol>")
+
+    assert document.text.split() == [word for label in labels for word in (label, "x")]
+
+
+def test_an_item_may_state_its_number() -> None:
+    assert parse_html("<ol><li>eins<li value=5>fünf<li>sechs</ol>").text == "1. eins\n5. fünf\n6. sechs"
+
+
 def test_a_table_has_a_line_a_row() -> None:
     document = parse_html("<table><tr><th>Amt<th>Zeit</tr><tr><td><p>Bau</p><p>Süd</p><td>9 Uhr</table>")
 
     (table,) = document.blocks
     assert table.kind is BlockKind.TABLE
     assert parts(document, table) == ["Amt | Zeit", "Bau Süd | 9 Uhr"]
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        (
+            ["<th>A<th>B<th>C", "<td>1<td><td>3", "<td><td>2<td>3", "<td>1<td><td>"],
+            ["A | B | C", "1 |  | 3", " | 2 | 3", "1"],
+        ),
+        (["<th>A<th>B<th>C", "<td colspan=2>1<td>3"], ["A | B | C", "1 |  | 3"]),
+        (["<th>A<th>B<th>C", "<td rowspan=2>1<td>2<td>3", "<td>4<td>5"], ["A | B | C", "1 | 2 | 3", " | 4 | 5"]),
+        (["<th colspan=9>Titel", "<th>A<th>B", "<td>1<td>2"], ["Titel", "A | B", "1 | 2"]),
+        (["<th>A<th>B", "<td>1<br><td>2", "<td>3<td><ul><li>4</ul>"], ["A | B", "1 | 2", "3 | 4"]),
+        (["<td><td>&nbsp;<td>x<td><td>y<td>", "<td><td><td>z"], ["x | y", "z"]),
+        (["<th>A<th>B", "<td><td>", "<td>1<td>2"], ["A | B", "1 | 2"]),
+        (["<th>A<th>B", "<td colspan=x rowspan=-2>1<td>2", "<td>3<td>4"], ["A | B", "1 | 2", "3 | 4"]),
+    ],
+)
+def test_values_stand_in_their_columns(rows: list[str], expected: list[str]) -> None:
+    document = parse_html(f"<table>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>")
+
+    assert_outline(document)
+    assert document.text.split("\n") == expected
+    assert len(parts(document, document.blocks[0])) == len(expected)
 
 
 def test_preformatted_text_keeps_its_lines() -> None:
@@ -151,13 +276,28 @@ def test_an_empty_page_has_no_text() -> None:
         "<div>" * 100_000 + "x",
         "<ul><li>x" * 30_000,
         "<table><tr><td>x" * 20_000,
+        "<table><tr>" + "<td colspan=1000 rowspan=60000>x" * 2_000 + "<tr><td>x" * 20_000,
+        f"{'<div class=breadcrumb>' * 510}{'<p>x' * 20_000}<h1>x",
+        "<script/>" * 50_000,
         "".join(f"<b id={number}><p>x" for number in range(20_000)),
         "<a " * 100_000 + "x",
         "<h1>x" * 20_000,
         "<" * 200_000,
         "a\x00b<p>\x00",
     ],
-    ids=["nested", "lists", "tables", "formatting", "open tags", "headings", "brackets", "NUL"],
+    ids=[
+        "nested",
+        "lists",
+        "tables",
+        "spans",
+        "overlays",
+        "scripts",
+        "formatting",
+        "open tags",
+        "headings",
+        "brackets",
+        "NUL",
+    ],
 )
 def test_hostile_pages_are_parsed(source: str) -> None:
     assert_outline(parse_html(source))
@@ -177,3 +317,16 @@ nodes = st.one_of(
 @given(source=st.lists(nodes, max_size=30).map("".join))
 def test_blocks_hold_all_that_is_read(source: str) -> None:
     assert_outline(parse_html(source))
+
+
+@pytest.mark.parametrize(
+    ("page", "text"),
+    [
+        ("<p>nach § 573<sup>2</sup> bleibt</p>", "nach § 573 2 bleibt"),
+        ("<p>nach § 573<sup><a href='#f2'>2</a></sup> bleibt</p>", "nach § 573 2 bleibt"),
+        ("<p><sup>2</sup>3 Monate vorher</p>", "2 3 Monate vorher"),
+        ("<p><sup>1</sup>Der Vertrag über 20 m<sup>2</sup></p>", "1Der Vertrag über 20 m2"),
+    ],
+)
+def test_a_raised_number_does_not_become_a_part_of_another_number(page: str, text: str) -> None:
+    assert parse_html(page).text == text

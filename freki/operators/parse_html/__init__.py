@@ -3,6 +3,8 @@
 document  the page as a whole
 readable  the visible main content of a page
 writer    nodes to text and blocks
+columns   where the cells of a table stand
+labels    labels of items in numbered lists
 """
 
 from freki.operators.parse_html.document import parse_html

@@ -18,10 +18,20 @@ _AIDS = re.compile(
     re.IGNORECASE,
 )
 _FORMATTING = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
+_VOID = {
+    *("br", "hr", "img", "input", "meta", "link", "area", "base", "embed", "source", "track", "wbr", "param", "col"),
+}
 _UNNESTED = {
-    *(*HEADINGS, "html", "head", "body", "p", "li", "dt", "dd", "tr", "td", "th", "tbody", "thead", "tfoot", "caption"),
-    *("colgroup", "col", "option", "optgroup", "rb", "rt", "rp", "br", "hr", "img", "input", "meta", "link", "area"),
-    *("base", "embed", "source", "track", "wbr", "param"),
+    *(*HEADINGS, *_VOID, "html", "head", "body", "p", "li", "dt", "dd", "tr", "td", "th", "tbody", "thead", "tfoot"),
+    *("caption", "colgroup", "option", "optgroup", "rb", "rt", "rp"),
+}
+_XHTML = "http://www.w3.org/1999/xhtml"
+_HEAD_CHARS = 4000
+# Outside of XHTML browsers ignore the slash of `<div/>`: taken for the end, a later `</div>` would end what is around.
+# That holds for scripts and unread elements too, but read so, they would hide the rest of the page.
+_OPEN_DESPITE_SLASH = {
+    *("address", "article", "aside", "blockquote", "center", "details", "div", "dl", "fieldset", "figcaption"),
+    *("figure", "footer", "form", "header", "hgroup", "main", "menu", "ol", "pre", "section", "summary", "table", "ul"),
 }
 # As in Blink. The parser scans all open elements at each tag: without a limit its time is quadratic.
 _MAX_DEPTH = 512
@@ -33,9 +43,11 @@ def parse_html(source: str) -> ParsedDocument:
     If the page has `<main>` or `role="main"`, only that is read, with the h1 above it where it has none. Headings are
     h1 to h6 and `role="heading"` with its `aria-level`. Navigation, search, dialogs, cookie banners, the footer and the
     asides of the page, scripts, styles, templates and hidden elements are left out. Blocks are separated by a blank
-    line, items and rows by a line end, cells by ` | `. A list or table that contains a heading or a table is layout:
-    its parts are separate blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang`
-    and the `<meta>` author, description, keywords and date give attributes.
+    line, items and rows by a line end, cells by ` | `. Empty and spanned cells are kept where text follows in the row,
+    unless their column has no text at all. A list or table that contains a heading or a table is layout: its parts are
+    separate blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang`
+    and the `<meta>` author, description, keywords and date give attributes. Tags such as `<title/>` and `<path/>` are
+    elements without content; parts such as `<div/>` only in XHTML.
     """
     tree = LexborHTMLParser(_flattened(tidy(source)))
     root = tree.body or tree.root
@@ -53,27 +65,35 @@ def parse_html(source: str) -> ParsedDocument:
 
 
 def _flattened(source: str) -> str:
-    """Remove skip links and permalinks, inline formatting, and elements that are nested too deep.
+    """Remove skip links and permalinks, inline formatting, elements that are nested too deep, and slashes in tags.
 
     HTML reopens unclosed formatting in each later paragraph, so a small page with many unclosed tags could exhaust the
     memory.
     """
     depth = 0
+    open_despite_slash = _VOID if _is_xhtml(source) else _UNNESTED | _OPEN_DESPITE_SLASH
 
     def kept(tag: re.Match[str]) -> str:
         nonlocal depth
-        name = tag.group(2).lower()
+        whole, end, name = tag[0], tag[1], tag[2].lower()
         if name in _FORMATTING:
             return ""
+        if whole[-2] == "/" and not end and name not in open_despite_slash:
+            return f"{whole[:-2]}></{name}>" if depth < _MAX_DEPTH else ""
         if name in _UNNESTED:
-            return tag.group()
-        if tag.group(1):
+            return whole
+        if end:
             depth = max(depth - 1, 0)
-            return tag.group() if depth < _MAX_DEPTH else ""
+            return whole if depth < _MAX_DEPTH else ""
         depth += 1
-        return tag.group() if depth <= _MAX_DEPTH else ""
+        return whole if depth <= _MAX_DEPTH else ""
 
     return _TAG.sub(kept, _AIDS.sub("", source))
+
+
+def _is_xhtml(source: str) -> bool:
+    head = source[:_HEAD_CHARS]
+    return _XHTML in head or head.lstrip().startswith("<?xml")
 
 
 def _written(roots: Iterable[LexborNode], layout: set[int]) -> HtmlOutlineWriter:

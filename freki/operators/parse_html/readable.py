@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator, Mapping
+from unicodedata import normalize
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -18,10 +19,13 @@ _AROUND = {"footer", "aside"}
 _CONTENT = {"main", "article", "section", "blockquote", "figure", "details", "td"}
 _CONTENT_ROLES = {"main", "article"}
 _MAIN = "main, [role=main]"
-_WHOLE_PAGE = {"html", "body", "main", "article"}
-"""Elements of the whole page, which may have the class names of overlays."""
+_NO_OVERLAYS = {
+    *("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *("dt", "dd", "tr", "td", "th", "pre", "figure"),
+}
+"""Elements of the whole page and of its content, which may have the names of overlays."""
 _INVISIBLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
-# Class names of overlays and banners, by consent managers and hand-made pages.
+# Ids and classes of overlays and banners, by consent managers and hand-made pages.
 _OVERLAY = re.compile(
     r"(?:cookie|consent|gdpr|dsgvo)[\w-]{0,20}(?:banner|bar\b|notice|popup|modal|overlay|layer|hint|message|dialog|wall)"
     r"|(?:banner|notice|popup|modal|overlay|layer|hint|dialog)[\w-]{0,20}(?:cookie|consent|gdpr|dsgvo)"
@@ -29,6 +33,9 @@ _OVERLAY = re.compile(
     r"|\bbreadcrumbs?\b",
     re.IGNORECASE,
 )
+# Classes of elements around an overlay.
+_STATE = re.compile(r"(?:(?<!\S)|--)(?:has|no|with|without|show|hide)-\S+", re.IGNORECASE)
+_HEADING = "h1, h2, h3, h4, h5, h6, [role=heading]"
 
 
 def main_parts(tree: LexborHTMLParser) -> list[LexborNode]:
@@ -83,5 +90,23 @@ def _is_readable(node: LexborNode) -> bool:
 
 
 def _is_overlay(node: LexborNode, attributes: Mapping[str, str | None]) -> bool:
-    named = f"{attributes.get('id') or ''} {attributes.get('class') or ''}"
-    return node.tag not in _WHOLE_PAGE and bool(_OVERLAY.search(named))
+    name = attributes.get("id") or ""
+    named = f"{name} {attributes.get('class') or ''}"
+    return (
+        node.tag not in _NO_OVERLAYS
+        and bool(_OVERLAY.search(named))
+        and bool(_OVERLAY.search(_STATE.sub("", named)))
+        and attributes.get("role") != "heading"
+        and node.css_first(f"h1, {_MAIN}") is None
+        and not _is_named_by_its_heading(node, name)
+    )
+
+
+def _is_named_by_its_heading(node: LexborNode, name: str) -> bool:
+    """Return whether the id was made from the first heading of a section, as generators of pages do."""
+    heading = node.css_first(_HEADING) if name else None
+    return heading is not None and _letters(name) in _letters(heading.text(deep=True))
+
+
+def _letters(text: str) -> str:
+    return "".join(letter for letter in normalize("NFKD", text.casefold()) if letter.isalpha())

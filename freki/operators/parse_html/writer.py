@@ -1,7 +1,11 @@
 """Conversion of the nodes of a page to text and blocks."""
 
+from itertools import accumulate
+
 from selectolax.lexbor import LexborNode
 
+from freki.operators.parse_html.columns import Columns
+from freki.operators.parse_html.labels import ItemLabels
 from freki.schemas.outline import Block, BlockKind, header_rows, one_line
 
 _INLINE = {
@@ -20,10 +24,11 @@ HEADINGS = {"h1": 1, "h2": 2, "h3": 3, "h4": 4, "h5": 5, "h6": 6}
 _ARIA_DEFAULT_LEVEL = 2
 _ITEMS = {"li", "dt", "tr"}
 _CELLS = {"td", "th"}
-_STRENGTH = {"": 0, " ": 1, " | ": 2, "\n": 3}
+_BREAKS = {"br", "sup"}
+_BAR = " | "
+_STRENGTH = {"": 0, " ": 1, "\n": 2}
 _MAX_INDENT = 8
 _MAX_LEVEL_DIGITS = 3
-_MAX_NUMBER_DIGITS = 6
 
 
 class HtmlOutlineWriter:
@@ -35,14 +40,16 @@ class HtmlOutlineWriter:
         self._layout = layout
         self._length = 0
         self._containers: list[str] = []
-        self._numbers: list[int] = []
+        self._labels: list[ItemLabels] = []
+        self._columns = Columns()
         self._begin_block()
 
     def _begin_block(self) -> None:
         self._level = 0
         self._buffer: list[str] = []
-        self._buffered = 0
+        # Starts of items and rows, and bars between cells, as places in the buffer.
         self._seams: list[int] = []
+        self._bars: dict[int, tuple[int, int]] = {}
         # Seam of the first row with data, not headers alone.
         self._data_row: int | None = None
         # Separator before the next words, and marker if they begin an item or row.
@@ -54,18 +61,20 @@ class HtmlOutlineWriter:
         tag = node.tag or ""
         if node.is_text_node:
             self._write(node.text_content or "")
-        elif tag == "br":
-            self._break("\n")
+        elif tag in _BREAKS:
+            self._break_inline(tag)
         elif self._is_container(node):
             self._part()
+            if tag == "table":
+                self._columns = Columns()
             self._containers.append(tag)
-            self._numbers.append(_first_number(node) - 1)
+            self._labels.append(ItemLabels(node))
         elif tag in _ITEMS and self._containers:
-            self._item(tag)
+            self._item(node)
         elif tag in _CELLS and self._containers:
             if tag == "td" and self._data_row is None:
                 self._data_row = len(self._seams) - (self._marker is None)
-            self._break(" | ")
+            self._columns.begin_cell(node)
         elif tag not in _INLINE:
             self._part()
             self._level = 0 if self._containers else _heading_level(node)
@@ -77,12 +86,17 @@ class HtmlOutlineWriter:
             if len(self._containers) == 1:
                 self.close_block()
             self._containers.pop()
-            self._numbers.pop()
+            self._labels.pop()
+        if tag == "sup" and node.next is not None and (node.next.text_content or "")[:1].isdigit():
+            self._break(" ")
         if not node.is_text_node and tag not in _INLINE and tag != "br" and tag not in _CELLS:
             self._part()
 
     def close_block(self) -> None:
         """End the current block, if it is not empty."""
+        if self._bars:
+            for at, count in zip(self._bars, self._columns.counted(self._bars.values()), strict=True):
+                self._buffer[at] = _BAR * count
         written = "".join(self._buffer).rstrip()
         text = written.lstrip("\n")
         if text:
@@ -97,31 +111,37 @@ class HtmlOutlineWriter:
         end = start + len(text)
         if self._level:
             return Block(kind=BlockKind.HEADING, start=start, end=end, heading_level=self._level, title=one_line(text))
-        kind = _KINDS[self._containers[0]] if self._containers else BlockKind.PROSE
-        seams = tuple(offset + seam for seam in self._seams if start < offset + seam < end)
-        header_end = self._header_end(text, start, offset) if kind is BlockKind.TABLE else 0
+        if not self._containers:
+            return Block(kind=BlockKind.PROSE, start=start, end=end)
+        kind = _KINDS[self._containers[0]]
+        places = list(accumulate(map(len, self._buffer), initial=offset))
+        items = [places[seam] for seam in self._seams]
+        header_end = self._header_end(text, start, items) if kind is BlockKind.TABLE else 0
+        seams = tuple(item for item in items if start < item < end)
         return Block(kind=kind, start=start, end=end, seams=seams, header_end=header_end)
 
-    def _header_end(self, text: str, start: int, offset: int) -> int:
+    def _header_end(self, text: str, start: int, rows: list[int]) -> int:
         """Return the end of the header rows: those without `<td>`, else what `header_rows` makes of the rows."""
-        rows = [offset + seam for seam in self._seams]
         headers = self._data_row or 0
         if not headers:
             ends = [*rows[1:], start + len(text)]
             lines = [text[at - start : end - start] for at, end in zip(rows[:3], ends, strict=False)]
-            headers = header_rows([line.split(" | ") for line in lines])
+            headers = header_rows([line.split(_BAR) for line in lines])
         return rows[headers] if 0 < headers < len(rows) else 0
 
     def _is_container(self, node: LexborNode) -> bool:
         return node.tag in _KINDS and node.mem_id not in self._layout
 
-    def _item(self, tag: str) -> None:
+    def _item(self, node: LexborNode) -> None:
         self._break("\n")
+        if node.tag == "tr":
+            self._columns.begin_row()
+        elif "table" in self._containers:
+            return
         self._marker = ""
-        if tag == "li" and "table" not in self._containers:
-            self._numbers[-1] += 1
-            marker = f"{self._numbers[-1]}. " if self._containers[-1] == "ol" else "- "
-            self._marker = "  " * min(len(self._containers) - 1, _MAX_INDENT) + marker
+        if node.tag == "li":
+            indent = "  " * min(len(self._containers) - 1, _MAX_INDENT)
+            self._marker = f"{indent}{self._labels[-1].label(node)} "
 
     def _part(self) -> None:
         """End a block, a line of a list, or a phrase of a table."""
@@ -130,8 +150,15 @@ class HtmlOutlineWriter:
         else:
             self._break(" " if "table" in self._containers else "\n")
 
+    def _break_inline(self, tag: str) -> None:
+        if tag == "br":
+            self._break("\n")
+        # The number of a note, or a power: joined with a number it would be another one.
+        elif self._buffer and self._buffer[-1][-1:].isdigit():
+            self._break(" ")
+
     def _break(self, gap: str) -> None:
-        if self._buffered and self._marker is None and _STRENGTH[gap] > _STRENGTH[self._gap]:
+        if self._buffer and self._marker is None and _STRENGTH[gap] > _STRENGTH[self._gap]:
             self._gap = gap
 
     def _write(self, text: str) -> None:
@@ -147,17 +174,17 @@ class HtmlOutlineWriter:
             self._break(" ")
 
     def _put(self, text: str) -> None:
+        ended = self._columns.fill() if "table" in self._containers else None
+        if self._marker is not None or ended is None:
+            self._buffer.append(self._gap)
         if self._marker is not None and len(self._containers) == 1:
-            self._seams.append(self._buffered + len(self._gap))
-        written = self._gap + (self._marker or "") + text
-        self._buffer.append(written)
-        self._buffered += len(written)
+            self._seams.append(len(self._buffer))
+        if ended is not None:
+            # How many depends on the rows to come: a column without text in any of them is left out.
+            self._bars[len(self._buffer)] = ended
+            self._buffer.append("")
+        self._buffer.append((self._marker or "") + text)
         self._gap, self._marker = "", None
-
-
-def _first_number(node: LexborNode) -> int:
-    start = (node.attributes.get("start") or "")[:_MAX_NUMBER_DIGITS]
-    return int(start) if start.isdecimal() else 1
 
 
 def _heading_level(node: LexborNode) -> int:

@@ -5,15 +5,12 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
+from freki.schemas.numerals import roman
+
 _PLACE = re.compile(r"%([1-9])")
 _MAX_DIGITS = 6
 _LETTERS = 26
 _MAX_LETTER_ROUNDS = 20
-_MAX_ROMAN = 4000
-_ROMAN = (
-    *((1000, "m"), (900, "cm"), (500, "d"), (400, "cd"), (100, "c"), (90, "xc"), (50, "l"), (40, "xl"), (10, "x")),
-    *((9, "ix"), (5, "v"), (4, "iv"), (1, "i")),
-)
 
 
 class _Level(NamedTuple):
@@ -92,21 +89,11 @@ def _letters(number: int) -> str:
     return chr(ord("a") + place) * min(rounds + 1, _MAX_LETTER_ROUNDS)
 
 
-def _roman(number: int) -> str:
-    if not 0 < number < _MAX_ROMAN:
-        return str(number)
-    signs = ""
-    for worth, sign in _ROMAN:
-        signs += sign * (number // worth)
-        number %= worth
-    return signs
-
-
 FORMS: Mapping[str, Callable[[int], str]] = {
     "none": lambda _number: "",
     "lowerLetter": _letters,
     "upperLetter": lambda number: _letters(number).upper(),
-    "lowerRoman": _roman,
-    "upperRoman": lambda number: _roman(number).upper(),
+    "lowerRoman": roman,
+    "upperRoman": lambda number: roman(number).upper(),
 }
 """Number formats by their names in Word; all others are decimal."""

@@ -19,6 +19,8 @@ from freki.schemas.outline import ParsedDocument
 
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
+    Profile.HTML: 2,
+    Profile.EPUB: 2,
     Profile.EMAIL: 2,
     Profile.MARKDOWN: 2,
     Profile.TEXT: 2,
