@@ -180,7 +180,7 @@ async def test_without_the_extra_the_command_to_install_it_is_named(
 ) -> None:
     monkeypatch.setattr(exporter, "find_spec", lambda name: None if name == "torch" else name)
 
-    with pytest.raises(Misconfigured, match=r"torch is not installed: pip install 'freki\[models-export\]'"):
+    with pytest.raises(Misconfigured, match=r"torch is not installed: pip install '\.\[models-export\]'"):
         await export_model(Request(source=str(folder), directory=tmp_path / "out"), ModelSettings(), unseen)
 
 
