@@ -19,9 +19,9 @@ _QUOTED = "\"'„“”‚‘’«»`*_"
 _NAMELY = (
     r"(?:im\s+Folgenden|im\s+Weiteren|nachfolgend|nachstehend|kurz|abgekürzt|Abkürzung|abk\.|hereinafter|in\s+short)"
 )
-_BRACKET = re.compile(rf"\s\((?i:{_NAMELY}(?:\s+auch)?\s*:?\s*)?[{_QUOTED}]*({_SHORT})\.?[{_QUOTED}]*[),;]")
+_BRACKET = re.compile(rf"\s\((?i:{_NAMELY}(?:\s+auch)?(?:\s*:)?\s*)?[{_QUOTED}]*({_SHORT})\.?[{_QUOTED}]*[),;]")
 _DASHED = re.compile(rf"\(([^()\n]{{5,{_LONG_CHARS}}}?)\s+[-–—]\s+({_SHORT})\)")
-_EXPLAINED = re.compile(rf"(?<![\w\-/])({_SHORT})\s+\(([^()]{{5,{_LONG_CHARS}}})\)")
+_EXPLAINED = re.compile(rf"(?<![\w\-/&])({_SHORT})\s+\(([^()]{{5,{_LONG_CHARS}}})\)")
 _LISTED = re.compile(
     rf"^[ \t]*(?:[-*•][ \t]+)?\W{{0,3}}({_SHORT})\W{{0,3}}[ \t]*(?:[=:–—|\t]|-[ \t])[ \t]*(\S[^\n]*)", re.MULTILINE
 )
@@ -176,25 +176,19 @@ def _initials(short: str, words: Sequence[str]) -> int | None:
 def _fits(letters: str, word: str) -> bool:
     """Return whether letters stand for one word: the first begins it, capitals after it begin parts of a compound."""
     folded = word.casefold()
-
-    def follows(at: int, place: int, piece: int) -> bool:
-        """Place letters from `at` on at `place` or later; the part of the compound began at `piece`."""
-        if at == len(letters):
-            return True
-        letter = letters[at]
-        for spot in range(place, len(folded)):
-            if folded[spot] != letter.casefold():
-                continue
-            if not letter.isupper():
-                if follows(at + 1, spot + 1, piece):
-                    return True
-            elif (
-                spot - piece >= _PIECE_CHARS and len(folded) - spot >= _PIECE_CHARS and follows(at + 1, spot + 1, spot)
-            ):
-                return True
+    if not folded.startswith(letters[0].casefold()):
         return False
-
-    return folded[:1] == letters[0].casefold() and follows(1, 1, 0)
+    end, piece, last = 1, 0, max(len(folded) - _PIECE_CHARS + 1, 0)
+    for letter in letters[1:]:
+        # The first place is the best: all that can follow a later one can follow it.
+        if letter.isupper():
+            spot = piece = folded.find(letter.lower(), max(end, piece + _PIECE_CHARS), last)
+        else:
+            spot = folded.find(letter, end)
+        if spot < 0:
+            return False
+        end = spot + 1
+    return True
 
 
 @lru_cache(maxsize=4096)

@@ -3,7 +3,8 @@
 import csv
 import re
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from contextlib import suppress
 from io import StringIO
 from itertools import islice
 
@@ -13,7 +14,6 @@ from freki.schemas.outline import BlockKind, ParsedDocument, Part, assemble, hea
 _DELIMITERS = ";\t,|"
 """Possible delimiters; where several fit equally well, the first: a decimal comma parts as regularly as a delimiter."""
 _SAMPLE_ROWS = 100
-_SAMPLE_CHARS = 100_000
 _REGULAR = 0.8
 """Minimum share of rows with the most frequent number of cells."""
 _STATED = re.compile(r"sep=(.)\n", re.IGNORECASE)
@@ -24,9 +24,10 @@ def parse_csv(source: str) -> ParsedDocument:
     """Parse separated values into one table: a line for each row, cells separated by ` | `.
 
     The delimiter is the one that a first line `sep=;` states, else the semicolon, tab, comma or bar that gives most
-    rows the same number of cells, two or more; without one each line is a row. Quotes as in RFC 4180. The first row is
-    the header unless it has numbers or equal names. Empty rows are left out; line ends within cells become spaces.
-    Raises UnreadableContent for a quote without an end, and for more than 5 million cells.
+    rows the same number of cells, two or more; without one each line is a row. Quotes as in RFC 4180; from the row with
+    one without an end on, they are part of their cells, and each line is a row. The first row is the header unless it
+    has numbers or equal names. Empty rows are left out; line ends within cells become spaces. Raises UnreadableContent
+    for a cell of more than 131,072 characters, as by a quote without an end, and for more than 5 million cells.
     """
     text = tidy(source)
     stated = _STATED.match(text)
@@ -50,29 +51,34 @@ def _filled(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    # A delimiter that no text contains leaves lines whole.
-    reader = csv.reader(StringIO(text), delimiter=delimiter or "\x1f", strict=False)
+    # A delimiter that no text contains leaves lines whole; only a quote without an end goes on to an empty last line.
+    delimiter, padded = delimiter or "\x1f", f"{text}\n\n"
+    last, before = padded.count("\n"), 0
+    reader = csv.reader(StringIO(padded), delimiter=delimiter, strict=False)
     try:
-        yield from reader
+        for row in reader:
+            if reader.line_num == last and last - before > 1:
+                lines = islice(StringIO(text), before, None)
+                yield from csv.reader(lines, delimiter=delimiter, quoting=csv.QUOTE_NONE)
+            else:
+                yield row
+            before = reader.line_num
     except csv.Error as error:
-        raise UnreadableContent(f"line {reader.line_num}: {error}; close its quotation marks, or split it") from error
+        raise UnreadableContent(f"line {before + 1}: {error}; close its quotation marks, or split it") from error
 
 
 def _delimiter(text: str) -> str:
     """Return the delimiter; empty where none gives regular rows."""
-    sample = text[:_SAMPLE_CHARS]
-    regularity = {delimiter: _regularity(sample, delimiter) for delimiter in _DELIMITERS if delimiter in sample}
+    regularity = {delimiter: _regularity(text, delimiter) for delimiter in _DELIMITERS if delimiter in text}
     best = max(regularity, key=lambda delimiter: regularity[delimiter], default="")
     return best if best and regularity[best] >= _REGULAR else ""
 
 
-def _regularity(sample: str, delimiter: str) -> float:
-    """Return the share of rows that have the most frequent number of cells, 0 where that is one."""
-    rows: Sequence[list[str]] = []
-    try:
-        rows = list(islice(csv.reader(StringIO(sample), delimiter=delimiter), _SAMPLE_ROWS))
-    except csv.Error:
-        return 0.0
+def _regularity(text: str, delimiter: str) -> float:
+    """Return the share of the first rows that have the most frequent number of cells, 0 where that is one."""
+    rows: list[list[str]] = []
+    with suppress(UnreadableContent):
+        rows.extend(islice(_rows(text, delimiter), _SAMPLE_ROWS))
     widths = Counter(len(row) for row in rows if any(cell.strip() for cell in row))
     width, count = max(widths.items(), key=lambda each: (each[1], each[0]), default=(0, 0))
     return count / widths.total() if width > 1 else 0.0

@@ -1,6 +1,6 @@
 """The readable text and outline of a mail."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from email import message_from_bytes
 from email.errors import HeaderParseError
@@ -9,6 +9,7 @@ from email.message import Message
 from types import MappingProxyType
 
 from freki.operators.errors import UnreadableContent
+from freki.schemas.charsets import text_codec
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, concatenated, one_line, printable
 
 Parse = Callable[[str], ParsedDocument]
@@ -16,15 +17,19 @@ Parse = Callable[[str], ParsedDocument]
 _SHOWN = ("From", "To", "Cc", "Date")
 _HTML, _PLAIN = "text/html", "text/plain"
 _UTF_8 = "utf-8"
+_ASCII = {"us-ascii", "ascii"}
+"""Charsets that bytes beyond ASCII contradict: these are UTF-8 if they can be."""
+_FORWARDED = "message/rfc822"
 _ENCODED = {"base64", "quoted-printable"}
 
 
 def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocument:
     """Return the body of a mail, below its subject and the lines From, To, Cc and Date.
 
-    Of alternative parts, the last one with text is read; `html` parses HTML parts, `text` all others. Consecutive
-    bodies are all read, attachments are not: their names become an attribute. The subject is the title and a heading of
-    level 1. Raises UnreadableContent for a mail that cannot be parsed.
+    Of alternative parts, the last one with text is read, of related ones the one that they state as start, or the
+    first; `html` parses HTML parts, `text` all others. Consecutive bodies are all read, attachments and forwarded mails
+    are not: their names, or subjects, become an attribute. The subject is the title and a heading of level 1. Raises
+    UnreadableContent for a mail that cannot be parsed.
     """
     try:
         mail = message_from_bytes(content if isinstance(content, bytes) else content.encode())
@@ -50,11 +55,21 @@ def _bodies(part: Message, parsers: Mapping[str, Parse]) -> list[ParsedDocument]
         readable = (_bodies(one, parsers) for one in reversed(inner))
         return next((bodies for bodies in readable if any(body.text for body in bodies)), [])
     if inner and part.get_content_maintype() == "multipart":
-        seen = inner[:1] if kind == "multipart/related" else inner
+        seen = [_root(part, inner)] if kind == "multipart/related" else inner
         return [body for one in seen for body in _bodies(one, parsers)]
     # A multipart without its boundary is plain text.
     parse = parsers.get(_PLAIN if part.get_content_maintype() == "multipart" else kind)
     return [parse(_content(part))] if parse and not inner and not _is_attached(part) else []
+
+
+def _root(related: Message, inner: Sequence[Message]) -> Message:
+    """Return the part that related parts state as start; the first one without."""
+    start = _bare_id(related.get_param("start", ""))
+    return next((one for one in inner if start and _bare_id(one.get("Content-ID", "")) == start), inner[0])
+
+
+def _bare_id(content_id: object) -> str:
+    return str(content_id).strip(" <>")
 
 
 def _parts(part: Message) -> list[Message]:
@@ -67,22 +82,25 @@ def _is_attached(part: Message) -> bool:
 
 
 def _attachments(mail: Message) -> Iterator[str]:
-    """Yield the names of attachments, in order."""
+    """Yield the names of attachments, and the subjects of forwarded mails without one, in order."""
     for part in mail.walk():
         name = part.get_filename()
         if name:
             yield one_line(_decoded(name))
+        elif part is not mail and part.get_content_type() == _FORWARDED:
+            yield next((subject for inner in _parts(part) if (subject := _header(inner, "Subject"))), _FORWARDED)
 
 
 def _content(part: Message) -> str:
     payload = part.get_payload(decode=True)
     content = payload if isinstance(payload, bytes) else b""
-    stated = part.get_content_charset() or _UTF_8
+    stated = part.get_content_charset(_UTF_8)
+    stated = _UTF_8 if stated in _ASCII else stated
     # Text that was decoded before still has the header with its old charset.
     recoded = not content.isascii() and part.get("Content-Transfer-Encoding", "").lower() not in _ENCODED
     for charset in (_UTF_8, stated) if recoded else (stated, _UTF_8):
         try:
-            return printable(content.decode(charset))
+            return printable(content.decode(text_codec(charset)))
         except (LookupError, UnicodeError):
             continue
     return printable(content.decode("cp1252", errors="replace"))
@@ -98,7 +116,7 @@ def _decoded(value: str) -> str:
     raw = value.encode(_UTF_8, errors="surrogateescape").decode(_UTF_8, errors="replace")
     try:
         words = [
-            word if isinstance(word, str) else word.decode(charset or _UTF_8, errors="replace")
+            word if isinstance(word, str) else word.decode(text_codec(charset or _UTF_8), errors="replace")
             for word, charset in decode_header(raw)
         ]
     except (HeaderParseError, LookupError, UnicodeError):

@@ -104,6 +104,19 @@ def test_explanations_that_do_not_fit_are_left_out_whole() -> None:
     assert explain([UVP, long], "UVP und LX") == "UVP = Umweltverträglichkeitsprüfung"
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        f" A{'a' * 9}B (a{'a' * 90})",
+        "A&" * 20_000,
+        f" (kurz{' ' * 20_000}",
+    ],
+)
+@pytest.mark.timeout(2)
+def test_no_text_takes_more_than_its_length_in_time(text: str) -> None:
+    assert found(text) == {}
+
+
 @given(text=st.text(alphabet="AaBbUuVvPpß ()-=:\n.„“", max_size=200))
 def test_what_is_found_begins_alike_and_is_longer_in_any_text(text: str) -> None:
     for short, long in found(text).items():

@@ -73,8 +73,29 @@ def test_a_line_end_in_a_cell_is_a_space() -> None:
     assert parse_csv('Amt;Ort\nBau;"Markt 1\n12345 Stadt"').text == "Amt | Ort\nBau | Markt 1 12345 Stadt"
 
 
-def test_a_quote_without_an_end_is_refused_with_its_line() -> None:
-    with pytest.raises(UnreadableContent, match=r"line .*close its quotation marks"):
+@pytest.mark.parametrize(
+    ("source", "rows"),
+    [
+        ('a;b\n"x;1\ny;2\nz;3\n', ["a | b", '"x | 1', "y | 2", "z | 3"]),
+        ('a;b\nx;"1', ["a | b", 'x | "1']),
+        ('a;b\n"x\ny";2\nz;"3\nw;4', ["a | b", "x y | 2", 'z | "3', "w | 4"]),
+        ('a;b\n"x\n\ny";2\n\n', ["a | b", "x y | 2"]),
+        ('a;b\nx;2\nz;"3"', ["a | b", "x | 2", "z | 3"]),
+    ],
+)
+def test_a_quote_without_an_end_is_part_of_its_cell(source: str, rows: list[str]) -> None:
+    document = parse_csv(source)
+
+    assert parts(document, document.blocks[0]) == rows
+
+
+@pytest.mark.timeout(5)
+def test_many_cells_of_many_lines_before_a_quote_without_an_end_take_no_longer() -> None:
+    assert parse_csv('"a\nb";' * 20_000 + '"c').text.startswith('"a\nb"')
+
+
+def test_a_cell_too_long_by_a_quote_without_an_end_is_refused_with_its_line() -> None:
+    with pytest.raises(UnreadableContent, match=r"line 2: .*close its quotation marks"):
         parse_csv('Amt;Ort\nBau;"' + "x;y\n" * 100_000)
 
 

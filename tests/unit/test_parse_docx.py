@@ -162,6 +162,44 @@ def test_footnotes_follow_the_paragraph_that_names_them() -> None:
     assert texts(document, BlockKind.PROSE) == ["Satz", "Fundstelle", "Weiter"]
 
 
+_NOTES = {
+    "word/footnotes.xml": word(
+        "footnotes", "".join(f'<w:footnote w:id="{each}">{paragraph(f"Note {each}")}</w:footnote>' for each in "234")
+    )
+}
+
+
+def _referring(text: str, note: str) -> str:
+    return f'<w:p><w:r><w:t>{text}</w:t></w:r><w:r><w:footnoteReference w:id="{note}"/></w:r></w:p>'
+
+
+def test_footnotes_of_cells_follow_their_table() -> None:
+    cells = "".join(f"<w:tc>{_referring(text, note)}</w:tc>" for text, note in (("Umzug", "3"), ("50 Euro", "2")))
+
+    document = parse_docx(docx(f"<w:tbl><w:tr>{cells}</w:tr></w:tbl>{paragraph('Weiter')}", parts=_NOTES))
+
+    assert texts(document, BlockKind.TABLE) == ["Umzug | 50 Euro"]
+    assert texts(document, BlockKind.PROSE) == ["Note 3", "Note 2", "Weiter"]
+
+
+def test_footnotes_whose_reference_is_deleted_or_hidden_are_left_out() -> None:
+    deleted = '<w:del><w:r><w:footnoteReference w:id="2"/></w:r></w:del>'
+    hidden = '<w:r><w:rPr><w:vanish/></w:rPr><w:footnoteReference w:id="3"/></w:r>'
+    kept = '<w:r><w:footnoteReference w:id="4"/></w:r>'
+
+    document = parse_docx(docx(f"<w:p><w:r><w:t>Satz</w:t></w:r>{deleted}{hidden}{kept}</w:p>", parts=_NOTES))
+
+    assert texts(document, BlockKind.PROSE) == ["Satz", "Note 4"]
+
+
+def test_footnotes_of_a_text_box_are_read_once() -> None:
+    box = f"<w:r><w:pict><w:txbxContent>{_referring('Kasten', '2')}</w:txbxContent></w:pict></w:r>"
+
+    document = parse_docx(docx(f"<w:p><w:r><w:t>Satz</w:t></w:r>{box}</w:p>", parts=_NOTES))
+
+    assert texts(document, BlockKind.PROSE) == ["Satz", "Kasten", "Note 2"]
+
+
 def test_a_text_box_is_read_once() -> None:
     box = f"<w:txbxContent>{paragraph('Kasten')}</w:txbxContent>"
     document = parse_docx(

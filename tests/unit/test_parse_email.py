@@ -1,5 +1,6 @@
 """A mail becomes its subject, its head and its body."""
 
+import quopri
 from email.message import EmailMessage
 
 import pytest
@@ -81,6 +82,62 @@ def test_charsets_and_encodings_are_undone(charset: str) -> None:
     mail.set_content("Größe ändern\n", charset=charset, cte="base64")
 
     assert _parse(mail.as_bytes()).text == "Größe ändern\n"
+
+
+@pytest.mark.parametrize("encoding", ["8bit", "quoted-printable"])
+@pytest.mark.parametrize("charset", ["iso-8859-1", "latin1", "windows-1252"])
+def test_quotes_and_euro_signs_of_windows_are_read_whatever_its_charset_is_called(charset: str, encoding: str) -> None:
+    text = "Preis: 50 € für „Komfort“"
+    raw = text.encode("cp1252")
+    body = quopri.encodestring(raw) if encoding == "quoted-printable" else raw
+    title = f"=?{charset}?Q?=84Komfort=93?=".encode()
+    head = f"Content-Type: text/plain; charset={charset}\nContent-Transfer-Encoding: {encoding}\n\n".encode()
+
+    document = _parse(b"Subject: " + title + b"\n" + head + body)
+
+    assert document.text.split("\n\n") == ["„Komfort“", text]
+
+
+def test_utf_8_is_read_where_only_ascii_is_stated() -> None:
+    head = b"Subject: x\nContent-Type: text/plain; charset=us-ascii\nContent-Transfer-Encoding: quoted-printable\n\n"
+
+    assert _parse(head + b"K=C3=B6ln").text.endswith("Köln")
+
+
+_IMAGE = b"Content-Type: image/png\nContent-ID: <i>\n\nx\n"
+_PAGE = b"Content-Type: text/html\nContent-ID: <r>\n\n<p>Inhalt\n"
+
+
+@pytest.mark.parametrize(
+    ("start", "parts"),
+    [
+        (b'; start="<r>"', [_IMAGE, _PAGE]),
+        (b"; start=<r>", [_IMAGE, _PAGE]),
+        (b"", [_PAGE, _IMAGE]),
+        (b"; start=nein", [_PAGE, _IMAGE]),
+    ],
+)
+def test_of_related_parts_the_one_that_is_the_start_is_read(start: bytes, parts: list[bytes]) -> None:
+    related = b'Subject: x\nContent-Type: multipart/related; boundary="b"' + start + b"\n\n"
+
+    document = _parse(related + b"".join(b"--b\n" + part for part in parts) + b"--b--\n")
+
+    assert document.text.endswith("Inhalt")
+
+
+@pytest.mark.parametrize(
+    ("subject", "name"), [(b"Subject: =?utf-8?q?K=C3=BCndigung?=\n", "Kündigung"), (b"", "message/rfc822")]
+)
+def test_a_forwarded_mail_is_named_by_its_subject_and_not_read(subject: bytes, name: str) -> None:
+    content = (
+        b'Subject: x\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\nSiehe unten.\n--b\n'
+        b"Content-Type: message/rfc822\n\n" + subject + b"From: a@example.org\n\ngeheim\n--b--\n"
+    )
+
+    document = _parse(content)
+
+    assert document.attributes["attachments"] == name
+    assert "geheim" not in document.text
 
 
 def test_raw_bytes_are_utf_8_or_what_they_can_be() -> None:

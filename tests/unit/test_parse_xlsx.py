@@ -45,6 +45,28 @@ def test_values_are_shown_as_a_reader_would_write_them() -> None:
     assert table.split("\n")[1].startswith("19% | 100%")
 
 
+@pytest.mark.parametrize(
+    ("number_format", "shown"),
+    [
+        ("0.0%;-0.0%", "1900%"),
+        ('0" %"', "19"),
+        (r"0\ \%", "19"),
+        ("#,##0.0_%_);(0.0)", "19"),
+        ("* %0", "1900%"),
+        ("0*%", "19"),
+        ("[$%]0", "19"),
+    ],
+)
+def test_a_sign_that_is_only_written_makes_no_percentage(number_format: str, shown: str) -> None:
+    workbook = Workbook()
+    workbook.active["A1"] = 19
+    workbook.active["A1"].number_format = number_format
+    content = BytesIO()
+    workbook.save(content)
+
+    assert texts(parse_xlsx(content.getvalue()), BlockKind.TABLE) == [shown]
+
+
 def test_hidden_sheets_are_left_out_but_counted() -> None:
     document = parse_xlsx(xlsx({"Rechnung": [["geheim"]], "A": [["offen"]]}, hidden=["Rechnung"]))
 

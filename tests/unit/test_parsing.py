@@ -11,6 +11,10 @@ from tests.files import docx_of, pdf_of
 from tests.parsing import parse_here
 from tests.unit.packages import epub, odt, opendocument, pptx, shape, xlsx
 
+RAGGED = "|a" * 250 + "|\n" + "|-" * 250 + "|\n" + "|x\n" * 250
+"""A table of 1.8 kB, whose rows the parser fills up to 62,500 cells."""
+QUOTED = ">" * 20 + "a\n" + "a\n" * 5_000
+"""A quotation of 20 levels, each of which the parser tries for every line."""
 LIMITS = ParseLimits(max_characters=1_000, max_pages=3, max_unpacked_bytes=100_000)
 MAIL = b"From: a@example.org\nTo: b@example.org\nDate: Mon, 05 Jan 2026 10:00:00 +0100\nSubject: Fristen\n\n{}\n"
 
@@ -98,6 +102,11 @@ def test_what_cannot_be_read_is_named_with_the_fix(name: str, content: bytes, re
         ("a.txt", b"<!doctype html><p>Vier Wochen.", False),
         ("a", b"<!doctype html><p>Vier Wochen.", True),
         ("a.md", pdf_of("Fristen"), True),
+        ("a.md", RAGGED, True),
+        ("a.md", RAGGED.encode().replace(b"\n", b"\r"), True),
+        ("a.md", QUOTED, True),
+        ("a.txt", RAGGED, False),
+        ("a.md", "| Frist | Dauer |\n|---|---|\n" + "| Einspruch | 4 |\n" * 1_000, False),
     ],
 )
 async def test_all_but_short_text_is_parsed_apart(name: str, content: str | bytes, apart: bool) -> None:  # noqa: FBT001

@@ -23,7 +23,7 @@ from freki.operators.propose_questions import (
     propose_questions,
     without_ambiguous,
 )
-from freki.operators.propose_questions.headings import as_query
+from freki.operators.propose_questions.headings import _title, as_query
 from freki.schemas import ChunkKind, Definition, DocumentId
 from freki.schemas.evaluation import Origin, SetPart
 
@@ -78,6 +78,25 @@ def test_a_heading_that_is_a_question_is_asked_as_it_is_with_its_section() -> No
 )
 def test_a_question_that_refers_to_its_surroundings_is_left_out(title: str) -> None:
     assert asked(document("a", (title, FILLER))) == []
+
+
+@pytest.mark.parametrize(
+    ("title", "rest"),
+    [
+        ("Anlagen zum Vertrag", "Anlagen zum Vertrag"),
+        ("Parts list for pumps", "Parts list for pumps"),
+        ("Steps to reproduce", "Steps to reproduce"),
+        ("Question a colleague", "Question a colleague"),
+        ("Arten der Nutzung", "Arten der Nutzung"),
+        ("Anlage A zum Vertrag", "zum Vertrag"),
+        ("Anlage 3 zum Vertrag", "zum Vertrag"),
+        ("TEIL IV: Verkehr", "Verkehr"),
+        ("Kap.IV Verkehr", "Verkehr"),
+        ("§ 4a Fristen", "Fristen"),
+    ],
+)
+def test_a_heading_loses_its_number_and_no_ending_of_a_plural(title: str, rest: str) -> None:
+    assert _title(title) == rest
 
 
 @pytest.mark.parametrize(

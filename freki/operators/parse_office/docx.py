@@ -18,6 +18,7 @@ _WRAPPERS = {"{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "
 _TEXTS = {"{w}t", "{m}t", "{a}t"}
 _SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}noBreakHyphen": "-"}
 _UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
+_REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
 _BOX = "{w}txbxContent"
 _OFF = {"0", "false", "off"}
 _NO_LIST = {"", "0"}
@@ -33,7 +34,7 @@ class _Styles(NamedTuple):
 
 
 def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
-    """Parse the visible content of a DOCX: headings, paragraphs, lists, tables, text boxes, footnotes in place.
+    """Parse the visible content of a DOCX: headings, paragraphs, lists, tables, text boxes, footnotes below.
 
     A heading is a paragraph with an outline level, of its own or by its style; the style "Title" is level 1. Headings
     and items have the numbers that Word displays. A table that contains a heading or a table is layout: its parts are
@@ -85,10 +86,7 @@ class _Reader:
             self.writer.item(text, depth=depth, marker=f"{label or '-'} ")
         elif text:
             self.writer.prose(text)
-        for name in ("footnote", "endnote"):
-            for reference in paragraph.iter(f"{{w}}{name}Reference"):
-                note = self._notes.get((name, reference.get("{w}id", "")))
-                self.writer.note("" if note is None else _text(note))
+        self._add_notes(paragraph, without=_BOX)
         for box in _boxes(paragraph):
             self.read(box)
 
@@ -108,6 +106,17 @@ class _Reader:
         else:
             headers = sum(1 for _ in takewhile(_is_header, rows))
             self.writer.table([[_text(cell) for cell in row] for row in cells], headers=headers)
+            for row in cells:
+                for cell in row:
+                    self._add_notes(cell)
+
+    def _add_notes(self, element: Element, *, without: str = "") -> None:
+        """Add the notes that the visible text of an element refers to."""
+        # Few elements have any, and `iter` finds that faster.
+        if any(next(element.iter(tag), None) is not None for tag in _REFERENCES):
+            for reference in _references(element, without=without):
+                note = self._notes.get(reference)
+                self.writer.note("" if note is None else _text(note))
 
     def _is_layout(self, cell: Element) -> bool:
         return cell.find(".//{w}tbl") is not None or any(self._level(child) for child in cell.iter("{w}p"))
@@ -144,10 +153,23 @@ def _text(element: Element, *, without: str = "") -> str:
         return element.text or ""
     if tag in _SIGNS:
         return _SIGNS[tag]
-    if tag in _UNREAD or tag == without or (tag == "{w}r" and _is_hidden(element)):
+    if _is_unread(element, without):
         return ""
     inner = "".join(_text(child, without=without) for child in element)
     return f"{inner}\n" if tag == "{w}p" else inner
+
+
+def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:
+    """Yield kind and id of each note that the visible text of an element refers to, in order."""
+    for child in element:
+        if child.tag in _REFERENCES:
+            yield _REFERENCES[child.tag], child.get("{w}id", "")
+        elif not _is_unread(child, without):
+            yield from _references(child, without=without)
+
+
+def _is_unread(element: Element, without: str) -> bool:
+    return element.tag in _UNREAD or element.tag == without or (element.tag == "{w}r" and _is_hidden(element))
 
 
 def _is_hidden(run: Element) -> bool:
@@ -208,7 +230,7 @@ def _style_level(style: Element) -> int | None:
 def _notes(package: Package, main: str) -> dict[tuple[str, str], Element]:
     return {
         (name, note.get("{w}id", "")): note
-        for name in ("footnote", "endnote")
+        for name in _REFERENCES.values()
         for note in _all(package.related(main, f"{name}s"), f"{{w}}{name}")
     }
 

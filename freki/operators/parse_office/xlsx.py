@@ -1,5 +1,6 @@
 """The readable text and outline of an XLSX."""
 
+import re
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -11,6 +12,9 @@ from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, opened
 from freki.operators.parse_office.sheets import Sheets
 from freki.schemas.outline import ParsedDocument, assemble
+
+_LITERAL = re.compile(r'"[^"]*"|[\\_*].|\[[^\]]*\]')
+"""Parts of a number format that only write signs or blanks: their percent sign multiplies nothing."""
 
 
 def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
@@ -53,10 +57,14 @@ def _reading(content: bytes) -> Iterator[list[Any]]:
 
 def _shown(cell: Any) -> str:  # noqa: ANN401 - openpyxl has no types
     value = cell.value
-    if isinstance(value, int | float) and not isinstance(value, bool) and "%" in (cell.number_format or ""):
+    if isinstance(value, int | float) and not isinstance(value, bool) and _is_percentage(cell.number_format or ""):
         return f"{100 * value:.12g}%"
     if isinstance(value, float):
         return f"{value:.15g}"
     if isinstance(value, datetime):
         return value.date().isoformat() if value.time() == time.min else value.isoformat(sep=" ", timespec="minutes")
     return "" if value is None else str(value).strip()
+
+
+def _is_percentage(number_format: str) -> bool:
+    return "%" in number_format and "%" in _LITERAL.sub("", number_format)

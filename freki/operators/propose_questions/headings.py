@@ -57,7 +57,7 @@ _NUMBERING = re.compile(
         §{1,2}\s*\d+\s?[a-z]?\b(?:\s*(?:bis|und|to|and|-|–)\s*§{0,2}\s*\d+\s?[a-z]?\b)?
         | (?:art(?:ikel|icle|\.)?|kap(?:itel|\.)?|(?:unter)?abschnitt|teil|buch|(?:unter)?titel|anlage|anhang|nr\.?
             |chapter|section|part|appendix|annex|step|schritt|phase|pep|question|frage)
-          \s*(?:\d+(?:\.\d+)*[a-z]?|[IVXLC]+|[A-Z])(?=[\s.:)–-]|\Z)
+          (?:\s*\d+(?:\.\d+)*[a-z]?|(?:\s+|(?<=\.))(?-i:[IVXLC]+|[A-Z]))(?=[\s.:)–-]|\Z)
         | (?:\d{1,2}\.|[a-zäöü]{4,12}te[rs]?)\s+(?:abschnitt|teil|kapitel|titel|buch|unterabschnitt)\b
         | \d{1,3}(?:\.\d+)*\.?\)?(?=\s) | [A-Z][.)](?=\s) | \([0-9a-z]{1,3}\) | [IVXLC]+[.)](?=\s) | [a-z]\)
         | [QF]:

@@ -3,11 +3,13 @@
 import codecs
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from email.message import Message
 
 from chardet import detect
 
 from freki.operators.errors import UnreadableContent
+from freki.schemas.charsets import text_codec
 
 _BOMS = (
     (codecs.BOM_UTF8, "utf-8-sig"),
@@ -22,11 +24,6 @@ _STATED = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _STATED_WITHIN_BYTES = 1024
-_TEXT_CODECS = re.compile(
-    r"ascii|utf-\d|iso8859|iso2022|cp\d|koi8|mac-|gb|big5|shift_jis|euc_|hz|tis-620|johab|ptcp154|kz1048"
-)
-_AS_WINDOWS = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254", "tis-620": "cp874"}
-"""Replacements of stated encodings by their supersets, as in browsers."""
 _GUESSED = (
     *("cp1250", "cp1251", "cp1252", "cp1253", "cp1254", "cp1255", "cp1256", "cp1257", "iso8859-2", "iso8859-5"),
     *("iso8859-7", "iso8859-15", "koi8-r", "koi8-u", "mac-roman", "mac-cyrillic", "cp437", "cp850", "cp852", "cp866"),
@@ -93,12 +90,8 @@ def _stated(media_type: str | None, content: bytes) -> Iterator[str]:
     header["Content-Type"] = media_type or ""
     written = (next(filter(None, found.groups())) for found in _STATED.finditer(content[:_STATED_WITHIN_BYTES]))
     for name in (header.get_content_charset() or "", *(name.decode("ascii") for name in written)):
-        try:
-            codec = codecs.lookup(name).name
-        except (LookupError, ValueError):
-            continue
-        if _TEXT_CODECS.match(codec):
-            yield _AS_WINDOWS.get(codec, codec)
+        with suppress(LookupError):
+            yield text_codec(name)
 
 
 def _guessed(content: bytes) -> str | None:

@@ -110,6 +110,7 @@ _EXTENSIONS = (
     | {"pdf": Profile.PDF, "eml": Profile.EMAIL, "epub": Profile.EPUB}
 )
 _SHEBANG = re.compile(r"#![ \t]*(?:\S*/)?(?:env[ \t]+(?:-S[ \t]+)?)?([\w.+-]+)")
+_NUMBERED = re.compile(r"\s\d+(?:\.\d+)*\.[A-Za-z]\Z")
 _MARKED_UP = re.compile(r"\s*<(?:\?xml|!doctype|html)\b", re.IGNORECASE)
 
 
@@ -149,4 +150,6 @@ def is_script(text: str) -> bool:
 
 
 def _extension(name: str) -> str:
-    return name.rpartition(".")[2].lower()
+    """Return the extension in lower case; empty for none, and for a numbered title such as `Anlage 3.C`."""
+    _, dot, extension = name.rpartition(".")
+    return extension.lower() if dot and not _NUMBERED.search(name) else ""

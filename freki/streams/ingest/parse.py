@@ -21,7 +21,10 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
     Profile.HTML: 2,
     Profile.EPUB: 2,
-    Profile.EMAIL: 2,
+    Profile.DOCX: 2,
+    Profile.XLSX: 2,
+    Profile.CSV: 2,
+    Profile.EMAIL: 3,
     Profile.MARKDOWN: 2,
     Profile.TEXT: 2,
 }
@@ -29,6 +32,11 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
 
 LIGHT_LENGTH = 50_000
 """Maximum length of content parsed in this process, in characters or bytes: a child process would cost more time."""
+LIGHT_CELLS = 50_000
+"""Maximum cells of a Markdown table, or tries at its lines, for the same: they take 0.3 s and 50 MB.
+
+The parser of Markdown fills up short rows of tables, and tries each line at every level of a quotation.
+"""
 _LIGHT = {Profile.MARKDOWN, Profile.RST, Profile.TEXT, Profile.CSV}
 """Profiles parsed by Python and its own library."""
 
@@ -63,8 +71,8 @@ def parse(name: str, media_type: str | None, content: str | bytes, *, limits: Pa
 def by_weight(parse_apart: Parse, limits: ParseLimits) -> Parse:
     """Return a parser that parses short text formats in a thread of this process, and all else by `parse_apart`.
 
-    Pure Python parsers of short text are safe: the worst known case takes 0.2 s. Parsers in C may crash, hang or
-    exhaust memory.
+    Pure Python parsers of short text are safe, except Markdown with wide tables or deep quotations of many lines: the
+    worst known case takes 0.7 s. Parsers in C may crash, hang or exhaust memory.
     """
 
     async def parse_somewhere(name: str, media_type: str | None, content: str | bytes) -> Parsed:
@@ -80,7 +88,15 @@ def _is_short(content: str | bytes) -> bool:
 
 def _light(name: str, media_type: str | None, content: str | bytes, limits: ParseLimits) -> Parsed | None:
     found = recognise(name, media_type, content)
-    return _parsed(name, found, limits) if found.profile in _LIGHT else None
+    return _parsed(name, found, limits) if found.profile in _LIGHT and not _is_wide(found) else None
+
+
+def _is_wide(found: Recognised) -> bool:
+    """Return whether Markdown may have more cells, or tries at lines, than are parsed here."""
+    if found.profile is not Profile.MARKDOWN or not isinstance(found.content, str):
+        return False
+    lines = found.content.splitlines()
+    return len(lines) * max((line.count("|") + line.count(">") for line in lines), default=0) > LIGHT_CELLS
 
 
 def _parsed(name: str, found: Recognised, limits: ParseLimits) -> Parsed:
