@@ -1,6 +1,7 @@
 """The log of generations, and the generations that the store holds."""
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from types import TracebackType
@@ -11,7 +12,7 @@ from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
 from freki.infra.milvus.index import statistics_of
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, KEYS, MANIFESTS, PLACEHOLDER, Layout, Row
-from freki.infra.milvus.store import MilvusStore
+from freki.infra.milvus.store import BATCH_KEYS, MilvusStore, batched
 from freki.infra.settings import MilvusSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind, RootId, Timestamp
@@ -80,15 +81,16 @@ class MilvusGenerations:
         for layout in await self._stored_layouts(generation):
             await self._log.drop(layout)
 
-    async def rows_of(self, generation: str, root_id: RootId) -> Mapping[str, int]:
-        """Return the number of rows of a document by collection of a generation; deleted roots do not count."""
-        counts: dict[str, int] = {}
+    async def count_rows(self, generation: str, root_ids: Sequence[RootId]) -> Mapping[str, int]:
+        """Return the number of rows of documents by collection of a generation; deleted roots do not count."""
+        counts: Counter[str] = Counter()
+        keys = list(map(checked_key, root_ids))
         for layout in await self._stored_layouts(generation):
             await self._log.index_and_load(layout, ())
-            condition = f"root_id in {listed([checked_key(root_id)])}"
-            if layout.columns is DOCUMENTS.columns:
-                condition = f"key in {listed([checked_key(root_id)])} and deleted == false"
-            counts[self._log.name(layout)] = await self._log.count(layout, condition)
+            roots = layout.columns is DOCUMENTS.columns
+            for batch in batched(keys, BATCH_KEYS):
+                condition = f"key in {listed(batch)} and deleted == false" if roots else f"root_id in {listed(batch)}"
+                counts[self._log.name(layout)] += await self._log.count(layout, condition)
         return counts
 
     async def is_encrypted(self, generation: str) -> bool:

@@ -1,7 +1,7 @@
 """Topics, store and claims as places of content: satisfies DocumentPlaces of `streams.ports`."""
 
 import asyncio
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from dataclasses import replace
 
@@ -170,15 +170,13 @@ class Places:
     ) -> tuple[list[str], dict[str, int]]:
         """Return the stored generations, and the number of rows by collection; superseded ones of that in use only."""
         async with MilvusGenerations(self._settings.milvus) as log:
-            generations, rows = list(await log.stored()), dict[str, int]()
+            generations, rows = list(await log.stored()), Counter[str]()
             if superseded:
                 return generations, await self._superseded(tenant, documents)
+            keys = [root_id(tenant, each) for each in documents]
             for name in generations:
-                for each in documents:
-                    for collection, count in (await log.rows_of(name, root_id(tenant, each))).items():
-                        if count:
-                            rows[collection] = rows.get(collection, 0) + count
-        return generations, rows
+                rows.update(await log.count_rows(name, keys))
+        return generations, {collection: count for collection, count in rows.items() if count}
 
     async def _superseded(self, tenant: TenantId, documents: Collection[DocumentId]) -> dict[str, int]:
         """Count chunk rows that no live manifest names: of older versions, until they are swept."""
