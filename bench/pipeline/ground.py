@@ -212,8 +212,8 @@ async def open_filled(
     """Run a stack whose index holds at least this many chunks of the corpus, reused or filled now.
 
     Filling continues from the largest smaller index kept; above the smallest size with copies, if these are wanted.
-    Measurements that publish must use another tenant than the
-    corpus, delete their documents, and use versions above those of earlier runs, such as the time.
+    Measurements that publish must use another tenant than the corpus, delete their documents, and use versions above
+    those of earlier runs, such as the time.
     """
     copied = ground.copies and chunks > ground.sizes[0]
     if copied:

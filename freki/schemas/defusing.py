@@ -20,13 +20,12 @@ def defuse(text: str, marks: re.Pattern[str], replacement: str) -> str:
     marks: matched against the characters as `plain` gives them; must match one character, and what it looks ahead at
     must match with `replacement`, one character, in place of another beginning, too.
     """
-    parts = [plain(letter) for letter in text]
-    starts = [found.start() for found in marks.finditer("".join(parts))]
+    starts = [found.start() for found in marks.finditer("".join(map(plain, text)))]
     if not starts:
         return text
     letters = list(text)
     # A character may be several, or none, in the searched text.
-    ends = list(accumulate(map(len, parts)))
+    ends = list(accumulate(len(plain(letter)) for letter in text))
     for start in starts:
         letters[bisect_right(ends, start)] = replacement
     return "".join(letters)

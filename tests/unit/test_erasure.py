@@ -283,7 +283,8 @@ async def test_a_version_that_is_indexed_while_data_keys_are_destroyed_is_named_
     assert done.status is ErasureStatus.INCOMPLETE
 
 
-async def test_a_document_whose_hold_ends_is_erased_although_another_got_a_later_version() -> None:
+def where_one_is_held_and_one_gets_a_later_version() -> World:
+    """Return a world with a hold on A, in which B gets version 2 while the others are deleted."""
     here = world()
     here.holds = [hold("h", Coverage(documents=(A,)))]
 
@@ -292,6 +293,11 @@ async def test_a_document_whose_hold_ends_is_erased_although_another_got_a_later
             here.documents[B].version = 2
 
     here.meanwhile = meanwhile
+    return here
+
+
+async def test_a_document_whose_hold_ends_is_erased_although_another_got_a_later_version() -> None:
+    here = where_one_is_held_and_one_gets_a_later_version()
     handler = requests_in(here)
     await handler.handle([asked(request())])
     first = here.reports()[TENANT, "r"]
@@ -306,14 +312,7 @@ async def test_a_document_whose_hold_ends_is_erased_although_another_got_a_later
 
 
 async def test_a_repeated_request_goes_on_with_what_is_not_held_any_more_and_nothing_else() -> None:
-    here = world()
-    here.holds = [hold("h", Coverage(documents=(A,)))]
-
-    def meanwhile(step: str) -> None:
-        if step == "delete":
-            here.documents[B].version = 2
-
-    here.meanwhile = meanwhile
+    here = where_one_is_held_and_one_gets_a_later_version()
     await requests_in(here).handle([asked(request())])
     here.holds.clear()
     await requests_in(here).handle([asked(request())])

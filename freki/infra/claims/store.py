@@ -282,7 +282,7 @@ def _load_driver(scheme: str) -> None:
     try:
         fsspec.get_filesystem_class(scheme)
     except ImportError as error:
-        hint = "; pip install 'freki[s3]'" if scheme in S3 else ""
+        hint = "; pip install '.[s3]' in the checkout of Freki" if scheme in S3 else ""
         raise Misconfigured(
             f"FREKI_CLAIMS__ALLOWED or __DIRECTORY names {scheme}://, but its driver: {error}{hint}"
         ) from error
