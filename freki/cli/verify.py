@@ -183,7 +183,7 @@ def _show_differences(differences: Sequence[Difference], when: str = "") -> None
         console.print(Text.assemble((difference.name, "bold"), f"  {difference.problem}"), soft_wrap=True)
     if len(differences) > SHOWN:
         console.print(f"… and {len(differences) - SHOWN} more")
-    console.print(f"{when}{len(differences)} differences")
+    console.print(f"{when}{counted(len(differences), 'difference')}")
 
 
 def _loss(settings: Settings, compared: _Comparison) -> str:

@@ -101,7 +101,8 @@ def reconcile_rows(root: Root, manifest: Collection[RowId], pages: int, rows: Co
         problem = f"has {pages} manifest pages, its root says {len(root.pages)}"
         differences.append(Difference(name, problem, Mend.REPEAT))
     if missing := len(named - stored):
-        differences.append(Difference(name, f"{missing} chunks of its manifest have no row", Mend.REPEAT))
+        problem = f"{missing} of the {len(named)} chunks of its manifest have no row"
+        differences.append(Difference(name, problem, Mend.REPEAT))
     if stale := len(stored - named):
-        differences.append(Difference(name, f"{stale} rows are not in its manifest", Mend.SWEEP))
+        differences.append(Difference(name, f"{stale} of its {len(stored)} rows are not in its manifest", Mend.SWEEP))
     return differences

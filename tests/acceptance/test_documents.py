@@ -227,10 +227,10 @@ async def test_verify_mends_what_it_finds_and_says_what_it_did(freki: Freki, ten
     mended = await freki_command(freki, "verify", "--repair")
 
     assert before[0] == 1
-    assert f"{tenant}/holes.md  1 chunks of its manifest have no row" in before[1]
+    assert f"{tenant}/holes.md  1 of the 2 chunks of its manifest have no row" in before[1]
     assert f"{tenant}/lost.md  version 1 is not in the index" in before[1]
     assert f"{tenant}/unknown.md  is searchable, but not in the stream" in before[1]
-    assert "documents whose last change was rejected" in before[1]
+    assert "whose last change was rejected" in before[1]
     assert mended[0] == 0, mended[1]
     assert f"{tenant}/holes.md  made anew: version 1" in mended[1]
     assert f"{tenant}/lost.md  made anew: version 1" in mended[1]
