@@ -199,8 +199,8 @@ def _loss(settings: Settings, compared: _Comparison) -> str:
     )
     remedy = " With `freki up --kafka` topics survive a restart." if is_local else ""
     return (
-        f"the changes of {count} documents are gone from the topics: {cause}. The documents stay searchable, but can be"
-        " neither compared nor made anew. Publish them again: unchanged chunks are not embedded again."
+        f"the changes of {counted(count, 'document')} are gone from the topics: {cause}. The documents stay searchable,"
+        " but can be neither compared nor made anew. Publish them again: unchanged chunks are not embedded again."
         f" `freki delete` removes what is no longer wanted.{remedy}"
     )
 

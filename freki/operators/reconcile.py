@@ -101,8 +101,10 @@ def reconcile_rows(root: Root, manifest: Collection[RowId], pages: int, rows: Co
         problem = f"has {pages} manifest pages, its root says {len(root.pages)}"
         differences.append(Difference(name, problem, Mend.REPEAT))
     if missing := len(named - stored):
-        problem = f"{missing} of the {len(named)} chunks of its manifest have no row"
+        problem = f"rows missing: {missing} of {len(named)}"
         differences.append(Difference(name, problem, Mend.REPEAT))
     if stale := len(stored - named):
-        differences.append(Difference(name, f"{stale} of its {len(stored)} rows are not in its manifest", Mend.SWEEP))
+        differences.append(
+            Difference(name, f"rows that its manifest does not name: {stale} of {len(stored)}", Mend.SWEEP)
+        )
     return differences

@@ -99,6 +99,6 @@ def test_lost_rows_and_pages_are_made_anew_and_rows_too_many_are_swept() -> None
 
     assert differences == [
         Difference(NAME, "has 1 manifest pages, its root says 2", Mend.REPEAT),
-        Difference(NAME, "1 of the 2 chunks of its manifest have no row", Mend.REPEAT),
-        Difference(NAME, "1 of its 2 rows are not in its manifest", Mend.SWEEP),
+        Difference(NAME, "rows missing: 1 of 2", Mend.REPEAT),
+        Difference(NAME, "rows that its manifest does not name: 1 of 2", Mend.SWEEP),
     ]
