@@ -26,9 +26,8 @@ from freki.schemas.errors import InfraError
 from freki.streams.marking import marks_of
 from freki.streams.ports import StreamingLlm, TokenBudget
 from freki.streams.statement import statement
+from freki.streams.token_estimate import most_tokens
 
-CHARS_PER_TOKEN: Final = 4
-"""Estimate: about right for English, somewhat low for German."""
 _UNKNOWN: Final = "und"
 
 _log = structlog.get_logger(__name__)
@@ -51,7 +50,7 @@ class Answerer:
             return
         language = result.analysis.language if result.analysis else _UNKNOWN
         prompt = answer_prompt(question, sources, language=language)
-        most = (len(prompt.system) + len(prompt.user)) // CHARS_PER_TOKEN + self._max_tokens
+        most = most_tokens(prompt, self._max_tokens)
         if refusal := await self._refusal(most):
             yield refusal
             return
@@ -67,7 +66,7 @@ class Answerer:
             if isinstance(ended, StreamEnd):
                 used = ended.prompt_tokens + ended.completion_tokens
         finally:
-            await self._give_back(most - used)
+            await self._ledger.give_back(most - used)
         if not stopped:
             yield _ending(ended)
 
@@ -80,13 +79,6 @@ class Answerer:
             _log.warning("no tokens could be reserved", error=repr(error))
             return _end(AnswerEnding.FAILED, error.gist)
         return _end(AnswerEnding.NO_BUDGET, "see FREKI_LLM__MAX_TOKENS_DAY")
-
-    async def _give_back(self, tokens: int) -> None:
-        try:
-            await self._ledger.give_back(tokens)
-        except InfraError as error:
-            # The answer is there, whatever is counted for it; the next one learns that nothing can be counted.
-            _log.warning("unused tokens could not be given back", error=repr(error))
 
     def marks(self, question: str, result: ContextResult) -> list[HitMarks]:
         """Return where the words of a question stand in its hits."""

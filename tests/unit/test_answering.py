@@ -17,7 +17,7 @@ from freki.schemas.answer import (
     StreamEnd,
     SupportStatus,
 )
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.errors import Misconfigured
 from freki.streams.answering import Answerer
 from tests.unit.questions import ask, retriever
 from tests.unit.revisions import World, revision
@@ -62,15 +62,12 @@ class Budget:
 
 
 class BadBudget(Budget):
-    """A ledger whose file breaks once so many tokens were taken."""
+    """A ledger whose file is broken once so many tokens were taken."""
 
     async def take(self, tokens: int) -> bool:
         if not self.left:
             raise Misconfigured("FREKI_LLM__LEDGER=/secret holds no day and number: remove it")
         return await super().take(tokens)
-
-    async def give_back(self, tokens: int) -> None:
-        raise Unavailable(f"/secret.lock is locked: {tokens} tokens")
 
 
 @pytest.fixture
@@ -162,11 +159,6 @@ async def test_a_ledger_that_cannot_count_ends_the_answer_before_it_begins(resul
     assert end.ending is AnswerEnding.FAILED
     assert end.message == Misconfigured.gist
     assert model.prompts == []
-
-
-async def test_an_answer_ends_as_it_would_though_unused_tokens_cannot_be_given_back(result: ContextResult) -> None:
-    *_, last = await answer(Model("Die Frist. ", END), result, BadBudget())
-    assert last == AnswerEnd(ending=AnswerEnding.COMPLETE, message="")
 
 
 async def test_words_of_another_language_are_not_compared(result: ContextResult) -> None:

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from structlog.testing import capture_logs
 
 from freki.infra.llm.ledger import TokenLedger
 from freki.schemas.errors import Misconfigured
@@ -74,6 +75,19 @@ async def test_many_at_once_never_take_more_than_there_is(tmp_path: Path) -> Non
     granted = await asyncio.gather(*(counted.take(7) for counted in ledgers * 10))
 
     assert sum(granted) == 100 // 7
+
+
+async def test_what_a_model_wrote_is_not_lost_because_its_tokens_cannot_be_given_back(tmp_path: Path) -> None:
+    counted = ledger(tmp_path)
+    await counted.take(100)
+    (tmp_path / "state" / "tokens").write_text("what is this")
+
+    with capture_logs() as logged:
+        await counted.give_back(30)
+
+    assert [each["event"] for each in logged] == ["unused tokens could not be given back"]
+    with pytest.raises(Misconfigured, match="FREKI_LLM__LEDGER"):
+        await counted.take(1)
 
 
 @pytest.mark.parametrize("text", ["", "what is this", "2026-01-01 none"])

@@ -5,9 +5,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 
+import structlog
 from filelock import FileLock, Timeout
 
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
+
+_log = structlog.get_logger(__name__)
 
 _LOCK_S = 10.0
 """Timeout for the file lock, which is held for less than a millisecond."""
@@ -36,8 +39,12 @@ class TokenLedger:
         return await asyncio.to_thread(self._add, tokens)
 
     async def give_back(self, tokens: int) -> None:
-        """Put unused tokens back; a negative number takes more."""
-        await asyncio.to_thread(self._add, -tokens, by_force=True)
+        """Put unused tokens back; a negative number takes more. Raises nothing: what was paid for must not be lost."""
+        try:
+            await asyncio.to_thread(self._add, -tokens, by_force=True)
+        except InfraError as error:
+            # The next reservation fails, and says why.
+            _log.warning("unused tokens could not be given back", error=repr(error))
 
     def _add(self, tokens: int, *, by_force: bool = False) -> bool:
         try:

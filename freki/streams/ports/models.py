@@ -128,4 +128,7 @@ class TokenBudget(Protocol):
         """Reserve tokens; return False, and reserve none, if fewer are left today."""
 
     async def give_back(self, tokens: int) -> None:
-        """Return unused tokens to the budget; negative: charge tokens used beyond the reservation."""
+        """Return unused tokens to the budget; negative: charge tokens used beyond the reservation.
+
+        Raises nothing: the completion is paid for, whatever is counted for it.
+        """

@@ -9,11 +9,9 @@ from freki.schemas import NoCompletion
 from freki.schemas.index import RerankPair
 from freki.streams.ports import Llm, TokenBudget
 from freki.streams.retrieve.budget.attempts import StepFailed
+from freki.streams.token_estimate import most_tokens
 
 _log = structlog.get_logger(__name__)
-
-CHARS_PER_TOKEN = 4
-"""Estimate: about right for English, somewhat low for German."""
 
 
 class LlmReranker:
@@ -34,7 +32,7 @@ class LlmReranker:
             return []
         prompt = grades_prompt(pairs[0].query, [pair.text for pair in pairs])
         max_tokens = TOKENS_A_GRADE * len(pairs)
-        most = (len(prompt.system) + len(prompt.user)) // CHARS_PER_TOKEN + max_tokens
+        most = most_tokens(prompt, max_tokens)
         if not await self._ledger.take(most):
             raise StepFailed("the language model has no tokens left today: see FREKI_LLM__MAX_TOKENS_DAY")
         (answer,) = await self._llm.complete([prompt], max_tokens=max_tokens, budget_s=budget_s)

@@ -72,11 +72,7 @@ class Rewriter:
 
     async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion) -> None:
         used = answer.prompt_tokens + answer.completion_tokens if isinstance(answer, Completion) else 0
-        try:
-            await self._ledger.give_back(most_tokens(prompt, MAX_TOKENS) - used)
-        except InfraError as error:
-            # The answer is there, whatever is counted for it; the next call learns that nothing can be counted.
-            _log.warning("unused tokens could not be given back", error=repr(error))
+        await self._ledger.give_back(most_tokens(prompt, MAX_TOKENS) - used)
 
 
 def is_written(kind: Widening) -> bool:
