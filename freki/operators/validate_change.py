@@ -5,7 +5,7 @@ import re
 
 from freki.operators.errors import InvalidChange
 from freki.schemas import ClaimCheck, DocumentChange, Operation
-from freki.schemas.names import FORBIDDEN_IN_LINE
+from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER
 
 MAX_ID_BYTES = 512
 MAX_NAME_BYTES = 512
@@ -16,7 +16,6 @@ MAX_PRINCIPAL_BYTES = 128
 MAX_ATTRIBUTE_KEY_BYTES = 128
 # Milvus' limit of a JSON field.
 MAX_ATTRIBUTES_BYTES = 65_536
-MAX_VERSION = 2**63 - 1
 YEAR_10000_MS = 253_402_300_800_000
 
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -50,7 +49,7 @@ def _identity(change: DocumentChange, key: str) -> None:
         raise InvalidChange(
             f"key: {key[:MAX_ID_BYTES]!r} is not tenant/document_id; send the record with the key {expected!r}"
         )
-    if not 1 <= change.version <= MAX_VERSION:
+    if not 1 <= change.version <= LARGEST_INTEGER:
         raise InvalidChange(f"version: {change.version} is outside 1..2^63-1; start at 1 and grow with each change")
     if not 0 <= change.occurred_at < YEAR_10000_MS:
         raise InvalidChange(f"occurred_at: {change.occurred_at} is no time in milliseconds since 1970")

@@ -18,6 +18,8 @@ QueryId = NewType("QueryId", str)
 Timestamp = NewType("Timestamp", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
 
+LARGEST_INTEGER = 2**63 - 1
+"""Largest integer that a record can hold."""
 FORBIDDEN_IN_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that no id and no name has: controls, line separators, and surrogates, which UTF-8 cannot encode."""
 EVERYONE = "everyone"

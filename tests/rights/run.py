@@ -20,7 +20,6 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 
 from freki.infra.kafka import Reader
 from freki.infra.settings import AuthSettings, ModelSettings, Settings
-from freki.operators.validate_change import MAX_VERSION
 from freki.schemas import (
     EVERYONE,
     ContextQuery,
@@ -41,6 +40,7 @@ from freki.schemas import (
     TenantId,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.names import LARGEST_INTEGER
 from freki.streams.client import Asker, DocumentAsker, Publisher
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import TOKEN_HEADER, Outgoing
@@ -281,7 +281,7 @@ class Run:
                 case Kind.DELETE:
                     await self._delete(document, self._next_version(document))
                 case Kind.ERASE:
-                    await self._delete(document, MAX_VERSION)
+                    await self._delete(document, LARGEST_INTEGER)
                 case Kind.LATE:
                     # Under a version that is not above the erasure's: this word may never be seen.
                     secret = f"zx{self._drawing.word()}"
@@ -363,7 +363,7 @@ class Run:
         document, is_held = operation.document, operation.number % 2 == 0
         async with self._locks[document]:
             if document not in self._secrets:
-                await self._delete(document, MAX_VERSION)
+                await self._delete(document, LARGEST_INTEGER)
                 return
             history = self._model.documents[document]
             state = history.states[-1]
@@ -376,13 +376,13 @@ class Run:
             if (status := await self._status(refused, ErasureStatus.REJECTED)) is not ErasureStatus.REJECTED:
                 self.report.wrong.append(f"{operation.user.name} may not erase {document.name}, and had {status}")
             if not is_held:
-                self._model.delete(document, MAX_VERSION)
+                self._model.delete(document, LARGEST_INTEGER)
             key = await self._requested(document, Key(document.tenant, OFFICER))
             if is_held:
                 status = await self._status(key, ErasureStatus.HELD, ErasureStatus.ERASED)
                 if status is not ErasureStatus.HELD or not await self._is_shown(document, state.readers):
                     self.report.wrong.append(f"{document.name} is held, but after a request to erase it {status}")
-                self._model.delete(document, MAX_VERSION)
+                self._model.delete(document, LARGEST_INTEGER)
                 await self._hold(document, holds=False)
             self._secrets.pop(document)
             status = await self._status(key, ErasureStatus.ERASED, ErasureStatus.INCOMPLETE)

@@ -20,7 +20,6 @@ from freki.infra.doors.callers import Caller, Callers
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
 from freki.infra.http_server.answers import Answerer, add_answers
 from freki.infra.http_server.bodies import (
-    LARGEST,
     Document,
     Question,
     Verdict,
@@ -50,6 +49,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.names import LARGEST_INTEGER
 
 _log = structlog.get_logger(__name__)
 _PAGE = Path(__file__).parent / "page"
@@ -78,7 +78,7 @@ Named = Annotated[str | None, Query(alias="tenant", description="Tenant; default
 Principals = Annotated[tuple[str, ...], Query(alias="principal", description="Without tokens: who asks")]
 Limit = Annotated[int, Query(ge=1, le=100, description="Most documents or chunks of the page")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
-Version = Annotated[int, Query(ge=0, le=LARGEST, description="0: now, in milliseconds")]
+Version = Annotated[int, Query(ge=0, le=LARGEST_INTEGER, description="0: now, in milliseconds")]
 
 
 def make_app(

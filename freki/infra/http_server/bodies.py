@@ -22,6 +22,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.schemas.names import LARGEST_INTEGER
 
 _FILLED_IN: dict[type[Any], set[str]] = {
     ContextQuery: {"query_id", "asked_at", "reply_to"},
@@ -29,8 +30,6 @@ _FILLED_IN: dict[type[Any], set[str]] = {
     Judgement: {"at"},
 }
 """What the door knows itself."""
-LARGEST = 2**63 - 1
-"""Largest integer that a record can hold."""
 
 
 class Body(BaseModel):
@@ -93,9 +92,14 @@ else:
         DocumentChange,
         version=(
             int,
-            Described(default=0, ge=0, le=LARGEST, description="grows with every change; 0: now, in milliseconds"),
+            Described(
+                default=0, ge=0, le=LARGEST_INTEGER, description="grows with every change; 0: now, in milliseconds"
+            ),
         ),
-        occurred_at=(int, Described(default=0, ge=0, le=LARGEST, description="milliseconds since 1970; 0: now")),
+        occurred_at=(
+            int,
+            Described(default=0, ge=0, le=LARGEST_INTEGER, description="milliseconds since 1970; 0: now"),
+        ),
         content=(str | None, Described(default=None, description="the text")),
         content_base64=(str | None, Described(default=None, description="bytes of a file, in place of `content`")),
     )

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from freki.infra.zstd import plain
 from freki.schemas.errors import Rejected
+from freki.schemas.names import LARGEST_INTEGER
 
 _MAX_LINE_BYTES = 128_000_000
 """Maximum size of a line: the largest content that workers load by default, with escapes."""
@@ -22,7 +23,7 @@ class StreamRecord(BaseModel):
 
     op: Literal["upsert", "delete"]
     document_id: Annotated[str, Field(min_length=1)]
-    version: Annotated[int, Field(ge=1, lt=2**63)]
+    version: Annotated[int, Field(ge=1, le=LARGEST_INTEGER)]
     content: str | None = None
     name: str | None = None
     media_type: str | None = None
@@ -32,7 +33,7 @@ class StreamRecord(BaseModel):
     """Readers; None: those given when the stream is published."""
     attributes: Mapping[str, str] = {}
     priority: int = 0
-    occurred_at: Annotated[int, Field(ge=0, lt=2**63)] | None = None
+    occurred_at: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
     """Milliseconds since 1970; None where unknown."""
 
     @model_validator(mode="after")

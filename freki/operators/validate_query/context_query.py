@@ -25,7 +25,7 @@ from freki.schemas import (
     FilterOperator,
     RequestKind,
 )
-from freki.schemas.names import FORBIDDEN_IN_LINE
+from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 
 MAX_FILTERS = 32
@@ -71,7 +71,7 @@ def validate_query(
         parse_condition(query.where)
     for floor in at_most("at_least", query.at_least, MAX_FLOORS):
         check_line("at_least.document_id", floor.document_id, MAX_ID_CHARS)
-        check_within("at_least.version", floor.version, 1, 2**63 - 1)
+        check_within("at_least.version", floor.version, 1, LARGEST_INTEGER)
     for document_id in at_most("expect", query.expect, MAX_FLOORS):
         check_line("expect", document_id, MAX_ID_CHARS)
     check_reply_topic(query.reply_to, reply_topics, otherwise="contexts topic")

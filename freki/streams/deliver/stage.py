@@ -14,7 +14,7 @@ from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
 from freki.infra.kafka.app import holds, on_lost, on_revoked
-from freki.schemas.names import Timestamp, record
+from freki.schemas.names import LARGEST_INTEGER, Timestamp, record
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.gather import Gathering
 from freki.streams.deliver.progress import Progress
@@ -220,4 +220,4 @@ def _event(message: Message) -> _Event:
 
 def _milliseconds(seconds: float | None) -> int:
     """Return a record's time in milliseconds, clamped to 64 bits, which Faust's seconds may exceed; -1 for None."""
-    return -1 if seconds is None else min(max(round(seconds * 1000), -(2**63)), 2**63 - 1)
+    return -1 if seconds is None else min(max(round(seconds * 1000), -LARGEST_INTEGER), LARGEST_INTEGER)
