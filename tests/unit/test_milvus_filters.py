@@ -116,6 +116,8 @@ class Evaluator:
 
     def value(self) -> Any:
         token = self.left.pop(0)
+        if token == Token("word", "true"):
+            return True
         assert token.kind in ("text", "number")
         return float(token.value) if token.kind == "number" else token.value
 

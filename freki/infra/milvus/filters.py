@@ -31,7 +31,7 @@ def scope_expression(scope: Scope) -> str:
     return " and ".join(
         [
             f"tenant == {literal(scope.tenant)}",
-            f"array_contains_any(principals, {listed({EVERYONE, *scope.principals})})",
+            _readable_by(scope.principals),
             # An empty list is a syntax error; no level is negative.
             f"level in {(not scope.left_out.everything and sorted(set(scope.levels))) or [-1]}",
             *_without(scope.left_out),
@@ -39,6 +39,12 @@ def scope_expression(scope: Scope) -> str:
             *([] if scope.where is None else [_expression(scope.where, negated=False)]),
         ]
     )
+
+
+def _readable_by(principals: Iterable[str]) -> str:
+    """Return the condition for rows that everyone may read, or one of these principals."""
+    named = set(principals) - {EVERYONE}
+    return f"(public == true or array_contains_any(principals, {listed(named)}))" if named else "public == true"
 
 
 def document_expression(tenant: str | None, prefix: str) -> str:

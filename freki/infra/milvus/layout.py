@@ -12,7 +12,7 @@ from freki.schemas.errors import Rejected
 
 Row = dict[str, Any]
 
-VERSION = 8
+VERSION = 9
 """Version of the columns; a generation of another version is not opened."""
 
 KEY_BYTES = 128
@@ -90,6 +90,7 @@ CHUNKS = Layout(
         Column("name", Kind.TEXT),
         Column("media_type", Kind.TEXT),
         Column("principals", Kind.TEXTS),
+        Column("public", Kind.FLAG),
         Column("attributes", Kind.JSON),
         Column("version", Kind.INTEGER),
         Column("edition", Kind.INTEGER),
@@ -99,7 +100,8 @@ CHUNKS = Layout(
         Column("dense", Kind.VECTOR),
     ),
 )
-"""Chunk rows; the server derives another column, `sparse`, from `lexical` for BM25."""
+"""Chunk rows; the server derives another column, `sparse`, from `lexical` for BM25. `public`: everyone is among the
+principals, which takes a tenth of the time to compare."""
 
 DOCUMENTS = Layout(
     "documents",

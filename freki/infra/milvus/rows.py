@@ -11,7 +11,7 @@ import numpy as np
 from freki.infra.milvus.escape import checked_key, checked_long_key, escaped, escaped_key, unescaped
 from freki.infra.milvus.filters import IS_NUMBER, IS_TEXT, IS_TIME, NUMBER, TIME, TYPE
 from freki.infra.milvus.layout import PLACEHOLDER, TEXT_BYTES, Row
-from freki.schemas import ChunkId, ChunkKind, DocumentId, RootId, TenantId
+from freki.schemas import EVERYONE, ChunkId, ChunkKind, DocumentId, RootId, TenantId
 from freki.schemas.arrays import Floats
 from freki.schemas.attribute_values import number_of, time_of
 from freki.schemas.index import (
@@ -67,6 +67,7 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
         "name": escaped(chunk.name),
         "media_type": escaped(chunk.media_type),
         "principals": [escaped(principal) for principal in chunk.principals],
+        "public": EVERYONE in chunk.principals,
         "attributes": attributes_column(chunk.attributes),
         "version": chunk.version,
         "edition": chunk.edition,
