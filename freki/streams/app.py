@@ -1,6 +1,7 @@
 """The pipeline on one screen: what each stage reads, does and sends, in flow order."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 
 from freki.schemas import (
     ChunkBatch,
@@ -69,12 +70,17 @@ async def contextualise(parts: Parts, lane: Lane) -> Stage:
 
 
 async def embed(parts: Parts, lane: Lane) -> Stage:
-    """Embed chunks and commit revisions. All lanes share a group, so that one process writes a whole document."""
+    """Embed chunks and commit revisions. All lanes share a group, so that one process writes a whole document.
+
+    Batches of the regular lane overlap: a small change waits for no large one. Parts of one document, in the other
+    lanes, come one batch after the other.
+    """
     intake = parts.intake(required(parts.codec(ContextualChunkBatch).decode))
     receipts = parts.sink(IndexOutcome, parts.topics.outcomes)
     handle = embed_handler(await parts.open_indexer(), receipts, lane=lane, meters=parts.meters)
     name, source = in_lane("embed", lane), parts.topics.contextual_chunks[lane]
-    return parts.stage(name, source, intake, handle, group="embed", on_dead_letter=parts.reject())
+    batching = replace(parts.batching(), in_flight=OVERLAPPING_BATCHES[lane])
+    return parts.stage(name, source, intake, handle, group="embed", on_dead_letter=parts.reject(), batching=batching)
 
 
 async def retrieve(parts: Parts, _: Lane) -> Stage:
@@ -85,6 +91,8 @@ async def retrieve(parts: Parts, _: Lane) -> Stage:
     return parts.stage("retrieve", parts.topics.queries, intake, serving.handle, group="retrieve", batching=batching)
 
 
+OVERLAPPING_BATCHES = {Lane.EXPRESS: 1, Lane.REGULAR: 8, Lane.BULK: 1}
+"""Batches of each lane that are indexed at a time."""
 REPORTING = Batching(records=1, wait_s=0.0, in_flight=4)
 """Reports take long and differ in length: each is by itself, and a long one lets some pass."""
 ALONE = Batching(records=1, wait_s=0.0)

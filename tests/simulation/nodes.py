@@ -24,7 +24,7 @@ from freki.schemas import (
 from freki.schemas.avro.codec import UndecodableError
 from freki.schemas.errors import InfraError
 from freki.schemas.query_options import QueryOptions
-from freki.streams.app import LANES
+from freki.streams.app import LANES, OVERLAPPING_BATCHES
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
@@ -257,7 +257,10 @@ class Worker:
             handle = embed_handler(indexer, receipts, lane=lane, meters=_METERS)
             name, source = in_lane("embed", lane), in_lane("contextual-chunks", lane)
             intake = Intake(required(CODECS[ContextualChunkBatch].decode))
-            add(name, source, intake, handle, group="embed", on_dead_letter=rejected)
+            batching = Batching(
+                records=self.surroundings.batch_events, wait_s=BATCH_WAIT_S, in_flight=OVERLAPPING_BATCHES[lane]
+            )
+            add(name, source, intake, handle, group="embed", on_dead_letter=rejected, batching=batching)
 
     def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
         retriever = Retriever(

@@ -86,13 +86,13 @@ class World:
     embedder: FakeEmbedder | Family = field(default_factory=lambda: FakeEmbedder(dim=16))
     vectors: VectorCache = field(default_factory=lambda: VectorCache("fake", 0))
 
-    def indexer(self, store: Any | None = None) -> Indexer:
+    def indexer(self, store: Any | None = None, *, slice_tokens: int = 40) -> Indexer:
         return Indexer(
             IndexRules(
                 generation="g1",
                 analyse_text=_analysed,
                 analyser=ANALYSER,
-                slice_tokens=40,
+                slice_tokens=slice_tokens,
             ),
             store=store or self.index,
             embedder=self.embedder,

@@ -1,17 +1,19 @@
-"""Revisions of one document in several lanes, written turn by turn, in any order and with crashes."""
+"""Revisions of one document in several lanes and batches, written at once, in any order and with crashes."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Self
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from freki.infra.models.fake import FakeEmbedder
 from freki.operators.identify import root_id
 from freki.schemas import ContextualChunkBatch, DocumentId, IndexOutcome, OutcomeStatus, RevisionOperation, Timestamp
+from freki.schemas.embeddings import Embeddings
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index import Indexer, ReceivedPart
 from freki.streams.ingest.index.reclaim import ABANDONED_MS, reclaim
@@ -86,14 +88,23 @@ def begins_in(event: Event) -> Lane:
     return Lane.REGULAR if event.lane is Lane.BULK and len(event.texts) <= 2 else event.lane
 
 
-async def _lane(indexer: Indexer, lane: Lane, queue: list[ContextualChunkBatch], most: int) -> None:
-    """Take batch after batch; what is done leaves the queue."""
-    while queue:
-        batch = queue[:most]
-        async with aclosing(indexer.index([ReceivedPart(part, 0) for part in batch], lane=lane)) as indexed:
+async def _lane(
+    indexer: Indexer, lane: Lane, queue: list[ContextualChunkBatch], most: int, *, overlapping: int
+) -> None:
+    """Take batch after batch, some at a time; what is done leaves the queue."""
+    room = asyncio.Semaphore(overlapping)
+
+    async def take(batch: list[ContextualChunkBatch]) -> None:
+        async with room, aclosing(indexer.index([ReceivedPart(part, 0) for part in batch], lane=lane)) as indexed:
             async for _ in indexed:
                 await asyncio.sleep(0)
-        del queue[: len(batch)]
+        for part in batch:
+            queue.remove(part)
+
+    batches = [queue[at : at + most] for at in range(0, len(queue), most)]
+    for ending in await asyncio.gather(*map(take, batches), return_exceptions=True):
+        if ending is not None:
+            raise ending
 
 
 events = st.builds(
@@ -113,9 +124,10 @@ events = st.builds(
     crashes=st.lists(st.integers(0, 12), max_size=3),
     pauses=st.lists(st.integers(0, 3), min_size=1, max_size=7),
     batches=st.fixed_dictionaries({lane: st.integers(1, 4) for lane in Lane}),
+    overlapping=st.integers(1, 4),
 )
 async def test_in_whatever_order_lanes_work_a_document_ends_as_its_last_change_left_it(
-    history: list[Event], crashes: list[int], pauses: list[int], batches: dict[Lane, int]
+    history: list[Event], crashes: list[int], pauses: list[int], batches: dict[Lane, int], overlapping: int
 ) -> None:
     world = World()
     allowed: dict[str, list[list[str] | None]] = {"a": [None], "b": [None]}
@@ -128,7 +140,7 @@ async def test_in_whatever_order_lanes_work_a_document_ends_as_its_last_change_l
 
     for dies_at in [*crashes, 10**9]:
         indexer = world.indexer(Watched(world, allowed, pauses, dies_at))
-        works = [_lane(indexer, lane, queue, batches[lane]) for lane, queue in queues.items()]
+        works = [_lane(indexer, lane, queue, batches[lane], overlapping=overlapping) for lane, queue in queues.items()]
         # All of the process dies at once, and what was not done comes again to another.
         for ending in await asyncio.gather(*works, return_exceptions=True):
             if ending is not None and not isinstance(ending, Crash):
@@ -222,6 +234,115 @@ async def test_a_deletion_that_overtakes_its_document_keeps_it_out(*, bare: bool
     assert late.status is OutcomeStatus.STALE
     assert await world.texts("a") is None
     assert await world.leftovers() == 0
+
+
+LARGE = [f"held {number}" for number in range(8)]
+"""A document that the model holds."""
+
+
+class HeldEmbedder(FakeEmbedder):
+    """A model that is at work on some texts until it is let go."""
+
+    def __init__(self) -> None:
+        super().__init__(dim=16)
+        self.begun, self.go = asyncio.Event(), asyncio.Event()
+
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
+        if any("held" in text for text in texts):
+            self.begun.set()
+            await self.go.wait()
+        return await super().embed_passages(texts, headings)
+
+
+class Holding:
+    """An indexer whose model holds a large document of the regular lane."""
+
+    def __init__(self) -> None:
+        self.model = HeldEmbedder()
+        self.world = World(embedder=self.model)
+        self.indexer = self.world.indexer(slice_tokens=80)
+        self.done: list[tuple[str, int, OutcomeStatus]] = []
+        self.some_done = asyncio.Event()
+        self._held: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> Self:
+        self._held = asyncio.create_task(self.work(revision("large", 1, LARGE)))
+        await self.model.begun.wait()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.model.go.set()
+        assert self._held is not None
+        await self._held
+
+    async def work(self, parts: list[ContextualChunkBatch], lane: Lane = Lane.REGULAR) -> None:
+        """Index parts, and take down what is done."""
+        async with asyncio.timeout(5):
+            async for outcomes in self.indexer.index([ReceivedPart(part, 0) for part in parts], lane=lane):
+                self.done += [(outcome.document_id, outcome.version, outcome.status) for outcome in outcomes]
+                self.some_done.set()
+
+
+async def test_a_deletion_waits_for_no_model() -> None:
+    holding = Holding()
+    await holding.work(revision("a", 1, ["secret"]))
+    async with holding:
+        await holding.work(revision("a", 2, None), Lane.EXPRESS)
+
+        assert holding.done[1:] == [("a", 2, OutcomeStatus.DELETED)]
+        assert await holding.world.texts("a") is None
+
+
+async def test_a_deletion_waits_for_no_write_of_its_own_document() -> None:
+    async with Holding() as holding:
+        await holding.work(revision("large", 2, None), Lane.EXPRESS)
+
+        assert holding.done == [("large", 2, OutcomeStatus.DELETED)]
+    assert holding.done[1:] == [("large", 1, OutcomeStatus.STALE)]
+    assert await holding.world.texts("large") is None
+    assert await rows_of(holding.world.index, root_id(TENANT, DocumentId("large"))) == {}
+
+
+async def test_a_small_change_waits_for_no_large_one_of_its_lane() -> None:
+    async with Holding() as holding:
+        await holding.work(revision("b", 1, ["small"]))
+
+        assert holding.done == [("b", 1, OutcomeStatus.INDEXED)]
+    assert holding.done[1:] == [("large", 1, OutcomeStatus.INDEXED)]
+
+
+async def test_what_comes_together_is_done_in_the_order_of_what_is_to_embed() -> None:
+    holding = Holding()
+    mixed = [*revision("large", 1, LARGE), *revision("b", 1, ["small"])]
+    work = asyncio.create_task(holding.work(mixed))
+    await holding.model.begun.wait()
+    await holding.some_done.wait()
+    holding.model.go.set()
+    await work
+
+    assert [document for document, _, _ in holding.done] == ["b", "large"]
+
+
+async def test_versions_of_a_document_in_overlapping_batches_are_written_in_order() -> None:
+    async with Holding() as holding:
+        later = asyncio.create_task(holding.work([*revision("large", 2, ["new"]), *revision("b", 1, ["small"])]))
+        await holding.some_done.wait()
+
+        assert holding.done == [("b", 1, OutcomeStatus.INDEXED)]
+    await later
+    assert holding.done[1:] == [("large", 1, OutcomeStatus.INDEXED), ("large", 2, OutcomeStatus.INDEXED)]
+
+
+async def test_a_batch_that_fails_or_is_given_up_holds_no_document_back() -> None:
+    async with Holding() as holding:
+        given_up = asyncio.create_task(holding.work(revision("large", 2, ["new"])))
+        await asyncio.sleep(0)
+        given_up.cancel()
+        later = asyncio.create_task(holding.work(revision("large", 3, ["newer"])))
+    await later
+
+    assert given_up.cancelled()
+    assert await holding.world.texts("large") == ["newer"]
 
 
 async def test_urgent_work_is_done_between_the_slices_of_a_large_document() -> None:

@@ -9,7 +9,7 @@ import pytest_asyncio
 
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.progress import unseen
-from freki.infra.models.runner import QUEUED, Runner
+from freki.infra.models.runner import OVERTAKING, QUEUED, Runner
 from freki.infra.settings import ModelSettings
 from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
 
@@ -44,15 +44,50 @@ async def test_an_urgent_call_does_not_wait_for_others(runner: Runner) -> None:
     assert await asyncio.gather(*others) == [True] * 5
 
 
-async def test_the_calls_of_two_callers_alternate(runner: Runner) -> None:
+async def test_whoever_has_few_calls_left_waits_for_nobody_who_has_many(runner: Runner) -> None:
     begun: list[str] = []
+    held = threading.Event()
+    holding = asyncio.create_task(runner.call_each([partial(held.wait, WAIT_S)] * runner.at_once))
     many = asyncio.create_task(runner.call_each([partial(begun.append, "many")] * 1000))
-    await runner.call(begun.append, "first")
+    await asyncio.sleep(0)
+    few = asyncio.create_task(runner.call_each([partial(begun.append, "few")] * 2))
+    await asyncio.sleep(0)
 
-    await runner.call_each([partial(begun.append, "few")] * 2)
-    await many
+    held.set()
+    await asyncio.gather(holding, many, few)
 
-    assert begun.index("few") < 1000
+    assert begun[:2] == ["few"] * 2
+
+
+async def test_whoever_has_many_calls_left_is_not_held_up_by_ever_more_small_work(runner: Runner) -> None:
+    begun: list[str] = []
+    over = asyncio.Event()
+
+    async def little_by_little() -> None:
+        while not over.is_set():
+            await runner.call_each([partial(begun.append, "few")])
+
+    little = [asyncio.create_task(little_by_little()) for _ in range(2 * runner.at_once)]
+    async with asyncio.timeout(WAIT_S):
+        await runner.call_each([partial(begun.append, "many")] * 20)
+    over.set()
+    await asyncio.gather(*little)
+
+    assert begun.index("many") <= 2 * OVERTAKING * 20
+
+
+async def test_a_call_that_waits_when_the_model_is_closed_is_cancelled(tmp_path: Path) -> None:
+    write_sentence_encoder(tmp_path)
+    write_hub_files(tmp_path)
+    settings = ModelSettings(embedder=str(tmp_path), threads=1)
+    async with Runner(settings, settings.embedder, ModelKind.EMBEDDER, unseen) as opened:
+        held = threading.Event()
+        calls = [asyncio.create_task(opened.call(held.wait, 0.2)) for _ in range(5)]
+        await asyncio.sleep(0)
+
+    async with asyncio.timeout(WAIT_S):
+        endings = await asyncio.gather(*calls, return_exceptions=True)
+    assert isinstance(endings[-1], asyncio.CancelledError)
 
 
 async def test_after_an_error_no_further_call_begins(runner: Runner) -> None:

@@ -1,5 +1,6 @@
 """Embedder on an ONNX model."""
 
+import asyncio
 import time
 from collections.abc import Iterator, Sequence
 from functools import partial
@@ -80,11 +81,15 @@ class OnnxEmbedder:
     async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
         """Embed passages; headings: the beginning of each text that is its heading."""
         started = time.perf_counter()
-        encodings = await self._runner.call(
-            self.model.encode, [self.model.manifest.passage_prefix + text for text in texts]
-        )
         distinct = list(dict.fromkeys(headings))
-        counts = dict(zip(distinct, await self._runner.call(self.model.count, distinct), strict=True))
+        # Beside the batches of others, which take a hundred times as long.
+        encodings, counted = await asyncio.gather(
+            self._runner.call_urgently(
+                self.model.encode, [self.model.manifest.passage_prefix + text for text in texts]
+            ),
+            self._runner.call_urgently(self.model.count, distinct),
+        )
+        counts = dict(zip(distinct, counted, strict=True))
         of_headings = [counts[heading] for heading in headings] or [0] * len(texts)
         found = _Rows(len(texts), self.dim)
 
@@ -92,7 +97,7 @@ class OnnxEmbedder:
             chosen = [encodings[index] for index in batch]
             found.put(batch, self.model.passages(chosen, [of_headings[index] for index in batch]))
 
-        await self._runner.call_each(partial(fill, batch) for batch in self._packed(encodings))
+        await self._runner.call_each([partial(fill, batch) for batch in self._packed(encodings)])
         self._count(encodings, started)
         return found.embeddings
 
@@ -100,7 +105,7 @@ class OnnxEmbedder:
         """Embed spans of windows by the states of their tokens in the window."""
         started = time.perf_counter()
         prefix = self.model.manifest.passage_prefix
-        encodings = await self._runner.call(self.model.encode_placed, [prefix + window for window in windows])
+        encodings = await self._runner.call_urgently(self.model.encode_placed, [prefix + window for window in windows])
         shifted = [[(start + len(prefix), end + len(prefix)) for start, end in within] for within in spans]
         firsts = list(accumulate(map(len, spans), initial=0))
         found = _Rows(firsts[-1], self.dim)
@@ -110,7 +115,7 @@ class OnnxEmbedder:
             chosen = [encodings[index] for index in batch]
             found.put(rows, self.model.within(chosen, [shifted[index] for index in batch]))
 
-        await self._runner.call_each(partial(fill, batch) for batch in self._packed(encodings))
+        await self._runner.call_each([partial(fill, batch) for batch in self._packed(encodings)])
         self._count(encodings, started)
         return found.embeddings
 
@@ -124,7 +129,7 @@ class OnnxEmbedder:
         def fill(batch: Sequence[int]) -> None:
             found.put(batch, self.model.queries([encodings[index] for index in batch]))
 
-        await self._runner.call_each((partial(fill, batch) for batch in self._packed(encodings)), urgent=True)
+        await self._runner.call_each([partial(fill, batch) for batch in self._packed(encodings)], urgent=True)
         self._count(encodings, started)
         return found.embeddings
 

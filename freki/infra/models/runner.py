@@ -2,11 +2,14 @@
 
 import asyncio
 import os
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
+from heapq import heappop, heappush
+from itertools import count
+from threading import Lock
 from types import TracebackType
-from typing import ParamSpec, Self, TypeVar
+from typing import Any, ParamSpec, Self, TypeVar
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
@@ -19,6 +22,8 @@ T = TypeVar("T")
 
 QUEUED = 2
 """Calls in flight per thread: a thread goes on with the next one while the event loop is busy."""
+OVERTAKING = 4
+"""Later calls that a call lets pass at most, for each one that its caller has left."""
 
 
 class Runner:
@@ -35,6 +40,7 @@ class Runner:
         self.at_once = threads if side_by_side else 1
         self._open = partial(_obtain_and_open, settings, chosen, kind, progress, threads=threads // self.at_once)
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix=f"freki-{kind}")
+        self._waiting = _Waiting(self._threads)
         self._urgent = ThreadPoolExecutor(self.at_once, thread_name_prefix=f"freki-{kind}-urgent")
         self._model: Model | None = None
 
@@ -48,6 +54,7 @@ class Runner:
         self._model = None
         for threads in (self._threads, self._urgent):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)
+        self._waiting.cancel()
 
     @property
     def model(self) -> Model:
@@ -57,24 +64,26 @@ class Runner:
         return self._model
 
     async def call(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Run a function in a thread of the model, after those queued before."""
-        return await asyncio.get_running_loop().run_in_executor(self._threads, partial(function, *args, **kwargs))
+        """Run a function in a thread of the model, as soon as one is free."""
+        return await self._waiting.run(partial(function, *args, **kwargs), left=1)
 
     async def call_urgently(self, function: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
         """Run a function beside those of `call`, without waiting for them."""
         return await asyncio.get_running_loop().run_in_executor(self._urgent, partial(function, *args, **kwargs))
 
-    async def call_each(self, functions: Iterable[Callable[[], object]], *, urgent: bool = False) -> None:
-        """Run functions side by side; a few are queued at a time, so that those of other callers come between.
+    async def call_each(self, functions: Sequence[Callable[[], object]], *, urgent: bool = False) -> None:
+        """Run functions side by side; whoever has fewest left is served first, so that little work waits for no large.
 
         Raises the first error, after which those that already run may go on.
         """
-        call = self.call_urgently if urgent else self.call
         rest = iter(functions)
+        left = len(functions)
 
         async def work() -> None:
+            nonlocal left
             for function in rest:
-                await call(function)
+                await (self.call_urgently(function) if urgent else self._waiting.run(function, left=left))
+                left -= 1
 
         works = [asyncio.create_task(work()) for _ in range(QUEUED * self.at_once)]
         try:
@@ -82,6 +91,45 @@ class Runner:
         finally:
             for each in works:
                 each.cancel()
+
+
+class _Waiting:
+    """Functions that wait for a thread, in the order of the work that their callers have left.
+
+    How long they have waited counts too, so that small work, however much comes, holds up large work for a while only.
+    """
+
+    def __init__(self, threads: Executor) -> None:
+        self._threads = threads
+        self._heap: list[tuple[int, int, Future[Any], Callable[[], Any]]] = []
+        self._lock = Lock()
+        self._numbers = count()
+
+    async def run(self, function: Callable[[], T], *, left: int) -> T:
+        """Run a function of a caller that has so many left."""
+        done: Future[T] = Future()
+        with self._lock:
+            number = next(self._numbers)
+            heappush(self._heap, (number + OVERTAKING * left, number, done, function))
+        self._threads.submit(self._run_first)
+        return await asyncio.wrap_future(done)
+
+    def cancel(self) -> None:
+        """Cancel all that wait: no thread will come."""
+        with self._lock:
+            waiting, self._heap = self._heap, []
+        for _, _, done, _ in waiting:
+            done.cancel()
+
+    def _run_first(self) -> None:
+        with self._lock:
+            _, _, done, function = heappop(self._heap)
+        if not done.set_running_or_notify_cancel():
+            return
+        try:
+            done.set_result(function())
+        except BaseException as error:  # noqa: BLE001 - the caller's
+            done.set_exception(error)
 
 
 def _obtain_and_open(

@@ -162,7 +162,11 @@ class IngestSettings(SettingsSection):
     batch_wait_s: float = Field(
         default=0.02, ge=0, description="Longest wait for a batch to fill, which ends when no further event arrives"
     )
-    slice_tokens: int = Field(default=8192, ge=512, description="Tokens embedded before the next commits")
+    slice_tokens: int = Field(
+        default=8192,
+        ge=512,
+        description="Most tokens embedded for one commit; what needs at most an eighth of it waits for no larger ones",
+    )
     deleted_retention_days: float = Field(
         default=30,
         ge=7,

@@ -1,4 +1,4 @@
-"""Scheduling of the lanes of a process, which share a model and write the same documents."""
+"""Scheduling of the lanes of a process, which share a model."""
 
 import asyncio
 from collections import Counter
@@ -12,17 +12,25 @@ MAX_PASSED = 4
 
 
 class LaneScheduler:
-    """Mutual exclusion of lanes: the most urgent waiting lane works next, without starvation."""
+    """Turns at the model: small slices at once, of large ones one at a time, the most urgent waiting lane next.
 
-    def __init__(self) -> None:
+    A model works for all that run by turns, batch by batch, so that a small slice is soon done beside a large one.
+    """
+
+    def __init__(self, *, small: int) -> None:
+        """Create; small: maximum tokens of a slice that waits for no other."""
+        self._small = small
         self._waiting: Counter[Lane] = Counter()
         self._passed: Counter[Lane] = Counter()
         self._is_taken = False
         self._changed = asyncio.Event()
 
     @asynccontextmanager
-    async def turn(self, lane: Lane) -> AsyncIterator[None]:
-        """Hold the turn of a lane until the end of the block."""
+    async def turn(self, lane: Lane, tokens: int) -> AsyncIterator[None]:
+        """Hold the turn of a lane, to embed so many tokens, until the end of the block; without starvation."""
+        if tokens <= self._small:
+            yield
+            return
         self._waiting[lane] += 1
         try:
             while self._is_taken or self._next() is not lane:
@@ -35,22 +43,12 @@ class LaneScheduler:
             yield
         finally:
             self._is_taken = False
-            self._count(lane)
+            self._passed[lane] = 0
+            self._passed.update(other for other in Lane if self._waiting[other] and other is not lane)
             self._notify()
 
-    def should_yield(self, lane: Lane) -> bool:
-        """Return whether a lane that has finished a slice, and has more, should yield its turn to another lane."""
-        if self._next(lane) is lane:
-            self._count(lane)
-        return self._next(lane) is not lane
-
-    def _count(self, lane: Lane) -> None:
-        """Count a slice of a lane as passed by each waiting lane."""
-        self._passed[lane] = 0
-        self._passed.update(other for other in Lane if self._waiting[other] and other is not lane)
-
-    def _next(self, also: Lane | None = None) -> Lane | None:
-        waiting = [lane for lane in Lane if self._waiting[lane] or lane is also]
+    def _next(self) -> Lane | None:
+        waiting = [lane for lane in Lane if self._waiting[lane]]
         passed_over = [lane for lane in waiting if self._passed[lane] >= MAX_PASSED]
         return next(iter(passed_over or waiting), None)
 

@@ -1,13 +1,16 @@
 """Indexing of revisions: fence each one, embed its chunks in slices, and commit slice by slice.
 
 Revisions of one document may arrive in several lanes, and at several workers during a rebalance. Versions and the
-protocol of `commit.py` make that safe; running one lane of a process at a time only saves work.
+protocol of `commit.py` make that safe. So batches overlap, in one lane too: a deletion waits for nothing but the store,
+and a small change for no large one. Only large slices take turns at the model.
 """
 
 import asyncio
 import secrets
+from collections import defaultdict, deque
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from itertools import chain
 
 from opentelemetry.trace import Tracer
 
@@ -19,8 +22,10 @@ from freki.schemas.index import Root, places_in, row_id
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer, Draft, Swept
 from freki.streams.ingest.index.compare import compare, keeps_rows
+from freki.streams.ingest.index.order import DocumentOrder
 from freki.streams.ingest.index.partition_progress import PartitionProgress
 from freki.streams.ingest.index.pieces import (
+    FIRST_SLICE,
     Piece,
     ReceivedPart,
     Slice,
@@ -28,7 +33,6 @@ from freki.streams.ingest.index.pieces import (
     in_parts,
     packed,
     pieces_of,
-    remaining,
     waves,
 )
 from freki.streams.ingest.index.records import (
@@ -81,14 +85,15 @@ class Indexer:
         self._committer = Committer(store=store, now=now, tracer=tracer, entropy=entropy)
         self._now = now
         self._tracer = tracer
-        self._scheduler = LaneScheduler()
+        self._scheduler = LaneScheduler(small=rules.slice_tokens // FIRST_SLICE)
+        self._order = {lane: DocumentOrder() for lane in Lane}
         self._repair = Repair(
             store=store,
             vectors=self._vectors,
             committer=self._committer,
             analyse_text=rules.analyse_text,
             slice_tokens=rules.slice_tokens,
-            should_yield=self._scheduler.should_yield,
+            turn=self._scheduler.turn,
         )
         self._progress = PartitionProgress()
 
@@ -97,78 +102,87 @@ class Indexer:
     ) -> AsyncGenerator[list[IndexOutcome], None]:
         """Write parts, in order per document; yield receipts as soon as their changes are visible.
 
-        Only one call per lane at a time. Close the iterator if it is not exhausted: it may hold the lane's turn.
+        Calls may overlap: in one lane a document waits for the earlier calls that have parts of it.
+        Close the iterator if it is not exhausted: other calls may wait for its documents.
         """
-        for wave in waves(pieces_of(parts, analyser=self._rules.analyser)):
-            pending = wave
-            while pending:
-                async with self._scheduler.turn(lane), aclosing(self._index_turn(pending, lane)) as results:
-                    async for outcomes, unfinished in results:
-                        pending = unfinished
-                        if outcomes:
-                            yield outcomes
+        pieces = list(pieces_of(parts, analyser=self._rules.analyser))
+        with self._order[lane].claim(piece.root_id for piece in pieces) as claim:
+            for wave in waves(pieces):
+                pending = dict(by_root(wave))
+                while pending:
+                    ready = [pending.pop(key) for key in await claim.first(pending)]
+                    async with aclosing(self._index(ready, lane)) as results:
+                        async for done, outcomes in results:
+                            claim.done(piece.root_id for piece in done)
+                            if outcomes:
+                                yield outcomes
 
-    async def _index_turn(
+    async def _index(
         self, pieces: Sequence[Piece], lane: Lane
-    ) -> AsyncGenerator[tuple[list[IndexOutcome], list[Piece]], None]:
-        """Index pieces of different documents until all are done or the turn is over.
+    ) -> AsyncGenerator[tuple[Sequence[Piece], list[IndexOutcome]], None]:
+        """Index pieces of different documents; yield pieces that are done, with their receipts.
 
-        Yields receipts with the pieces that remain.
+        What needs no model comes first, then what needs least of it.
         """
         bases = await self._committer.look_up([piece.root_id for piece in pieces])
         decisions = _decisions(pieces, bases)
-        repeats = [piece for piece in pieces if decisions[piece.root_id].action is Action.REPEAT]
-        alike = {piece.root_id for piece in repeats if self._is_made_alike(piece, bases.get(piece.root_id))}
-        if not await self._repair(repeats, bases, lane, alike=alike):
-            yield [], list(pieces)
-            return
-        writes = [piece for piece in pieces if decisions[piece.root_id].action is Action.WRITE]
-        ended = [piece for piece in pieces if decisions[piece.root_id].action is not Action.WRITE and piece.complete]
-        yield await self._end(ended, decisions, bases), writes
-        committing: asyncio.Task[list[IndexOutcome]] | None = None
-        slices = await self._sliced(writes, bases)
-        embedding = self._embedding(slices)
+        by_action: defaultdict[Action, list[Piece]] = defaultdict(list)
+        for piece in pieces:
+            by_action[decisions[piece.root_id].action].append(piece)
+        writes, repeats = by_action.pop(Action.WRITE, []), by_action.pop(Action.REPEAT, [])
+        if ended := list(chain.from_iterable(by_action.values())):
+            yield ended, await self._end([piece for piece in ended if piece.complete], decisions, bases)
+        if repeats:
+            alike = {piece.root_id for piece in repeats if self._is_made_alike(piece, bases.get(piece.root_id))}
+            await self._repair(repeats, bases, lane, alike=alike)
+            yield repeats, await self._end([piece for piece in repeats if piece.complete], decisions, bases)
+        last = {piece.root_id: piece.parts[-1] for piece in writes}
+        slices = deque(await self._sliced(writes, bases))
+        embedding = self._embedding(slices, lane)
         try:
             while embedding is not None:
-                passages, piece_slice = await embedding, slices.pop(0)
+                passages, piece_slice = await embedding, slices.popleft()
                 # The model embeds the next slice while the store writes this one and receipts are sent.
-                is_over = not slices or self._scheduler.should_yield(lane)
-                embedding = None if is_over else self._embedding(slices)
-                if committing is not None:
-                    yield await committing, remaining([piece_slice, *slices])
-                committing = asyncio.create_task(self._commit(piece_slice, passages, bases))
-            if committing is not None:
-                yield await committing, remaining(slices)
+                embedding = self._embedding(slices, lane)
+                outcomes = await self._commit(piece_slice, passages, bases)
+                yield [piece for piece in piece_slice.pieces if piece.parts[-1] is last[piece.root_id]], outcomes
         finally:
             if embedding is not None:
                 embedding.cancel()
                 await asyncio.gather(embedding, return_exceptions=True)
-            if committing is not None:
-                # Not cancelled: the write must end before another lane gets its turn.
-                await asyncio.gather(committing, return_exceptions=True)
 
-    def _embedding(self, slices: Sequence[Slice]) -> asyncio.Task[dict[ChunkId, PassageEmbedding]] | None:
+    def _embedding(
+        self, slices: Sequence[Slice], lane: Lane
+    ) -> asyncio.Task[Mapping[ChunkId, PassageEmbedding]] | None:
         """Begin to embed the first slice; None if there is none."""
-        return asyncio.create_task(self._vectors.of_slice(slices[0])) if slices else None
+        return asyncio.create_task(self._embed(slices[0], lane)) if slices else None
+
+    async def _embed(self, piece_slice: Slice, lane: Lane) -> Mapping[ChunkId, PassageEmbedding]:
+        async with self._scheduler.turn(lane, piece_slice.tokens):
+            return await self._vectors.of_slice(piece_slice)
 
     async def _sliced(self, pieces: Sequence[Piece], bases: Bases) -> list[Slice]:
-        """Compare pieces with the store, and divide them into slices at boundaries of parts."""
+        """Compare pieces with the store, and divide them into slices at boundaries of parts.
+
+        Documents of high priority come first, then those of which least has to be embedded.
+        """
         chunk_ids = [chunk.chunk.chunk_id for piece in pieces for chunk in piece.chunks]
         if not chunk_ids:
-            return packed((Slice([part]) for parts in in_parts(pieces) for part in parts), self._rules.slice_tokens)
+            return packed((Slice([part]) for part in chain.from_iterable(in_parts(pieces))), self._rules.slice_tokens)
         with step(self._tracer, "compare", lambda: {attributes.FREKI_ITEMS: len(chunk_ids)}):
             stored = await self._store.stored(chunk_ids)
             live = [base for piece in pieces if (base := bases.get(piece.root_id)) is not None and not base.deleted]
             naming = await self._store.naming([root.root_id for root in live], list(stored)) if live and stored else {}
         named = {chunk_id: place.row_id for root in live for chunk_id, place in places_in(root, naming).items()}
         fits = self._vectors.fits
-        compared = []
+        documents = []
         for parts in in_parts(pieces):
             chunks = [chunk for part in parts for chunk in part.chunks]
             is_alike = self._is_made_alike(parts[0], bases.get(parts[0].root_id))
             keeps = is_alike and keeps_rows(chunks, stored, named, fits=fits)
-            compared += [compare(part, stored, named, fits=fits, keeps=keeps) for part in parts]
-        return packed(compared, self._rules.slice_tokens)
+            documents.append([compare(part, stored, named, fits=fits, keeps=keeps) for part in parts])
+        documents.sort(key=_urgency)
+        return packed(chain.from_iterable(documents), self._rules.slice_tokens)
 
     def _fingerprint(self, piece: Piece) -> str:
         """Return the fingerprint of the rules that a piece is made by."""
@@ -336,3 +350,9 @@ def _decisions(pieces: Sequence[Piece], bases: Bases) -> dict[RootId, Decision]:
         key: decide(bases.get(key), piece.revision, metadata_hash=piece.metadata_hash, edition=piece.edition)
         for key, piece in by_root(pieces).items()
     }
+
+
+def _urgency(document: Sequence[Slice]) -> tuple[int, int, RootId]:
+    """Return the sort key of the parts of a document: priority, then tokens to embed."""
+    first = document[0].pieces[0]
+    return -first.revision.priority, sum(part.tokens for part in document), first.root_id

@@ -71,6 +71,9 @@ class Piece:
         )
 
 
+FIRST_SLICE = 8
+"""The first slice of a batch has so many times fewer tokens than the largest."""
+
 Chunks = dict[ChunkId, tuple[Piece, ContextualChunk]]
 
 
@@ -132,25 +135,24 @@ def waves(pieces: Iterable[Piece]) -> list[list[Piece]]:
 
 
 def in_parts(pieces: Iterable[Piece]) -> list[list[Piece]]:
-    """Split each piece into its parts; documents of high priority first, then small ones before large ones."""
-    documents = [[replace(piece, parts=(part,)) for part in piece.parts] for piece in pieces]
-    documents.sort(key=lambda parts: (-parts[0].revision.priority, sum(map(_tokens, parts)), parts[0].root_id))
-    return documents
+    """Split each piece into its parts."""
+    return [[replace(piece, parts=(part,)) for part in piece.parts] for piece in pieces]
 
 
 def packed(parts: Iterable[Slice], max_tokens: int) -> list[Slice]:
-    """Join parts in order into slices of at most `max_tokens`; a larger part is a slice by itself."""
+    """Join parts in order into slices; a part that is larger than a slice is one by itself.
+
+    The first slice has at most an eighth of `max_tokens`, and each next one twice as many, up to `max_tokens`: what
+    comes first is committed soon, and what comes last with few commits.
+    """
     slices: list[Slice] = []
+    limit = max_tokens // FIRST_SLICE
     for part in parts:
-        if not slices or slices[-1].tokens + part.tokens > max_tokens:
+        if not slices or slices[-1].tokens + part.tokens > limit:
+            limit = min(max_tokens, 2 * limit) if slices else limit
             slices.append(Slice())
         slices[-1].take(part)
     return slices
-
-
-def remaining(slices: Iterable[Slice]) -> list[Piece]:
-    """Return the pieces of slices, with parts of the same revision joined."""
-    return joined(piece for piece_slice in slices for piece in piece_slice.pieces)
 
 
 def joined(pieces: Iterable[Piece]) -> list[Piece]:
@@ -167,7 +169,3 @@ def joined(pieces: Iterable[Piece]) -> list[Piece]:
 def by_root(pieces: Iterable[Piece]) -> Mapping[RootId, Piece]:
     """Return pieces of different documents by root id."""
     return {piece.root_id: piece for piece in pieces}
-
-
-def _tokens(piece: Piece) -> int:
-    return sum(chunk.chunk.tokens for chunk in piece.chunks)

@@ -1,9 +1,11 @@
 """Repair of live revisions: renew chunks with another context, and restore lost rows."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import replace
 
-from freki.schemas import ContextualChunk, RootId
+from freki.schemas import ChunkId, ContextualChunk, RootId
+from freki.schemas.embeddings import PassageEmbedding
 from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, PageId, Root, RowId, places_in, row_id
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index.commit import Committer
@@ -11,6 +13,9 @@ from freki.streams.ingest.index.pieces import Chunks, Piece, Slice, packed
 from freki.streams.ingest.index.records import chunk_row
 from freki.streams.ingest.index.vectors import ChunkVectors
 from freki.streams.ports import AnalyseText, Store
+
+Turn = Callable[[Lane, int], AbstractAsyncContextManager[None]]
+"""Turn of a lane to embed so many tokens."""
 
 
 class Repair:
@@ -24,29 +29,28 @@ class Repair:
         committer: Committer,
         analyse_text: AnalyseText,
         slice_tokens: int,
-        should_yield: Callable[[Lane], bool],
+        turn: Turn,
     ) -> None:
         self._store = store
         self._vectors = vectors
         self._committer = committer
         self._analyse_text = analyse_text
         self._slice_tokens = slice_tokens
-        self._should_yield = should_yield
+        self._turn = turn
 
     async def __call__(
         self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], lane: Lane, *, alike: Collection[RootId]
-    ) -> bool:
-        """Rewrite outdated and lost rows of live revisions; return False if the turn ends before all are done.
+    ) -> None:
+        """Rewrite outdated and lost rows of live revisions.
 
         alike: documents whose base was made by the same rules; only they get other contexts.
         """
         outdated = await self._outdated(pieces, bases, alike)
         slices = packed((Slice(to_embed={key: chunk}) for key, chunk in outdated.items()), self._slice_tokens)
-        for number, outdated_slice in enumerate(slices, start=1):
-            await self._write(outdated_slice.to_embed)
-            if number < len(slices) and self._should_yield(lane):
-                return False
-        return True
+        for outdated_slice in slices:
+            async with self._turn(lane, outdated_slice.tokens):
+                passages = await self._vectors.of_chunks(outdated_slice.to_embed)
+            await self._write(outdated_slice.to_embed, passages)
 
     async def _outdated(
         self, pieces: Sequence[Piece], bases: Mapping[RootId, Root], alike: Collection[RootId]
@@ -74,9 +78,8 @@ class Repair:
             )
         }
 
-    async def _write(self, chunks: Chunks) -> None:
+    async def _write(self, chunks: Chunks, passages: Mapping[ChunkId, PassageEmbedding]) -> None:
         """Commit an edition with new rows for these chunks, unless a newer root is committed meanwhile."""
-        passages = await self._vectors.of_chunks(chunks)
         attempt = self._committer.new_attempt()
         bases = await self._committer.look_up({piece.root_id for piece, _ in chunks.values()})
         versions = {piece.root_id: piece.revision.version for piece, _ in chunks.values()}
