@@ -22,7 +22,7 @@ from freki.schemas import (
 )
 from freki.streams.deliver.dead_letters import DeadLetter, from_record
 from freki.streams.deliver.lanes import Lane, in_lane
-from freki.streams.messages import VERSION_HEADER, header
+from freki.streams.messages import VERSION_HEADER, edition_in, header
 from tests.simulation.adapter import FinalState, Held
 from tests.simulation.broker import Broker, Record
 from tests.simulation.clients import Asked
@@ -243,7 +243,8 @@ def _is_of_own_lane(letter: DeadLetter) -> bool:
     if letter.message != UNREADABLE or b"junk" in (letter.key or b"junk"):
         return True
     change = _CHANGE.decode(letter.value or b"")
-    is_express = change.operation is Operation.DELETE or change.priority > 0
+    may_overtake = not edition_in(letter.headers)
+    is_express = change.operation is Operation.DELETE or (may_overtake and change.priority > 0)
     return letter.stage == in_lane("chunk", Lane.EXPRESS if is_express else Lane.REGULAR)
 
 
