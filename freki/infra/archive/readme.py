@@ -37,6 +37,7 @@ _CHUNKS = {
     "name": "name of the document *",
     "media_type": "media type of the document *",
     "principals": "who may read it *",
+    "public": "whether everyone may",
     "attributes": "attributes of the document, an object of strings *",
     "version": "version of the revision that wrote the row",
     "edition": "edition of that version",
