@@ -91,7 +91,7 @@ async def retrieve(parts: Parts, _: Lane) -> Stage:
     return parts.stage("retrieve", parts.topics.queries, intake, serving.handle, group="retrieve", batching=batching)
 
 
-OVERLAPPING_BATCHES = {Lane.EXPRESS: 1, Lane.REGULAR: 8, Lane.BULK: 1}
+OVERLAPPING_BATCHES = {Lane.EXPRESS: 1, Lane.REGULAR: 4, Lane.BULK: 1}
 """Batches of each lane that are indexed at a time."""
 REPORTING = Batching(records=1, wait_s=0.0, in_flight=4)
 """Reports take long and differ in length: each is by itself, and a long one lets some pass."""
