@@ -220,4 +220,4 @@ def _event(message: Message) -> _Event:
 
 def _milliseconds(seconds: float | None) -> int:
     """Return a record's time in milliseconds, clamped to 64 bits, which Faust's seconds may exceed; -1 for None."""
-    return -1 if seconds is None else min(max(round(seconds * 1000), -LARGEST_INTEGER), LARGEST_INTEGER)
+    return -1 if seconds is None else min(max(round(seconds * 1000), -LARGEST_INTEGER - 1), LARGEST_INTEGER)
