@@ -101,7 +101,7 @@ CHUNKS = Layout(
     ),
 )
 """Chunk rows; the server derives another column, `sparse`, from `lexical` for BM25. `public`: everyone is among the
-principals, which takes a tenth of the time to compare."""
+principals, which compares faster than the array."""
 
 DOCUMENTS = Layout(
     "documents",
