@@ -118,11 +118,11 @@ class MilvusRoots(MilvusConnection):
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
         """Write roots and watermarks: readers now see each revision as a whole. Watermarks never decrease."""
         laid_out = {root.commit_id: root_row(root) for root in roots}
-        marks = [self._watermarks.advanced(mark) for mark in watermarks]
         if self._sealer is not None:
             await self._sealer.seal_roots(list(laid_out.values()))
-        rows = [*laid_out.values(), *map(self._watermarks.row, marks)]
-        await self._store.upsert(DOCUMENTS, rows)
+        async with self._watermarks.writing:
+            marks = [self._watermarks.row(self._watermarks.advanced(mark)) for mark in watermarks]
+            await self._store.upsert(DOCUMENTS, [*laid_out.values(), *marks])
 
     async def discard(self, pages: Sequence[PageId], commits: Sequence[CommitId] = ()) -> None:
         """Delete pages and roots; absent ones are ignored."""
@@ -174,8 +174,9 @@ class MilvusRoots(MilvusConnection):
             for row in rows
             if writer_of(row) in taken
         ]
-        merged = [self._watermarks.added(theirs) for theirs in farthest(taken.values()).values()]
-        await self._store.upsert(DOCUMENTS, [*map(self._watermarks.row, merged), *emptied])
+        async with self._watermarks.writing:
+            merged = [self._watermarks.added(theirs) for theirs in farthest(taken.values()).values()]
+            await self._store.upsert(DOCUMENTS, [*map(self._watermarks.row, merged), *emptied])
         # A process that has written again meanwhile keeps its row.
         await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")
 

@@ -1,5 +1,6 @@
 """Watermarks: up to two rows per committing process and partition, merged when they are read."""
 
+import asyncio
 from collections.abc import Iterable
 from dataclasses import fields, replace
 from uuid import uuid4
@@ -39,6 +40,8 @@ class WatermarkWriter:
     """The last written watermarks of this process, under a key of its own."""
 
     def __init__(self) -> None:
+        self.writing = asyncio.Lock()
+        """To be held from `advanced` or `added` until the rows are written: two writes at once could hide both rows."""
         self._key = uuid4().hex
         self._last: dict[int, Watermark] = {}
 

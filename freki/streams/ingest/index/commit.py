@@ -59,7 +59,6 @@ class Committer:
         self._now = now
         self._tracer = tracer
         self._entropy = entropy
-        self._committing = asyncio.Lock()
 
     def new_attempt(self) -> Attempt:
         """Return a unique attempt name that sorts by time, as far as clocks agree, so that later attempts win."""
@@ -137,10 +136,8 @@ class Committer:
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark] = ()) -> None:
         """Write roots: the commit point."""
-        # One after the other: of the two rows of a watermark one must exist during each write.
-        async with self._committing:
-            with step(self._tracer, "commit", lambda: {attributes.FREKI_ITEMS: len(roots)}):
-                await self._store.commit(roots, watermarks)
+        with step(self._tracer, "commit", lambda: {attributes.FREKI_ITEMS: len(roots)}):
+            await self._store.commit(roots, watermarks)
 
     async def abandon(self, draft: Draft, root_ids: Collection[RootId]) -> None:
         """Delete an attempt's rows and pages of documents: no root refers to them, and none ever will."""
