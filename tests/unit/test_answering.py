@@ -2,9 +2,11 @@
 
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from freki.infra.llm.ledger import TokenLedger
 from freki.operators.ask_llm import NO_ANSWER
 from freki.schemas import ContextResult, NoCompletion, Prompt
 from freki.schemas.answer import (
@@ -19,6 +21,7 @@ from freki.schemas.answer import (
 )
 from freki.schemas.errors import Misconfigured
 from freki.streams.answering import Answerer
+from freki.streams.ports import TokenBudget
 from tests.unit.questions import ask, retriever
 from tests.unit.revisions import World, revision
 
@@ -80,7 +83,7 @@ async def result() -> ContextResult:
     return found
 
 
-async def answer(model: Model, result: ContextResult, budget: Budget | None = None) -> list[AnswerEvent]:
+async def answer(model: Model, result: ContextResult, budget: TokenBudget | None = None) -> list[AnswerEvent]:
     answerer = Answerer(model, budget or Budget(), max_tokens=100)
     return [event async for event in answerer.answer(QUESTION, result)]
 
@@ -159,6 +162,21 @@ async def test_a_ledger_that_cannot_count_ends_the_answer_before_it_begins(resul
     assert end.ending is AnswerEnding.FAILED
     assert end.message == Misconfigured.gist
     assert model.prompts == []
+
+
+async def test_an_answer_ends_as_it_would_though_unused_tokens_cannot_be_given_back(
+    result: ContextResult, tmp_path: Path
+) -> None:
+    file = tmp_path / "tokens"
+
+    class Breaking(Model):
+        async def stream(self, prompt: Prompt, *, max_tokens: int) -> AsyncIterator[str | StreamEnd | NoCompletion]:
+            file.write_text("no day and number")
+            async for event in super().stream(prompt, max_tokens=max_tokens):
+                yield event
+
+    *_, last = await answer(Breaking("Die Frist. ", END), result, TokenLedger(file, most=0))
+    assert last == AnswerEnd(ending=AnswerEnding.COMPLETE, message="")
 
 
 async def test_words_of_another_language_are_not_compared(result: ContextResult) -> None:

@@ -2,11 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
 import structlog
 
+from freki.infra.llm.ledger import TokenLedger
 from freki.schemas import (
     Completion,
     ContextQuery,
@@ -277,6 +279,19 @@ async def test_a_language_model_is_asked_once_for_all_candidates_and_pays_what_i
     assert scores == [2.5 / 11, 9.5 / 11, None]
     assert len(model.asked) == 1
     assert budget.tokens == 900
+
+
+async def test_grades_are_kept_though_unused_tokens_cannot_be_given_back(tmp_path: Path) -> None:
+    file = tmp_path / "tokens"
+
+    class Breaking(Model):
+        async def complete(self, *args: Any, **options: Any) -> list[Completion | NoCompletion]:
+            file.write_text("no day and number")
+            return await super().complete(*args, **options)
+
+    reranker = LlmReranker(Breaking(says("1: 2")), TokenLedger(file, most=0))
+
+    assert await reranker.score(paired([("a", "b")]), budget_s=1) == [2.5 / 11]
 
 
 @pytest.mark.parametrize(

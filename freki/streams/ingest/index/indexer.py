@@ -1,8 +1,8 @@
 """Indexing of revisions: fence each one, embed its chunks in slices, and commit slice by slice.
 
 Revisions of one document may arrive in several lanes, and at several workers during a rebalance. Versions and the
-protocol of `commit.py` make that safe. So batches overlap, in one lane too: a deletion waits for nothing but the store,
-and a small change for no large one. Only large slices take turns at the model.
+protocol of `commit.py` make that safe. So batches overlap, in one lane too: a deletion waits for no model, and a small
+change for no large one. Only large slices take turns at the model.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from freki.streams.ingest.index.compare import compare, keeps_rows
 from freki.streams.ingest.index.order import DocumentOrder
 from freki.streams.ingest.index.partition_progress import PartitionProgress
 from freki.streams.ingest.index.pieces import (
-    FIRST_SLICE,
+    FIRST_SLICE_DIVISOR,
     Piece,
     ReceivedPart,
     Slice,
@@ -85,7 +85,7 @@ class Indexer:
         self._committer = Committer(store=store, now=now, tracer=tracer, entropy=entropy)
         self._now = now
         self._tracer = tracer
-        self._scheduler = LaneScheduler(small=rules.slice_tokens // FIRST_SLICE)
+        self._scheduler = LaneScheduler(small=rules.slice_tokens // FIRST_SLICE_DIVISOR)
         self._order = {lane: DocumentOrder() for lane in Lane}
         self._repair = Repair(
             store=store,
@@ -106,14 +106,14 @@ class Indexer:
         Close the iterator if it is not exhausted: other calls may wait for its documents.
         """
         pieces = list(pieces_of(parts, analyser=self._rules.analyser))
-        with self._order[lane].claim(piece.root_id for piece in pieces) as claim:
+        with self._order[lane].ticket(piece.root_id for piece in pieces) as ticket:
             for wave in waves(pieces):
                 pending = dict(by_root(wave))
                 while pending:
-                    ready = [pending.pop(key) for key in await claim.first(pending)]
+                    ready = [pending.pop(key) for key in await ticket.first(pending)]
                     async with aclosing(self._index(ready, lane)) as results:
                         async for done, outcomes in results:
-                            claim.done(piece.root_id for piece in done)
+                            ticket.done(piece.root_id for piece in done)
                             if outcomes:
                                 yield outcomes
 

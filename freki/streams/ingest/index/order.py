@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from freki.schemas import RootId
 
 
-class Claim:
-    """Documents that one call changes, each after the earlier calls that change it."""
+class Ticket:
+    """Place of one call in the queues of the documents that it changes."""
 
     def __init__(self, order: "DocumentOrder", root_ids: Iterable[RootId]) -> None:
         self._order = order
@@ -45,17 +45,17 @@ class DocumentOrder:
     """Queues of calls, by document."""
 
     def __init__(self) -> None:
-        self.queues: defaultdict[RootId, deque[Claim]] = defaultdict(deque)
+        self.queues: defaultdict[RootId, deque[Ticket]] = defaultdict(deque)
         self.changed = asyncio.Event()
 
     @contextmanager
-    def claim(self, root_ids: Iterable[RootId]) -> Iterator[Claim]:
+    def ticket(self, root_ids: Iterable[RootId]) -> Iterator[Ticket]:
         """Queue for documents, each named once per change, until the end of the block."""
-        claim = Claim(self, root_ids)
+        ticket = Ticket(self, root_ids)
         try:
-            yield claim
+            yield ticket
         finally:
-            claim.end()
+            ticket.end()
 
     def notify(self) -> None:
         """Wake the calls that wait."""

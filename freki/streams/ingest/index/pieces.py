@@ -71,8 +71,8 @@ class Piece:
         )
 
 
-FIRST_SLICE = 8
-"""The first slice of a batch has so many times fewer tokens than the largest."""
+FIRST_SLICE_DIVISOR = 8
+"""The first slice of a batch has an eighth of the tokens of the largest."""
 
 Chunks = dict[ChunkId, tuple[Piece, ContextualChunk]]
 
@@ -146,11 +146,13 @@ def packed(parts: Iterable[Slice], max_tokens: int) -> list[Slice]:
     comes first is committed soon, and what comes last with few commits.
     """
     slices: list[Slice] = []
-    limit = max_tokens // FIRST_SLICE
+    limit = max_tokens // FIRST_SLICE_DIVISOR
     for part in parts:
-        if not slices or slices[-1].tokens + part.tokens > limit:
-            limit = min(max_tokens, 2 * limit) if slices else limit
+        if not slices:
             slices.append(Slice())
+        elif slices[-1].tokens + part.tokens > limit:
+            slices.append(Slice())
+            limit = min(max_tokens, 2 * limit)
         slices[-1].take(part)
     return slices
 
