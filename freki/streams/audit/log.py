@@ -129,7 +129,9 @@ class AuditLog:
         self._is_closing = False
         self._wake_writer = asyncio.Event()
         self._wake_sender = asyncio.Event()
+        # What runs in threads cannot be cancelled, so it is waited for: its entries must be known.
         self._writing: asyncio.Future[None] | None = None
+        self._sending: asyncio.Future[bool] | None = None
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
@@ -201,7 +203,6 @@ class AuditLog:
                 is_due = True
             self._wake_writer.clear()
             waiting, self._queue = self._queue, []
-            # A thread that writes cannot be cancelled, and its entries must be known.
             self._writing = asyncio.ensure_future(self._write(waiting, is_due=is_due))
             await asyncio.shield(self._writing)
 
@@ -245,7 +246,8 @@ class AuditLog:
             await self._wake_sender.wait()
             self._wake_sender.clear()
             while self._unsent:
-                if not await self._send_unsent():
+                self._sending = asyncio.ensure_future(self._send_unsent())
+                if not await asyncio.shield(self._sending):
                     await asyncio.sleep(RETRY_S)
 
     async def _send_unsent(self) -> bool:
@@ -279,13 +281,13 @@ class AuditLog:
 
     async def _stop(self) -> None:
         self._is_closing = True
-        if not self._rules.waits_for_topic and self._unsent:
-            await self._send_unsent()
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        if self._writing is not None:
-            await asyncio.gather(self._writing, return_exceptions=True)
+        begun = [each for each in (self._writing, self._sending) if each is not None]
+        await asyncio.gather(*begun, return_exceptions=True)
+        if not self._rules.waits_for_topic and self._unsent:
+            await self._send_unsent()
         self._fail(self._queue + self._waiting_for_topic, "it is closed")
         self._file.close()
 
