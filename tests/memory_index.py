@@ -14,7 +14,7 @@ import numpy as np
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import check_condition, check_filter
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
-from freki.infra.milvus.rows import chunk_row, page_row, root_row
+from freki.infra.milvus.rows import chunk_row, content_of, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
 from freki.infra.milvus.watermarks import farthest
 from freki.schemas import ATTRIBUTE_PREFIX, ChunkId, Filter, FilterOperator, RootId, TenantId, Timestamp, may_read
@@ -22,6 +22,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Candidate,
+    ChunkContent,
     CommitId,
     Generation,
     IndexedChunk,
@@ -90,6 +91,11 @@ class MemoryIndex:
             for key in keys
             if key in rows
         }
+
+    async def contents(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[ChunkContent, Floats]]:
+        """Read what ranking and answers need of rows, with their vectors."""
+        found = await self.fetch(row_ids)
+        return {row_id: (content_of(chunk_row(row, vector)), vector) for row_id, (row, vector) in found.items()}
 
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Read texts with their headings and contexts."""
@@ -160,13 +166,13 @@ class MemoryIndex:
     async def naming(
         self, root_ids: Sequence[RootId], chunk_ids: Sequence[ChunkId]
     ) -> Mapping[PageId, Mapping[ChunkId, Place]]:
-        """Tell which of these chunks the pages of documents name, and by which row."""
+        """Tell what the pages of documents name that name any of these chunks."""
         wanted = set(map(checked_key, chunk_ids))
         return {
             page.page_id: places
             for key in map(checked_key, root_ids)
             for page in self._pages.get(key, {}).values()
-            if (places := _places(page, wanted))
+            if not wanted.isdisjoint(places := _places(page))
         }
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
@@ -432,9 +438,8 @@ def _similarity(query: Floats, _chunk: IndexedChunk, vector: Floats) -> float:
     return float(query @ vector) / norms if norms else 0.0
 
 
-def _places(page: ManifestPage, wanted: Collection[ChunkId]) -> dict[ChunkId, Place]:
+def _places(page: ManifestPage) -> dict[ChunkId, Place]:
     return {
         entry.chunk_id: Place(page.page_id, entry.row_id, index, len(page.entries))
         for index, entry in enumerate(page.entries)
-        if entry.chunk_id in wanted
     }

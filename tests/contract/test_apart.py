@@ -50,6 +50,8 @@ class ApartContract:
         found = await index.fetch([row("c"), row("p"), row("absent")])
         assert {key: each for key, (each, _) in found.items()} == {each.row_id: each for each in written}
         np.testing.assert_allclose(np.stack([found[each.row_id][1] for each in written]), rows, atol=1e-6)
+        contents = await index.contents([row("c"), row("p"), row("absent")])
+        np.testing.assert_allclose(np.stack([contents[each.row_id][1] for each in written]), rows, atol=1e-6)
         assert set(await index.stored([ChunkId("c"), ChunkId("p"), ChunkId("absent")])) == {"c", "p"}
         assert set(await index.passages([row("c"), row("p"), row("absent")])) == {row("c"), row("p")}
 

@@ -121,6 +121,10 @@ async def test_rows_of_before_are_read_and_found_beside_encrypted_ones(
         await index.upsert([secret_chunk("b")], any_vectors(1))
         found = await index.fetch([row("a"), row("b")])
         assert [found[row(name)][0] for name in "ab"] == [secret_chunk("a"), secret_chunk("b")]
+        contents = await index.contents([row("a"), row("b")])
+        assert [(each.text, each.lexical) for each, _ in (contents[row(name)] for name in "ab")] == [
+            (each.text, each.lexical) for each in (secret_chunk("a"), secret_chunk("b"))
+        ]
         assert sorted(await found_by(index, "stichwort")) == ["a", "b"]
         assert len(await index.passages([row("a"), row("b")])) == 2
     with pytest.raises(Misconfigured, match="FREKI_ENCRYPTION__KEYS"):

@@ -1,7 +1,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator, Iterable, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from itertools import count, permutations
 from typing import Any
 
@@ -22,6 +22,7 @@ from freki.schemas.errors import Rejected
 from freki.schemas.index import (
     Attempt,
     Candidate,
+    ChunkContent,
     CommitId,
     IndexedChunk,
     LeftOut,
@@ -95,6 +96,10 @@ async def found(index: Index, where: Scope) -> set[str]:
     return set(ids(dense))
 
 
+def content(chunk: IndexedChunk) -> ChunkContent:
+    return ChunkContent(**{each.name: getattr(chunk, each.name) for each in fields(ChunkContent)})
+
+
 def of_all_kinds() -> list[IndexedChunk]:
     """Make rows with all fields and attributes that conditions compare, in many combinations."""
     every = len(VALUES)
@@ -134,6 +139,8 @@ class IndexContract:
 
         fetched = await index.fetch([each.row_id for each in rows])
         assert {key: each for key, (each, _) in fetched.items()} == {each.row_id: each for each in rows}
+        contents = await index.contents([each.row_id for each in rows])
+        assert {key: each for key, (each, _) in contents.items()} == {each.row_id: content(each) for each in rows}
         assert await index.passages([each.row_id for each in rows]) == {
             each.row_id: Passage(
                 text=each.text, heading_path=each.heading_path, context=each.context, context_key=each.context_key
@@ -142,6 +149,7 @@ class IndexContract:
         }
         for each, vector in zip(rows, matrix, strict=True):
             np.testing.assert_array_equal(fetched[each.row_id][1], vector)
+            np.testing.assert_array_equal(contents[each.row_id][1], vector)
 
     @FEW
     @given(written=records(IndexedChunk))
@@ -158,6 +166,7 @@ class IndexContract:
 
         assert set(await index.stored([ChunkId("a"), ChunkId("nowhere"), ChunkId("a")])) == {"a"}
         assert set(await index.fetch([row("a"), row("nowhere"), row("a")])) == {row("a")}
+        assert set(await index.contents([row("nowhere"), row("a")])) == {row("a")}
         assert set(await index.passages([row("nowhere"), row("a")])) == {row("a")}
         assert await index.rows_of([RootId("nowhere")]) == {"nowhere": []}
 
@@ -586,10 +595,12 @@ class IndexContract:
 
         found = await index.naming([RootId("r")], [last.chunk_id, ChunkId("small"), ChunkId("none")])
 
-        assert found == {
-            large.page_id: {last.chunk_id: Place(large.page_id, last.row_id, 4_095, 4_096)},
-            small.page_id: {ChunkId("small"): Place(small.page_id, small.entries[0].row_id, 0, 1)},
+        assert found[small.page_id] == {ChunkId("small"): Place(small.page_id, small.entries[0].row_id, 0, 1)}
+        assert found[large.page_id] == {
+            entry.chunk_id: Place(large.page_id, entry.row_id, place, 4_096)
+            for place, entry in enumerate(large.entries)
         }
+        assert set(found) == {large.page_id, small.page_id}
 
     async def test_a_manifest_may_have_more_pages_than_one_call_takes(self, index: Index) -> None:
         many = [page("r", 1, part, entries=100) for part in range(250)]
@@ -630,7 +641,9 @@ class IndexContract:
             for each in pages
             for place, entry in enumerate(each.entries)
         }
-        assert places_in(live, naming) == {chunk_id: expected[chunk_id] for chunk_id in named[2:5]}
+        assert set(naming) >= {each.page_id for each in pages[:2]}
+        assert pages[2].page_id not in naming
+        assert places_in(live, naming) == {chunk_id: expected[chunk_id] for chunk_id in named[:6]}
         assert not any(places_in(each, naming) for each in roots[1:])
         assert await index.naming([live.root_id], []) == {}
         assert await index.naming([], named) == {}

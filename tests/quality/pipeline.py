@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import count
 from pathlib import Path
 
+from freki.infra.caches import BoundedCache
 from freki.infra.claims import ClaimStore
 from freki.infra.evaluation_sets import read_set
 from freki.infra.models import OnnxEmbedder
@@ -28,6 +29,7 @@ from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import limits_of, wall_clock
+from freki.streams.wire.query_parts import PLACES_BYTES, PLACES_S
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received
@@ -123,7 +125,14 @@ class Freki:
         """Return what answers from an index."""
         return Retriever(
             RetrievalModels(embedder=self._embedder),
-            Stores(search=index, rows=index, roots=index, strong=RETRIEVAL.strong, generation=GENERATION),
+            Stores(
+                search=index,
+                rows=index,
+                roots=index,
+                places=BoundedCache("places", most_bytes=PLACES_BYTES, seconds=PLACES_S),
+                strong=RETRIEVAL.strong,
+                generation=GENERATION,
+            ),
             QueryDefaults(options=RETRIEVAL.options),
             Clocks(now=wall_clock, ns=time.time_ns),
         )

@@ -8,6 +8,7 @@ from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any, Protocol, cast
 
+from freki.infra.caches import BoundedCache
 from freki.infra.claims import ClaimStore
 from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import ChunkingSettings, ClaimSettings
@@ -47,6 +48,7 @@ from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.from_settings import limits_of
 from freki.streams.wire.parts import QUERY_WAIT_S
+from freki.streams.wire.query_parts import PLACES_BYTES, PLACES_S
 from tests.parsing import parse_here
 from tests.simulation import adapter
 from tests.simulation.codecs import CODECS
@@ -265,7 +267,19 @@ class Worker:
     def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
         retriever = Retriever(
             RetrievalModels(embedder=embedder),
-            Stores(search=store, rows=store, roots=store, strong=not self.surroundings.bounded, generation=GENERATION),
+            Stores(
+                search=store,
+                rows=store,
+                roots=store,
+                places=BoundedCache(
+                    "places",
+                    most_bytes=PLACES_BYTES,
+                    seconds=PLACES_S,
+                    timer=lambda: self.surroundings.now() / 1000,
+                ),
+                strong=not self.surroundings.bounded,
+                generation=GENERATION,
+            ),
             QueryDefaults(options=_OPTIONS),
             Clocks(now=self.surroundings.now, ns=lambda: self.surroundings.now() * 1_000_000),
         )

@@ -38,7 +38,7 @@ from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.messages import Headers
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Llm, Reranker, Scanner, TokenBudget
-from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
@@ -46,6 +46,7 @@ from freki.streams.wire.from_settings import limits_of, rules_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer, Sent, Spans
+from tests.unit.questions import stores
 
 MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
 
@@ -112,7 +113,7 @@ class Pipeline:
         self.retrieving = QueryHandler(
             Retriever(
                 RetrievalModels(embedder=embedder, rerankers=list(rerankers)),
-                Stores(search=self.index, rows=self.index, roots=self.index, strong=True, generation="g1"),
+                stores(self.index),
                 QueryDefaults(options=RetrievalSettings(**options).options, left_out=left_out),
                 Clocks(now=_now, ns=time.time_ns),
             ),

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
+from freki.infra.caches import BoundedCache
 from freki.operators.rephrase import Thesaurus
 from freki.schemas import (
     ContextQuery,
@@ -16,10 +17,11 @@ from freki.schemas import (
 from freki.schemas.errors import Unavailable
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import Embedder, Reranker
-from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
+from freki.streams.retrieve.dependencies import Clocks, Places, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.rewrite import Rewriter
+from freki.streams.wire.query_parts import PLACES_BYTES, PLACES_S
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import TENANT, World
 
@@ -92,7 +94,8 @@ def retriever(  # noqa: PLR0913 - what tests exchange
 
 
 def stores(store: Any, search: Any = None) -> Stores:
-    return Stores(search=search or store, rows=store, roots=store, strong=True, generation="g1")
+    places = BoundedCache[Places]("places", most_bytes=PLACES_BYTES, seconds=PLACES_S)
+    return Stores(search=search or store, rows=store, roots=store, places=places, strong=True, generation="g1")
 
 
 async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:

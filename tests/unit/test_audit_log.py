@@ -14,7 +14,7 @@ from freki.operators.audit_chain import ChainReport, Event, check_chains
 from freki.schemas import AuditEntry, AuditKind, TenantId, Timestamp
 from freki.schemas.audit_lines import NotAnEntry
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable, Send
+from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable
 
 WRITER = "1700000000000-aa"
 
@@ -55,12 +55,11 @@ def log(
     writer: str = WRITER,
     anchor_entries: int = 1000,
     buffer_bytes: int = 1 << 20,
-    send: Send | None = None,
 ) -> AuditLog:
     rules = AuditRules(waits_for_topic=waits, buffer_bytes=buffer_bytes, anchor_entries=anchor_entries, anchor_s=60.0)
     opened = Event(kind=AuditKind.OPENED)
     file = create_chain(directory, writer)
-    return AuditLog(file, send or topic.send, signer=key, rules=rules, now=lambda: Timestamp(5), opened=opened)
+    return AuditLog(file, topic.send, signer=key, rules=rules, now=lambda: Timestamp(5), opened=opened)
 
 
 def asked(number: int) -> Event:
@@ -173,14 +172,15 @@ async def test_what_a_dead_process_left_is_found_whole_with_all_that_its_topic_l
 
 
 async def test_a_log_that_stops_while_it_sends_sends_every_entry_once(tmp_path: Path, key: SigningKey) -> None:
-    topic = Topic()
     answers = asyncio.Event()
 
-    async def slow(entries: Sequence[AuditEntry]) -> None:
-        await topic.send(entries)
-        await answers.wait()
+    class SlowTopic(Topic):
+        async def send(self, entries: Sequence[AuditEntry]) -> None:
+            await super().send(entries)
+            await answers.wait()
 
-    audit = log(tmp_path / "log", topic, key, waits=False, send=slow)
+    topic = SlowTopic()
+    audit = log(tmp_path / "log", topic, key, waits=False)
     await audit.__aenter__()
     await topic.until(lambda: bool(topic.entries))
     await audit.record(asked(1))

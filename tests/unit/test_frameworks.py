@@ -77,8 +77,8 @@ READ: Mapping[str, Any] = {"text": "", "kind": RequestKind.CHUNK_READ, "chunk_id
     ("asked", "broken"),
     [
         (SEARCH, ("dense", "lexical")),
-        *((SEARCH, (call,)) for call in ("roots", "fetch", "pages")),
-        *((READ, (call,)) for call in ("visible", "roots", "fetch", "pages")),
+        *((SEARCH, (call,)) for call in ("roots", "contents", "pages")),
+        *((READ, (call,)) for call in ("visible", "roots", "contents", "pages")),
     ],
 )
 async def test_a_store_that_is_down_is_no_empty_list(asked: Mapping[str, Any], broken: tuple[str, ...]) -> None:

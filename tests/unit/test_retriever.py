@@ -154,7 +154,7 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world:
     async def replace() -> None:
         await world.feed(revision("a", 2, new))
 
-    for moment in ("roots", "naming", "fetch", "pages"):
+    for moment in ("roots", "naming", "contents", "pages"):
         fresh = World()
         await fresh.feed(revision("a", 1, TEXTS))
         world = fresh
@@ -432,7 +432,7 @@ async def test_one_whose_time_is_over_leaves_while_the_others_are_still_searched
 
 async def test_one_whose_time_is_over_leaves_without_what_was_found_but_not_read(world: World) -> None:
     told = asyncio.Event()
-    store = Broken(world.index, before={"fetch": told.wait})
+    store = Broken(world.index, before={"contents": told.wait})
 
     (left,) = [result async for _, result, _ in retriever(world, store).answer([asked_within("Amt?", 60)])]
 

@@ -69,7 +69,7 @@ async def test_without_variants_nothing_is_searched_twice(world: World) -> None:
     result = await ask(retriever(world, store), "Gebühr", **ALWAYS)
 
     assert (result.variants, result.widened) == (("Gebühr",), ())
-    assert (store.calls["dense"], store.calls["lexical"], store.calls["fetch"]) == (1, 1, 1)
+    assert (store.calls["dense"], store.calls["lexical"], store.calls["contents"]) == (1, 1, 1)
 
 
 async def test_all_variants_of_a_batch_are_searched_by_one_call(world: World) -> None:
@@ -85,10 +85,10 @@ async def test_all_variants_of_a_batch_are_searched_by_one_call(world: World) ->
     }
 
     assert [len(answers[QueryId(text)].variants) for text in texts] == [2, 2, 1]
-    assert (store.calls["dense"], store.calls["lexical"], store.calls["fetch"]) == (2, 2, 2)
+    assert (store.calls["dense"], store.calls["lexical"], store.calls["contents"]) == (2, 2, 2)
 
 
-@pytest.mark.parametrize("fails", ["dense", "lexical", "roots", "naming", "fetch"])
+@pytest.mark.parametrize("fails", ["dense", "lexical", "roots", "naming", "contents"])
 async def test_a_second_search_that_fails_leaves_what_the_first_one_found(world: World, fails: str) -> None:
     alone = await ask(retriever(world), "Wie hoch ist die Gebühr?", widen=())
 

@@ -8,13 +8,13 @@ import numpy as np
 from freki.infra.milvus.connection import SCANNED_ROWS, MilvusConnection
 from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
-from freki.infra.milvus.rows import STORED, chunk_of, chunk_row, heading_path_of, stored_of
+from freki.infra.milvus.rows import CONTENT, STORED, chunk_of, chunk_row, content_of, heading_path_of, stored_of
 from freki.infra.milvus.shards import Shard, shard_of
 from freki.infra.milvus.store import MAX_LIMIT, together
 from freki.schemas import ChunkId, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
-from freki.schemas.index import IndexedChunk, Passage, RowHead, RowId, StoredRow
+from freki.schemas.index import ChunkContent, IndexedChunk, Passage, RowHead, RowId, StoredRow
 
 FETCHED_CHUNKS = 200
 """Chunk rows per read: about 60 MB at their largest; messages above 64 MiB are refused."""
@@ -35,6 +35,15 @@ class MilvusChunkRows(MilvusConnection):
         rows = await self._opened(await self._chunk_rows(row_ids, CHUNKS.fields, size=FETCHED_CHUNKS))
         read = ((shard, *chunk_of(row)) for shard, row in rows)
         return {chunk.row_id: (chunk, shard.widened(vector)) for shard, chunk, vector in read}
+
+    async def contents(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[ChunkContent, Floats]]:
+        """Return what ranking and answers read, with vectors as `fetch` gives them; takes half of its time."""
+        fields = ["row_id", "root_id", *CONTENT, "dense"]
+        rows = await self._opened(await self._chunk_rows(row_ids, fields, size=FETCHED_CHUNKS))
+        return {
+            RowId(row["row_id"]): (content_of(row), shard.widened(np.asarray(row["dense"], dtype=np.float32)))
+            for shard, row in rows
+        }
 
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Return texts with headings and contexts; takes a third of the time of `fetch`."""

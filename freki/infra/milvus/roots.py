@@ -78,7 +78,7 @@ class MilvusRoots(MilvusConnection):
     async def naming(
         self, root_ids: Sequence[RootId], chunk_ids: Sequence[ChunkId]
     ) -> Mapping[PageId, Mapping[ChunkId, Place]]:
-        """Return where the manifest pages of documents, of any revision, name these chunks.
+        """Return what the manifest pages name that name any of these chunks, of documents, of any revision.
 
         The store selects the pages: reading whole manifests takes thirty times as long.
         """
@@ -91,10 +91,10 @@ class MilvusRoots(MilvusConnection):
             condition = f"root_id in {listed(batch)} and array_contains_any(chunk_ids, {listed(wanted)})"
             async for rows in self._store.scan(MANIFESTS, condition, fields, by="id", size=SCANNED_PLACES):
                 large = [PageId(row["id"]) for row in rows if not row["named"]]
-                found |= {PageId(row["id"]): _places(row["id"], named_in(row), wanted) for row in rows if row["named"]}
+                found |= {PageId(row["id"]): _places(row["id"], named_in(row)) for row in rows if row["named"]}
                 for page_id, page in (await self.pages(large)).items():
                     named = [(entry.chunk_id, entry.row_id) for entry in page.entries]
-                    found[page_id] = _places(page_id, named, wanted)
+                    found[page_id] = _places(page_id, named)
         return found
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
@@ -188,10 +188,6 @@ def _checked_uri(uri: str) -> str:
     return uri
 
 
-def _places(page: str, named: Sequence[tuple[ChunkId, RowId]], wanted: Collection[str]) -> dict[ChunkId, Place]:
-    """Return the places of these chunks on a page."""
-    return {
-        chunk_id: Place(PageId(page), row_id, index, len(named))
-        for index, (chunk_id, row_id) in enumerate(named)
-        if chunk_id in wanted
-    }
+def _places(page: str, named: Sequence[tuple[ChunkId, RowId]]) -> dict[ChunkId, Place]:
+    """Return the places of the chunks of a page."""
+    return {chunk_id: Place(PageId(page), row_id, index, len(named)) for index, (chunk_id, row_id) in enumerate(named)}

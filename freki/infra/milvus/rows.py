@@ -16,6 +16,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.attribute_values import number_of, time_of
 from freki.schemas.index import (
     Attempt,
+    ChunkContent,
     IndexedChunk,
     ManifestEntry,
     ManifestPage,
@@ -33,6 +34,8 @@ ROOT = "root"
 MARKED = ":checked"
 STORED = tuple(field.name for field in fields(StoredRow))
 """Columns that decide whether a chunk row can be reused."""
+CONTENT = tuple(field.name for field in fields(ChunkContent))
+"""Columns of a chunk row that ranking and answers read."""
 _ROOT_BODY = tuple(field.name for field in fields(Root) if field.name != "attributes")
 _ENTRY_COLUMNS = {
     "chunk_id": "chunk_ids",
@@ -144,6 +147,21 @@ def named_in(row: Row) -> list[tuple[ChunkId, RowId]]:
 def stored_of(row: Row) -> StoredRow:
     """Return the columns STORED of a chunk row."""
     return StoredRow(**{name: row[name] for name in STORED} | {"kind": ChunkKind(row["kind"])})
+
+
+def content_of(row: Row) -> ChunkContent:
+    """Return the columns CONTENT of a chunk row."""
+    return ChunkContent(
+        level=row["level"],
+        kind=ChunkKind(row["kind"]),
+        language=unescaped(row["language"]),
+        heading_path=heading_path_of(row),
+        text=row["text"],
+        context=row["context"],
+        context_key=row["context_key"],
+        lexical=row["lexical"],
+        tokens=row["tokens"],
+    )
 
 
 def root_row(root: Root) -> Row:

@@ -3,9 +3,19 @@
 docs/commit-protocol.md says how several workers write these without ever overwriting each other.
 """
 
-from freki.schemas.index.chunk_rows import IndexedChunk, Passage, RowHead, StoredRow
+from freki.schemas.index.chunk_rows import ChunkContent, IndexedChunk, Passage, RowHead, StoredRow
 from freki.schemas.index.generation import Apart, Generation, GenerationEntry, Statistics, offered, serving
-from freki.schemas.index.keys import Attempt, CommitId, PageId, RowId, attempt_of_page, attempt_of_row, page_id, row_id
+from freki.schemas.index.keys import (
+    Attempt,
+    CommitId,
+    PageId,
+    RowId,
+    attempt_of_page,
+    attempt_of_row,
+    page_id,
+    root_of_page,
+    row_id,
+)
 from freki.schemas.index.manifests import ManifestEntry, ManifestPage, PageHead, Place
 from freki.schemas.index.roots import Rank, Root, Watermark, deleted, places_in, standing
 from freki.schemas.index.search import Candidate, LeftOut, RerankPair, Scope
@@ -15,6 +25,7 @@ __all__ = [
     "Apart",
     "Attempt",
     "Candidate",
+    "ChunkContent",
     "CommitId",
     "Generation",
     "GenerationEntry",
@@ -42,6 +53,7 @@ __all__ = [
     "offered",
     "page_id",
     "places_in",
+    "root_of_page",
     "row_id",
     "serving",
     "standing",

@@ -63,6 +63,21 @@ class RowHead:
 
 
 @record
+class ChunkContent:
+    """The columns of a chunk row that ranking and answers read."""
+
+    level: int
+    kind: ChunkKind
+    language: str
+    heading_path: tuple[str, ...]
+    text: str
+    context: str
+    context_key: str
+    lexical: str
+    tokens: int
+
+
+@record
 class Passage:
     """The columns of a chunk row that are shown around a hit, with its context."""
 

@@ -29,6 +29,11 @@ def page_id(root_id: RootId, version: int, part: int, attempt: Attempt) -> PageI
     return PageId(f"{root_id}:{version}:{part}:{attempt}")
 
 
+def root_of_page(page_id: PageId) -> RootId:
+    """Return the root of the document of a manifest page."""
+    return RootId(page_id.partition(":")[0])
+
+
 def attempt_of_page(page_id: PageId) -> Attempt:
     """Return the attempt that wrote a manifest page."""
     return Attempt(page_id.rpartition(":")[2])

@@ -7,6 +7,7 @@ from freki.schemas import ChunkId, RootId, TenantId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import (
     Candidate,
+    ChunkContent,
     CommitId,
     GenerationEntry,
     IndexedChunk,
@@ -32,6 +33,9 @@ class ChunkRows(Protocol):
 
     async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
         """Return rows with their vectors, shape (dim,); missing rows are absent."""
+
+    async def contents(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[ChunkContent, Floats]]:
+        """Return what ranking and answers read of rows, with their vectors, shape (dim,); missing rows are absent."""
 
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Return the texts of rows with headings and contexts; missing rows are absent."""
@@ -64,7 +68,7 @@ class Roots(Protocol):
     async def naming(
         self, root_ids: Sequence[RootId], chunk_ids: Sequence[ChunkId]
     ) -> Mapping[PageId, Mapping[ChunkId, Place]]:
-        """Return where the manifest pages of documents, of any revision, name these chunks."""
+        """Return what the manifest pages name that name any of these chunks, of documents, of any revision."""
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
         """Return all manifest pages of documents, whether a root refers to them or not."""

@@ -11,7 +11,7 @@ from typing import NamedTuple, Self
 from freki.operators.augment import Neighbours, SectionWindow
 from freki.schemas import ChunkId, QueryAnalysis
 from freki.schemas.arrays import Floats
-from freki.schemas.index import IndexedChunk, ManifestEntry, Passage, Root, RowId
+from freki.schemas.index import ChunkContent, ManifestEntry, Passage, Root, RowId
 from freki.schemas.names import record
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
@@ -49,7 +49,7 @@ class LiveChunk:
 class LoadedChunk(LiveChunk):
     """A live chunk with its row."""
 
-    row: IndexedChunk
+    row: ChunkContent
     vector: Floats
     duplicates: Sequence["LoadedChunk"] = ()
     """Candidates with the same text, which are represented by this one."""

@@ -8,7 +8,7 @@ from freki.operators.augment import first_leaf
 from freki.operators.identify import root_id
 from freki.schemas import ChunkId, NoticeKind, RootId
 from freki.schemas.arrays import Floats
-from freki.schemas.index import IndexedChunk, RowId
+from freki.schemas.index import ChunkContent, RowId
 from freki.schemas.names import extended
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import (
@@ -53,9 +53,9 @@ class ChunkReader:
             {chunk_id: roots[chunk_id] for chunk_id in chunk_ids if chunk_id in roots}
             for chunk_ids, roots in zip(wanted, visible, strict=True)
         ]
-        live = await read_live(self._stores.roots, [_Seen(*each) for own in seen for each in own.items()])
+        live = await read_live(self._stores, [_Seen(*each) for own in seen for each in own.items()])
         placed = [_placed(query, own, live) for query, own in zip(queries, seen, strict=True)]
-        rows = await self._stores.rows.fetch(list(dict.fromkeys(each.row_id for own in placed for each in own)))
+        rows = await self._stores.rows.contents(list(dict.fromkeys(each.row_id for own in placed for each in own)))
         found = [
             replace(_loaded(query, own, rows), is_stale=any(each.row_id not in rows for each in own))
             for query, own in zip(queries, placed, strict=True)
@@ -114,7 +114,7 @@ def _placed(query: ParsedQuery, seen: Mapping[ChunkId, RootId], live: Mapping[Ro
 
 
 def _loaded(
-    query: EmbeddedQuery, placed: Sequence[LiveChunk], rows: Mapping[RowId, tuple[IndexedChunk, Floats]]
+    query: EmbeddedQuery, placed: Sequence[LiveChunk], rows: Mapping[RowId, tuple[ChunkContent, Floats]]
 ) -> LoadedCandidates:
     return _candidates(
         query,

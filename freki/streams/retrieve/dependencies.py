@@ -5,14 +5,17 @@ from dataclasses import field
 
 from freki.operators.analyse_text import query_terms
 from freki.operators.rephrase import Thesaurus
-from freki.schemas import TenantId, Timestamp
+from freki.schemas import ChunkId, TenantId, Timestamp
 from freki.schemas.embeddings import QueryEmbedding
-from freki.schemas.index import LeftOut
+from freki.schemas.index import LeftOut, PageId, Place
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.steps.rewrite import Rewriter
+
+Places = Mapping[PageId, Mapping[ChunkId, Place]]
+"""What manifest pages of one document name."""
 
 
 @record
@@ -22,6 +25,8 @@ class Stores:
     search: ChunkSearch
     rows: ChunkRows
     roots: Roots
+    places: Cache[Places]
+    """Places that were read before, by document."""
     strong: bool
     """Strong consistency, else bounded."""
     generation: str

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from freki.schemas import ChunkId, RootId, Widening
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Candidate, IndexedChunk, Root, RowId
+from freki.schemas.index import Candidate, ChunkContent, Root, RowId
 from freki.schemas.names import record
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 
@@ -68,7 +68,7 @@ class SearchResult:
     """Weight of dense search in the fusion; null: no weighted fusion."""
     roots: Mapping[RootId, Root] = field(default_factory=dict)
     """Documents that were looked up."""
-    loaded: Mapping[ChunkId, tuple[IndexedChunk, Floats]] = field(default_factory=dict)
+    loaded: Mapping[ChunkId, tuple[ChunkContent, Floats]] = field(default_factory=dict)
     """Rows that were read."""
 
     @property

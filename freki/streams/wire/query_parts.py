@@ -46,6 +46,10 @@ RECORD_MARGIN_BYTES = 4_096
 
 _CACHE_SHARES = {"answers": 0.5, "rankings": 0.4, "question_vectors": 0.1}
 """Share of FREKI_RETRIEVAL__CACHE_MB that each cache has."""
+PLACES_BYTES = 32 * MIB
+"""Most bytes of the places of chunks in their documents that a worker keeps: of some 80,000 chunks."""
+PLACES_S = 3600.0
+"""Time after which a place that was kept is read again, in seconds: it never changes, but may be of no use any more."""
 
 
 @record
@@ -158,6 +162,7 @@ class QueryParts:
                 search=CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index,
                 rows=index,
                 roots=index,
+                places=BoundedCache("places", most_bytes=PLACES_BYTES, seconds=PLACES_S, calls=parts.calls),
                 strong=settings.strong,
                 generation=self._settings.milvus.generation,
             ),

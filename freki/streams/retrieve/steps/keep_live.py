@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from freki.schemas import ChunkId, NoticeKind, RootId
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Candidate, IndexedChunk, Rank, Root, RowId
+from freki.schemas.index import Candidate, ChunkContent, Rank, Root, RowId
 from freki.schemas.names import record
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import History, LiveChunk
@@ -24,7 +24,7 @@ _LONGER = 4
 """Factor by which each look further down the ranking takes more candidates than the one before."""
 
 
-Row = tuple[IndexedChunk, Floats]
+Row = tuple[ChunkContent, Floats]
 """A row with its vector."""
 
 
@@ -100,9 +100,9 @@ async def _read(
     """Read live revisions, and at once the wanted rows: they are nearly always those of the live revision."""
     row_ids = list(dict.fromkeys(each.row_id for each in wanted))
     if not row_ids:
-        return await read_live(stores.roots, candidates), {}
+        return await read_live(stores, candidates), {}
     live, rows = await asyncio.gather(
-        read_live(stores.roots, candidates), stores.rows.fetch(row_ids), return_exceptions=True
+        read_live(stores, candidates), stores.rows.contents(row_ids), return_exceptions=True
     )
     if isinstance(live, BaseException):
         raise live

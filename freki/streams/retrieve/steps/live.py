@@ -1,16 +1,20 @@
 """Read which of the found chunks are live, and where they stand in their documents."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import ManifestEntry, PageId, Place, Root, RowId, places_in
+from freki.schemas.index import ManifestEntry, PageId, Place, Root, RowId, root_of_page
 from freki.streams.ports import Roots
+from freki.streams.retrieve.dependencies import Places, Stores
 
 BESIDE = 32
 """Entries that are read at least on either side of a hit, for neighbours and sections of 4,000 characters."""
+_PLACE_BYTES = 400
+"""Approximate size of a kept place: two ids, and the records around them."""
 
 
 class Placeable(Protocol):
@@ -38,13 +42,52 @@ class LiveDocument:
         return self.places[chunk_id].row_id
 
 
-async def read_live(roots: Roots, found: Iterable[Placeable]) -> dict[RootId, LiveDocument]:
-    """Look up the documents of found chunks, without deleted and unknown ones, and the places of live chunks."""
-    chunk_ids: dict[ChunkId, RootId] = {hit.chunk_id: hit.root_id for hit in found}
-    keys = list(dict.fromkeys(chunk_ids.values()))
+async def read_live(stores: Stores, found: Iterable[Placeable]) -> dict[RootId, LiveDocument]:
+    """Look up the documents of found chunks, without deleted and unknown ones, and the places of live chunks.
+
+    Roots are read each time. Pages never change, so that what was read of one counts as long as a root names it.
+    """
+    wanted: defaultdict[RootId, set[ChunkId]] = defaultdict(set)
+    for hit in found:
+        wanted[hit.root_id].add(hit.chunk_id)
+    kept = {key: stores.places.get(key) or {} for key in wanted}
+    unknown = {key: own for key, own in wanted.items() if len(_placed(kept[key], own)) < len(own)}
     # At once: pages of a revision that is committed in between may be missing, so that its chunks are not live yet.
-    standing, naming = await asyncio.gather(roots.roots(keys), roots.naming(keys, list(chunk_ids)))
-    return {key: LiveDocument(root, places_in(root, naming)) for key, root in standing.items() if not root.deleted}
+    standing, read = await asyncio.gather(stores.roots.roots(list(wanted)), _read_places(stores, unknown))
+    live = {key: root for key, root in standing.items() if not root.deleted}
+    named = {key: _named_by(root, {**kept[key], **read.get(key, {})}) for key, root in live.items()}
+    moved = {
+        key: own
+        for key, own in wanted.items()
+        if key in live and key not in unknown and len(_placed(named[key], own)) < len(own)
+    }
+    again = await _read_places(stores, moved)
+    named |= {key: {**named[key], **_named_by(live[key], pages)} for key, pages in again.items()}
+    for key in live.keys() & (read.keys() | again.keys()):
+        stores.places.keep(key, named[key], size=_PLACE_BYTES * sum(map(len, named[key].values())))
+    return {key: LiveDocument(root, _placed(named[key], wanted[key])) for key, root in live.items()}
+
+
+async def _read_places(stores: Stores, wanted: Mapping[RootId, Collection[ChunkId]]) -> dict[RootId, Places]:
+    """Read what pages name that name any of these chunks, by document."""
+    if not wanted:
+        return {}
+    naming = await stores.roots.naming(list(wanted), [chunk_id for own in wanted.values() for chunk_id in own])
+    found: dict[RootId, Places] = {}
+    for page, places in naming.items():
+        key = root_of_page(page)
+        found[key] = {**found.get(key, {}), page: places}
+    return found
+
+
+def _named_by(root: Root, pages: Places) -> Places:
+    """Return the pages that a root names."""
+    return {page: pages[page] for page in root.pages if page in pages}
+
+
+def _placed(pages: Places, chunk_ids: Collection[ChunkId]) -> dict[ChunkId, Place]:
+    """Return the places of these chunks."""
+    return {chunk_id: places[chunk_id] for places in pages.values() for chunk_id in chunk_ids if chunk_id in places}
 
 
 async def read_around(roots: Roots, hits: Sequence[tuple[ChunkId, LiveDocument]]) -> dict[RootId, list[ManifestEntry]]:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from freki.operators.fold import fold
 from freki.schemas.arrays import Floats
-from freki.schemas.index import IndexedChunk, RowId
+from freki.schemas.index import ChunkContent, RowId
 from freki.schemas.names import extended
 from freki.streams.ports import ChunkRows
 from freki.streams.retrieve.budget.attempts import Attempts
@@ -23,14 +23,14 @@ async def load(
     """Read the rows of all candidates that were not read yet, in one call; the flag is False if that failed."""
     missing = list(dict.fromkeys(each.row_id for live in found for each in live.found if each.row_id not in live.rows))
     with timed([query.log for query in queries], STEP, lambda place: len(found[place].found)):
-        fetched = await attempts(queries, STEP, rows.fetch(missing)) if missing else {}
+        fetched = await attempts(queries, STEP, rows.contents(missing)) if missing else {}
     loaded = [
         _folded(_loaded(live, fetched), query.options.fold_at) for query, live in zip(queries, found, strict=True)
     ]
     return loaded, fetched is not None
 
 
-def _loaded(live: LiveCandidates, fetched: Mapping[RowId, tuple[IndexedChunk, Floats]] | None) -> LoadedCandidates:
+def _loaded(live: LiveCandidates, fetched: Mapping[RowId, tuple[ChunkContent, Floats]] | None) -> LoadedCandidates:
     rows = {**live.rows, **(fetched or {})}
     there = [chunk for chunk in live.found if chunk.row_id in rows]
     gone = [chunk.chunk_id for chunk in live.found if chunk.row_id not in rows]
