@@ -12,6 +12,8 @@ NAMED_CITATION: Final = r"[\[【〔](?=\s*(?:quelle|source|document|dokument)\W*
 _INVISIBLE: Final = frozenset({"Cf", "Cn", "Co", "Cs", "Me", "Mn"})
 _FILLERS: Final = "\u115f\u1160"
 """Letters that are not displayed; all other such fillers decompose into them."""
+_NOT_PLAIN: Final = re.compile(r"[^\t-\r\x1c-~]")
+"""What `plain` may change: not ASCII, or not visible."""
 
 
 def defuse(text: str, marks: re.Pattern[str], replacement: str) -> str:
@@ -20,7 +22,7 @@ def defuse(text: str, marks: re.Pattern[str], replacement: str) -> str:
     marks: matched against the characters as `plain` gives them; must match one character, and what it looks ahead at
     must match with `replacement`, one character, in place of another beginning, too.
     """
-    starts = [found.start() for found in marks.finditer("".join(map(plain, text)))]
+    starts = [found.start() for found in marks.finditer(_NOT_PLAIN.sub(lambda each: plain(each[0]), text))]
     if not starts:
         return text
     letters = list(text)

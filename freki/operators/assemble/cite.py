@@ -45,12 +45,13 @@ _PAGE_NAMES = {"presentation": ("Folie", "slide"), "spreadsheet": ("Blatt", "she
 """Name of a page by part of the media type, in German and in all other languages."""
 
 _PARENTHESES = {"[": "(", "【": "(", "〔": "(", "]": ")", "】": ")", "〕": ")", "|": "/"}
+_MARK = re.compile(r"[^\w\s]")
 
 
 def label(text: str) -> str:
     """Return the text as one short line that cannot end a citation."""
     shown = " ".join((text if text.isprintable() else _visible(text)).split())
-    line = "".join(_PARENTHESES.get(plain(letter), letter) for letter in shown)
+    line = _MARK.sub(lambda found: _PARENTHESES.get(plain(found[0]), found[0]), shown)
     return line if len(line) <= MAX_NAME_CHARS else line[: MAX_NAME_CHARS - 1] + "…"
 
 
