@@ -214,7 +214,8 @@ _COUNTED_AHEAD = 8
 _TOKENS = 32
 """Estimated tokens of a sentence, to limit the number counted in advance."""
 _OVERLAP_SLACK = 200
-_GAP = re.compile(rf"\s{{{LONGEST_BREAK + 1},}}")
+# A search skips to a single character, but not to a repeated one.
+_GAP = re.compile(rf"\s\s{{{LONGEST_BREAK},}}")
 
 
 def _below_headings(chunk: Cited) -> str:
