@@ -95,7 +95,7 @@ def test_short_forms_are_spelt_out_and_long_ones_made_short() -> None:
 def test_unknown_words_are_written_as_the_texts_do(asked: str, said: str) -> None:
     vocabulary = {"Kündigungsfrist": 2, "Wohnung": 1, "Miete": 3, "Straße": 1, "Amt": 1}
 
-    assert corrected(asked, vocabulary, is_known=lambda word: word == "Mieter") == said
+    assert corrected(asked, lambda: vocabulary, is_known=lambda word: word == "Mieter") == said
 
 
 words = st.text("abcdeü", min_size=1, max_size=10)
@@ -105,7 +105,7 @@ words = st.text("abcdeü", min_size=1, max_size=10)
 def test_a_correction_changes_words_only_into_those_of_the_vocabulary(
     question: list[str], vocabulary: dict[str, int]
 ) -> None:
-    said = corrected(" ".join(question), vocabulary, is_known=lambda _: False).split()
+    said = corrected(" ".join(question), lambda: vocabulary, is_known=lambda _: False).split()
 
     assert all(new == old or new in vocabulary for old, new in zip(question, said or question, strict=True))
 

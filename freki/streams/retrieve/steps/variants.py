@@ -79,14 +79,15 @@ class VariantMaker:
 
     def _spelling(self, query: EmbeddedQuery, candidates: LoadedCandidates) -> Iterable[str]:
         language = query.analysis.language
-        stems = {term for each in candidates.found for term in each.row.lexical.split()}
 
         def is_known(word: str) -> bool:
-            """Return whether a word is a stop word, or stands in the texts or a dictionary in any inflection."""
+            """Return whether a word is a stop word, or stands in a dictionary or the texts in any inflection."""
+            if is_word(word, language=language):
+                return True
             terms = [term for term in self._analyse_text(word, language=language).split() if not term.startswith("=")]
-            return not terms or terms[0] in stems or is_word(word, language=language)
+            return not terms or any(terms[0] in each.row.lexical.split() for each in candidates.found)
 
-        return [corrected(query.text, _vocabulary(candidates), is_known=is_known)]
+        return [corrected(query.text, lambda: _vocabulary(candidates), is_known=is_known)]
 
 
 def share_weight(variants: Sequence[QueryVariant]) -> list[QueryVariant]:
@@ -130,7 +131,7 @@ def _vector(query: EmbeddedQuery, candidates: LoadedCandidates) -> list[QueryVar
 
 def _vocabulary(candidates: LoadedCandidates) -> Counter[str]:
     """Count the words of the texts that were found."""
-    return Counter(word for text in _texts(candidates) for word in _WORDS.findall(text))
+    return Counter(_WORDS.findall("\n".join(_texts(candidates))))
 
 
 def _texts(candidates: LoadedCandidates) -> list[str]:
