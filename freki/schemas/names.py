@@ -5,6 +5,7 @@ import re
 from collections.abc import Collection
 from dataclasses import dataclass, fields
 from enum import StrEnum
+from functools import cache
 from hashlib import blake2b
 from typing import Any, NewType, TypeVar, dataclass_transform
 
@@ -58,7 +59,12 @@ def record(cls: type[T]) -> type[T]:
 
 def extended(kind: type[T], value: Any, **added: Any) -> T:  # noqa: ANN401 - a record of any type
     """Return a richer record: the fields of `value`, and the added ones, which win."""
-    return kind(**{**{each.name: getattr(value, each.name) for each in fields(value)}, **added})
+    return kind(**{name: getattr(value, name) for name in _names(value.__class__)} | added)
+
+
+@cache
+def _names(kind: type) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 class ChunkLevel:
