@@ -53,7 +53,7 @@ def _folded(candidates: LoadedCandidates, likeness: float) -> LoadedCandidates:
         if best != place:
             duplicates.setdefault(best, []).append(found[place])
     kept = [
-        replace(each, duplicates=tuple(duplicates.get(place, ())))
+        replace(each, duplicates=tuple(duplicates[place])) if place in duplicates else each
         for place, each in enumerate(found)
         if represented_by[place] == place
     ]

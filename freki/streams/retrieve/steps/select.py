@@ -47,14 +47,13 @@ def select(query: EmbeddedQuery, candidates: RankedCandidates, *, unrelated: flo
             limit = min(query.options.top_k, MAX_BEST_EFFORT_HITS)
         else:
             selection = _cut(query, _diversified(query, selection, relevance, unrelated))
-            judged = [replace(each, score=each.score + each.judged) for each in selection.found]
-            selection = replace(selection, found=judged)
             limit = query.options.top_k
         found = selection.found
         places = limit_each([each.root.root_id for each in found], most=query.options.per_document)
         kept = [found[place] for place in places]
         selection = selection.keep_only(STEP, "its document has its share of the hits", kept)
-        return replace(selection, found=selection.found[:limit]).after(STEP)
+        hits = tuple(replace(each, score=each.score + each.judged) for each in selection.found[:limit])
+        return replace(selection, found=hits).after(STEP)
 
 
 def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[ScoredChunk], Relevance]:
