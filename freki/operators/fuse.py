@@ -169,17 +169,17 @@ def _first_scores(ranking: Iterable[Scored]) -> dict[ChunkId, float]:
     scores: dict[ChunkId, float] = {}
     for hit in ranking:
         scores.setdefault(hit.chunk_id, hit.score)
-    if not all(math.isfinite(score) for score in scores.values()):
+    if not all(map(math.isfinite, scores.values())):
         raise ValueError("scores must be finite")
     return scores
 
 
 def _between(scores: Sequence[float], low: float) -> list[float]:
-    high = max(scores, default=low)
-    return [max(0.0, score - low) / (high - low) if high > low else 1.0 for score in scores]
+    width = max(scores, default=low) - low
+    return [max(0.0, score - low) / width if width > 0 else 1.0 for score in scores]
 
 
 def _best_first(terms: Mapping[ChunkId, Sequence[float]]) -> list[Hit]:
     # fsum is exact, so the result does not depend on the order of the rankings.
-    fused = (Hit(chunk_id, math.fsum(parts)) for chunk_id, parts in terms.items())
-    return sorted(fused, key=lambda hit: (-hit.score, hit.chunk_id))
+    order = sorted((-math.fsum(parts), chunk_id) for chunk_id, parts in terms.items())
+    return [Hit(chunk_id, -negated) for negated, chunk_id in order]

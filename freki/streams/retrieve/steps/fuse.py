@@ -47,18 +47,19 @@ def fuse(query: EmbeddedQuery, variants: Sequence[SearchedVariant]) -> tuple[lis
     alpha = None if query.options.fusion is Fusion.RRF else _alpha(query, variants, dense, lexical)
     ranked = [
         Ranked(
-            hit.chunk_id,
-            found[hit.chunk_id].row_id,
-            found[hit.chunk_id].root_id,
-            hit.score,
-            best_dense.get(hit.chunk_id),
-            best_lexical.get(hit.chunk_id),
-            first[hit.chunk_id],
-            found[hit.chunk_id].match_code,
-            found[hit.chunk_id].version,
-            found[hit.chunk_id].edition,
+            chunk_id,
+            hit.row_id,
+            hit.root_id,
+            score,
+            best_dense.get(chunk_id),
+            best_lexical.get(chunk_id),
+            first[chunk_id],
+            hit.match_code,
+            hit.version,
+            hit.edition,
         )
-        for hit in _hits(query, variants, _in_metric(dense, query.options.metric), lexical, alpha)
+        for chunk_id, score in _hits(query, variants, _in_metric(dense, query.options.metric), lexical, alpha)
+        for hit in (found[chunk_id],)
     ]
     return (_lifted(query, ranked) if query.boosts else ranked), alpha
 
@@ -120,11 +121,11 @@ def _weights(variants: Sequence[SearchedVariant], dense: float, lexical: float) 
 
 
 def _first_variants(variants: Sequence[SearchedVariant]) -> dict[ChunkId, int]:
-    first: dict[ChunkId, int] = {}
-    for place, each in enumerate(variants):
-        for hit in (*(each.dense or ()), *(each.lexical or ())):
-            first.setdefault(hit.chunk_id, place)
-    return first
+    return {
+        hit.chunk_id: place
+        for place, each in reversed(list(enumerate(variants)))
+        for hit in (*(each.dense or ()), *(each.lexical or ()))
+    }
 
 
 def _best(rankings: Rankings) -> dict[ChunkId, float]:
@@ -132,5 +133,6 @@ def _best(rankings: Rankings) -> dict[ChunkId, float]:
     best: dict[ChunkId, float] = {}
     for ranking in rankings:
         for hit in ranking:
-            best[hit.chunk_id] = max(hit.score, best.get(hit.chunk_id, hit.score))
+            if hit.chunk_id not in best or hit.score > best[hit.chunk_id]:
+                best[hit.chunk_id] = hit.score
     return best
