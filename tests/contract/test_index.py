@@ -643,8 +643,9 @@ class IndexContract:
         }
         assert set(naming) >= {each.page_id for each in pages[:2]}
         assert pages[2].page_id not in naming
-        assert places_in(live, naming) == {chunk_id: expected[chunk_id] for chunk_id in named[:6]}
-        assert not any(places_in(each, naming) for each in roots[1:])
+        assert places_in(live, naming, named) == {chunk_id: expected[chunk_id] for chunk_id in named[:6]}
+        assert list(places_in(live, naming, named[2:5])) == named[2:5]
+        assert not any(places_in(each, naming, named) for each in roots[1:])
         assert await index.naming([live.root_id], []) == {}
         assert await index.naming([], named) == {}
 
@@ -657,7 +658,7 @@ class IndexContract:
 
         naming = await index.naming([better.root_id], [first.chunk_id, second.chunk_id])
 
-        assert places_in(better, naming) == {
+        assert places_in(better, naming, [first.chunk_id, second.chunk_id]) == {
             first.chunk_id: Place(stayed.page_id, row(first.chunk_id, "a1")),
             second.chunk_id: Place(new.page_id, row(second.chunk_id, "a2")),
         }

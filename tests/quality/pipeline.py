@@ -29,7 +29,7 @@ from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import limits_of, wall_clock
-from freki.streams.wire.query_parts import PLACES_BYTES, PLACES_S
+from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received
@@ -129,7 +129,8 @@ class Freki:
                 search=index,
                 rows=index,
                 roots=index,
-                places=BoundedCache("places", most_bytes=PLACES_BYTES, seconds=PLACES_S),
+                places=BoundedCache("places", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S),
+                pages=BoundedCache("pages", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S),
                 strong=RETRIEVAL.strong,
                 generation=GENERATION,
             ),

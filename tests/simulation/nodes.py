@@ -48,7 +48,7 @@ from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.from_settings import limits_of
 from freki.streams.wire.parts import QUERY_WAIT_S
-from freki.streams.wire.query_parts import PLACES_BYTES, PLACES_S
+from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
 from tests.parsing import parse_here
 from tests.simulation import adapter
 from tests.simulation.codecs import CODECS
@@ -264,6 +264,12 @@ class Worker:
             )
             add(name, source, intake, handle, group="embed", on_dead_letter=rejected, batching=batching)
 
+    def _kept(self, name: str) -> BoundedCache[Any]:
+        def timer() -> float:
+            return self.surroundings.now() / 1000
+
+        return BoundedCache(name, most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S, timer=timer)
+
     def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
         retriever = Retriever(
             RetrievalModels(embedder=embedder),
@@ -271,12 +277,8 @@ class Worker:
                 search=store,
                 rows=store,
                 roots=store,
-                places=BoundedCache(
-                    "places",
-                    most_bytes=PLACES_BYTES,
-                    seconds=PLACES_S,
-                    timer=lambda: self.surroundings.now() / 1000,
-                ),
+                places=self._kept("places"),
+                pages=self._kept("pages"),
                 strong=not self.surroundings.bounded,
                 generation=GENERATION,
             ),

@@ -15,13 +15,14 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.errors import Unavailable
+from freki.schemas.index import ManifestPage
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import Embedder, Reranker
 from freki.streams.retrieve.dependencies import Clocks, Places, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.rewrite import Rewriter
-from freki.streams.wire.query_parts import PLACES_BYTES, PLACES_S
+from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import TENANT, World
 
@@ -94,8 +95,11 @@ def retriever(  # noqa: PLR0913 - what tests exchange
 
 
 def stores(store: Any, search: Any = None) -> Stores:
-    places = BoundedCache[Places]("places", most_bytes=PLACES_BYTES, seconds=PLACES_S)
-    return Stores(search=search or store, rows=store, roots=store, places=places, strong=True, generation="g1")
+    places = BoundedCache[Places]("places", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S)
+    pages = BoundedCache[ManifestPage]("pages", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S)
+    return Stores(
+        search=search or store, rows=store, roots=store, places=places, pages=pages, strong=True, generation="g1"
+    )
 
 
 async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from freki.schemas import ChunkId, RootId
 from freki.schemas.index import Attempt, ManifestPage, PageId, Place
-from freki.streams.retrieve.steps.live import read_live
+from freki.streams.retrieve.steps.live import read_around, read_live
 from tests.contract.index_records import GENERATION, page, root, row
 from tests.memory_index import MemoryIndex
 from tests.unit.questions import stores
@@ -24,9 +24,14 @@ class Found(NamedTuple):
 
 
 class CountingIndex(MemoryIndex):
-    """Counts how often it tells what pages name."""
+    """Knows how often it told what pages name, and which pages were read."""
 
     asked = 0
+    read: tuple[Sequence[PageId], ...] = ()
+
+    async def pages(self, page_ids: Sequence[PageId]) -> Mapping[PageId, ManifestPage]:
+        self.read = (*self.read, page_ids)
+        return await super().pages(page_ids)
 
     async def naming(
         self, root_ids: Sequence[RootId], chunk_ids: Sequence[ChunkId]
@@ -108,3 +113,17 @@ async def test_places_that_are_kept_never_change_what_is_live(
         await commit(index, key, version, last[key], deleted=deleted)
 
         assert await read_live(reading, found) == await read_live(stores(index), found)
+
+
+async def test_a_manifest_page_is_read_once() -> None:
+    index = CountingIndex(GENERATION)
+    reading = stores(index)
+    await commit(index, DOCUMENTS[0], 1, pages_of(DOCUMENTS[0], 1, CHUNKS[:6]))
+    hits = [Found(CHUNKS[0], DOCUMENTS[0]), Found(CHUNKS[4], DOCUMENTS[0])]
+    live = (await read_live(reading, hits))[DOCUMENTS[0]]
+
+    around = [await read_around(reading, [(chunk_id, live)]) for chunk_id in (CHUNKS[0], CHUNKS[0], CHUNKS[4])]
+
+    read = [{entry.chunk_id for entry in each[DOCUMENTS[0]]} for each in around]
+    assert read == [set(CHUNKS[:4]), set(CHUNKS[:4]), set(CHUNKS[2:6])]
+    assert [len(pages) for pages in index.read] == [2, 1]

@@ -1,6 +1,6 @@
 """Roots, which commit revisions; watermarks, the progress of the index in the stream."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -124,6 +124,12 @@ class Watermark:
     """Number of commits; grows independently of clocks."""
 
 
-def places_in(root: Root, naming: Mapping[PageId, Mapping[ChunkId, Place]]) -> dict[ChunkId, Place]:
-    """Return the places on the pages of a root; naming: places by page, also of pages of other revisions."""
-    return {chunk_id: place for page in root.pages for chunk_id, place in naming.get(page, {}).items()}
+def places_in(
+    root: Root, naming: Mapping[PageId, Mapping[ChunkId, Place]], chunk_ids: Collection[ChunkId]
+) -> dict[ChunkId, Place]:
+    """Return the places of chunks on the pages of a root, in reading order.
+
+    naming: places by page, also of other chunks and of pages of other revisions.
+    """
+    named = (each for page in root.pages for each in naming.get(page, {}).items())
+    return {chunk_id: place for chunk_id, place in named if chunk_id in chunk_ids}

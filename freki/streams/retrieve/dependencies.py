@@ -7,7 +7,7 @@ from freki.operators.analyse_text import query_terms
 from freki.operators.rephrase import Thesaurus
 from freki.schemas import ChunkId, TenantId, Timestamp
 from freki.schemas.embeddings import QueryEmbedding
-from freki.schemas.index import LeftOut, PageId, Place
+from freki.schemas.index import LeftOut, ManifestPage, PageId, Place
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
@@ -27,6 +27,8 @@ class Stores:
     roots: Roots
     places: Cache[Places]
     """Places that were read before, by document."""
+    pages: Cache[ManifestPage]
+    """Manifest pages that were read before."""
     strong: bool
     """Strong consistency, else bounded."""
     generation: str

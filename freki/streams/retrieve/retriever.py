@@ -70,7 +70,7 @@ class Retriever:
         meters: Meters | None = None,
     ) -> None:
         embedder, now = models.embedder, clocks.now
-        self._embedder, self._roots, self._now, self._judgements = embedder, stores.roots, now, judgements
+        self._embedder, self._stores, self._now, self._judgements = embedder, stores, now, judgements
         self._estimates = Estimates(lambda: now() / 1000)
         self._in_flight = InFlight(now)
         self._admission = Admission(
@@ -194,7 +194,7 @@ class Retriever:
     ) -> tuple[Sequence[Watermark], list[QueryCandidates]]:
         """Run the steps of the whole batch; keep in `progress` what late answers can tell."""
         for query in parsed:
-            await wait_for_versions(self._roots, self._attempts, self._in_flight, query)
+            await wait_for_versions(self._stores.roots, self._attempts, self._in_flight, query)
         with self._admission.counted(len(parsed)):
             # Watermarks first: commits after them may be missing from the search.
             texts = [[query.text] if query.is_embedded else [] for query in parsed]
@@ -283,7 +283,7 @@ class Retriever:
             else:
                 ranked = await self._rerank(query, keep_exact(query, candidates), extras)
                 selection = select(query, ranked, unrelated=self._embedder.unrelated)
-            hits = await locate(self._roots, self._attempts, query, selection)
+            hits = await locate(self._stores, self._attempts, query, selection)
             again = (*LOOKING_UP, *FINISHING)
             if not hits.is_lost or tries == MAX_TRIES or self._attempts.spare_s(query, before=again) <= 0:
                 return hits

@@ -46,10 +46,10 @@ RECORD_MARGIN_BYTES = 4_096
 
 _CACHE_SHARES = {"answers": 0.5, "rankings": 0.4, "question_vectors": 0.1}
 """Share of FREKI_RETRIEVAL__CACHE_MB that each cache has."""
-PLACES_BYTES = 32 * MIB
-"""Most bytes of the places of chunks in their documents that a worker keeps: of some 80,000 chunks."""
-PLACES_S = 3600.0
-"""Time after which a place that was kept is read again, in seconds: it never changes, but may be of no use any more."""
+MANIFEST_BYTES = 16 * MIB
+"""Most bytes that a worker keeps of places, and as many of manifest pages: of some 40,000 and 20,000 chunks."""
+MANIFEST_S = 600.0
+"""Time for which they are kept, in seconds: they never change, but their document may be gone."""
 
 
 @record
@@ -162,7 +162,8 @@ class QueryParts:
                 search=CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index,
                 rows=index,
                 roots=index,
-                places=BoundedCache("places", most_bytes=PLACES_BYTES, seconds=PLACES_S, calls=parts.calls),
+                places=self._kept("places"),
+                pages=self._kept("pages"),
                 strong=settings.strong,
                 generation=self._settings.milvus.generation,
             ),
@@ -203,6 +204,9 @@ class QueryParts:
             answers=self._caches["answers"],
             epochs=Epochs(strong=self._settings.retrieval.strong),
         )
+
+    def _kept(self, name: str) -> BoundedCache[Any]:
+        return BoundedCache(name, most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S, calls=self._parts.calls)
 
     def _cache(self, name: str) -> BoundedCache[Any]:
         return BoundedCache(

@@ -173,7 +173,7 @@ class Indexer:
             stored = await self._store.stored(chunk_ids)
             live = [base for piece in pieces if (base := bases.get(piece.root_id)) is not None and not base.deleted]
             naming = await self._store.naming([root.root_id for root in live], list(stored)) if live and stored else {}
-        named = {chunk_id: place.row_id for root in live for chunk_id, place in places_in(root, naming).items()}
+        named = {chunk_id: place.row_id for root in live for chunk_id, place in places_in(root, naming, stored).items()}
         fits = self._vectors.fits
         documents = []
         for parts in in_parts(pieces):

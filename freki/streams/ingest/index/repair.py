@@ -64,7 +64,7 @@ class Repair:
             return {}
         roots = [bases[piece.root_id] for piece in pieces]
         naming = await self._store.naming([root.root_id for root in roots], list(chunks))
-        named = {key: place.row_id for root in roots for key, place in places_in(root, naming).items()}
+        named = {key: place.row_id for root in roots for key, place in places_in(root, naming, chunks).items()}
         stored = await self._store.stored(list(named))
         rows = {row.row_id: row for of_chunk in stored.values() for row in of_chunk}
         return {
@@ -88,7 +88,9 @@ class Repair:
         # All pages: a concurrent edition's sweep would delete pages shared by both editions.
         read = await self._store.pages([page_id for base in live.values() for page_id in base.pages])
         new_rows = {
-            chunk_id: row_id(chunk_id, attempt) for root in live.values() for chunk_id in places_in(root, naming)
+            chunk_id: row_id(chunk_id, attempt)
+            for root in live.values()
+            for chunk_id in places_in(root, naming, chunks)
         }
         pages = {
             old: replace(

@@ -101,7 +101,7 @@ class Expansion:
     ) -> dict[ChunkId, ManifestEntry]:
         """Read only the manifest pages that name these chunks."""
         naming = await self._stores.roots.naming(list(within), chunk_ids)
-        wanted = {place.page_id for key in within for place in places_in(roots[key], naming).values()}
+        wanted = {place.page_id for key in within for place in places_in(roots[key], naming, set(chunk_ids)).values()}
         pages = await self._stores.roots.pages(sorted(wanted))
         return {entry.chunk_id: entry for page in pages.values() for entry in page.entries}
 

@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import ManifestEntry, PageId, Place, Root, RowId, root_of_page
-from freki.streams.ports import Roots
+from freki.schemas.index import ManifestEntry, ManifestPage, PageId, Place, Root, RowId, root_of_page
 from freki.streams.retrieve.dependencies import Places, Stores
 
 BESIDE = 32
 """Entries that are read at least on either side of a hit, for neighbours and sections of 4,000 characters."""
 _PLACE_BYTES = 400
 """Approximate size of a kept place: two ids, and the records around them."""
+_ENTRY_BYTES = 600
+"""Approximate size of a kept entry of a page, without its overlap."""
 
 
 class Placeable(Protocol):
@@ -47,9 +48,9 @@ async def read_live(stores: Stores, found: Iterable[Placeable]) -> dict[RootId, 
 
     Roots are read each time. Pages never change, so that what was read of one counts as long as a root names it.
     """
-    wanted: defaultdict[RootId, set[ChunkId]] = defaultdict(set)
+    wanted: defaultdict[RootId, dict[ChunkId, None]] = defaultdict(dict)
     for hit in found:
-        wanted[hit.root_id].add(hit.chunk_id)
+        wanted[hit.root_id][hit.chunk_id] = None
     kept = {key: stores.places.get(key) or {} for key in wanted}
     unknown = {key: own for key, own in wanted.items() if len(_placed(kept[key], own)) < len(own)}
     # At once: pages of a revision that is committed in between may be missing, so that its chunks are not live yet.
@@ -66,6 +67,16 @@ async def read_live(stores: Stores, found: Iterable[Placeable]) -> dict[RootId, 
     for key in live.keys() & (read.keys() | again.keys()):
         stores.places.keep(key, named[key], size=_PLACE_BYTES * sum(map(len, named[key].values())))
     return {key: LiveDocument(root, _placed(named[key], wanted[key])) for key, root in live.items()}
+
+
+async def _read_pages(stores: Stores, page_ids: Collection[PageId]) -> list[ManifestPage]:
+    """Return manifest pages, without missing ones; one that was read before is not read again."""
+    pages = {page_id: page for page_id in page_ids if (page := stores.pages.get(page_id)) is not None}
+    unknown = [page_id for page_id in page_ids if page_id not in pages]
+    read = await stores.roots.pages(unknown) if unknown else {}
+    for page_id, page in read.items():
+        stores.pages.keep(page_id, page, size=sum(_ENTRY_BYTES + 2 * len(entry.overlap) for entry in page.entries))
+    return [*pages.values(), *read.values()]
 
 
 async def _read_places(stores: Stores, wanted: Mapping[RootId, Collection[ChunkId]]) -> dict[RootId, Places]:
@@ -90,7 +101,9 @@ def _placed(pages: Places, chunk_ids: Collection[ChunkId]) -> dict[ChunkId, Plac
     return {chunk_id: places[chunk_id] for places in pages.values() for chunk_id in chunk_ids if chunk_id in places}
 
 
-async def read_around(roots: Roots, hits: Sequence[tuple[ChunkId, LiveDocument]]) -> dict[RootId, list[ManifestEntry]]:
+async def read_around(
+    stores: Stores, hits: Sequence[tuple[ChunkId, LiveDocument]]
+) -> dict[RootId, list[ManifestEntry]]:
     """Return the manifest entries around hits in reading order, of their pages and of one beside a hit near an end.
 
     A document whose revision was replaced meanwhile has no entries, or none of its hits.
@@ -103,6 +116,6 @@ async def read_around(roots: Roots, hits: Sequence[tuple[ChunkId, LiveDocument]]
         last = at + (place.entries - place.position <= BESIDE)
         wanted.update(dict.fromkeys(pages[max(0, first) : last + 1]))
     entries: dict[RootId, list[ManifestEntry]] = {document.root.root_id: [] for _, document in hits}
-    for page in (await roots.pages(list(wanted))).values():
+    for page in await _read_pages(stores, wanted):
         entries[page.root_id] += page.entries
     return {key: sorted(found, key=lambda entry: entry.ordinal) for key, found in entries.items()}
