@@ -42,6 +42,8 @@ class BoundedCache(Generic[T]):
 
     def get(self, key: object) -> T | None:
         """Return the value of a key of equal `repr`; None where it is absent, expired or evicted."""
+        # Whatever expired goes at once: it may be content of documents that were erased.
+        self._entries.expire()
         held = self._entries.get(_digest(key))
         self._calls.looked_up(self._name, hits=int(held is not None), misses=int(held is None))
         return None if held is None else cast("T", held.value)

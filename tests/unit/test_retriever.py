@@ -165,6 +165,31 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world:
         assert {hit.text for hit in result.hits} == set(new), moment
 
 
+@pytest.mark.parametrize(
+    ("texts", "principals"), [(None, ("everyone",)), (["das amt entscheidet"], ("everyone",)), (TEXTS, ("board",))]
+)
+async def test_what_changes_while_a_model_ranks_is_noticed_also_by_one_who_read_the_manifest_before(
+    world: World, texts: Sequence[str] | None, principals: tuple[str, ...]
+) -> None:
+    class Changing(Scorer):
+        changes = False
+
+        async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+            if self.changes:
+                self.changes = False
+                await world.feed(revision("a", 2, texts, principals=principals))
+            return await super().score(pairs, budget_s=budget_s)
+
+    scorer = Changing("gebühr")
+    asked = retriever(world, rerankers=[scorer])
+    assert (await ask(asked)).hits
+    scorer.changes = True
+
+    result = await ask(asked)
+
+    assert [(hit.text, hit.version) for hit in result.hits] == ([(texts[0], 2)] if texts and texts != TEXTS else [])
+
+
 async def test_a_document_that_is_replaced_at_every_look_is_left_out_and_the_question_is_answered(world: World) -> None:
     versions = count(2)
 

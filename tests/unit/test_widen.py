@@ -35,7 +35,7 @@ ALWAYS: dict[str, Any] = {"widen": (Widening.STATEMENT,), "widen_when": WidenWhe
 
 
 class Counting(Broken):
-    """A store that counts calls, and in which those after the first may fail."""
+    """A store that counts calls, and in which the second one may fail."""
 
     def __init__(self, world: World, *, fails: str = "") -> None:
         super().__init__(world.index)
@@ -44,7 +44,7 @@ class Counting(Broken):
 
     def __getattr__(self, name: str) -> Any:
         self.calls[name] += 1
-        self._broken = (name,) if name == self._fails and self.calls[name] > 1 else ()
+        self._broken = (name,) if name == self._fails and self.calls[name] == 2 else ()
         broken = Broken(self._index, *self._broken)
         return getattr(broken, name)
 

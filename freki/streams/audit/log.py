@@ -286,7 +286,8 @@ class AuditLog:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         begun = [each for each in (self._writing, self._sending) if each is not None]
         await asyncio.gather(*begun, return_exceptions=True)
-        if not self._rules.waits_for_topic and self._unsent:
+        # A topic that did not take them just now gets them from the file, by the next worker that starts here.
+        if not self._rules.waits_for_topic and self._unsent and not self._is_topic_down:
             await self._send_unsent()
         self._fail(self._queue + self._waiting_for_topic, "it is closed")
         self._file.close()

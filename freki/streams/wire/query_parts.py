@@ -47,7 +47,7 @@ RECORD_MARGIN_BYTES = 4_096
 _CACHE_SHARES = {"answers": 0.5, "rankings": 0.4, "question_vectors": 0.1}
 """Share of FREKI_RETRIEVAL__CACHE_MB that each cache has."""
 MANIFEST_BYTES = 16 * MIB
-"""Most bytes that a worker keeps of places, and as many of manifest pages: of some 40,000 and 20,000 chunks."""
+"""Most bytes that are kept of places, and as many of manifest pages: of some 40,000 and 20,000 chunks."""
 MANIFEST_S = 600.0
 """Time for which they are kept, in seconds: they never change, but their document may be gone."""
 

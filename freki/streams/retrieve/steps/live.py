@@ -106,7 +106,8 @@ async def read_around(
 ) -> dict[RootId, list[ManifestEntry]]:
     """Return the manifest entries around hits in reading order, of their pages and of one beside a hit near an end.
 
-    A document whose revision was replaced meanwhile has no entries, or none of its hits.
+    Roots are read once more, since a model may have ranked for seconds: pages that the root does not name any more have
+    no entries.
     """
     wanted: dict[PageId, None] = {}
     for chunk_id, document in hits:
@@ -116,6 +117,9 @@ async def read_around(
         last = at + (place.entries - place.position <= BESIDE)
         wanted.update(dict.fromkeys(pages[max(0, first) : last + 1]))
     entries: dict[RootId, list[ManifestEntry]] = {document.root.root_id: [] for _, document in hits}
-    for page in await _read_pages(stores, wanted):
-        entries[page.root_id] += page.entries
+    standing, read = await asyncio.gather(stores.roots.roots(list(entries)), _read_pages(stores, wanted))
+    named = {page_id for root in standing.values() for page_id in root.pages}
+    for page in read:
+        if page.page_id in named:
+            entries[page.root_id] += page.entries
     return {key: sorted(found, key=lambda entry: entry.ordinal) for key, found in entries.items()}

@@ -4,6 +4,7 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 
 from freki.operators.analyse_query import searchable_text
 from freki.operators.analyse_text.compounds import compound_parts
@@ -80,12 +81,16 @@ class VariantMaker:
     def _spelling(self, query: EmbeddedQuery, candidates: LoadedCandidates) -> Iterable[str]:
         language = query.analysis.language
 
+        @cache
+        def stems() -> set[str]:
+            return {term for each in candidates.found for term in each.row.lexical.split()}
+
         def is_known(word: str) -> bool:
             """Return whether a word is a stop word, or stands in a dictionary or the texts in any inflection."""
             if is_word(word, language=language):
                 return True
             terms = [term for term in self._analyse_text(word, language=language).split() if not term.startswith("=")]
-            return not terms or any(terms[0] in each.row.lexical.split() for each in candidates.found)
+            return not terms or terms[0] in stems()
 
         return [corrected(query.text, lambda: _vocabulary(candidates), is_known=is_known)]
 
