@@ -1,3 +1,4 @@
+import weakref
 from typing import Any
 
 from hypothesis import given
@@ -66,3 +67,20 @@ def test_keys_that_differ_in_one_part_share_nothing() -> None:
     assert cache.get(("tenant", (), "question")) is None
     assert cache.get(("tenant", ("anna", "board"), "question")) is None
     assert cache.get(("tenant", ("anna",), "question")) == "answer"
+
+
+def test_what_expired_is_let_go_by_the_next_question() -> None:
+    class Value:
+        pass
+
+    now, value = 0.0, Value()
+    cache = BoundedCache[Value]("c", most_bytes=2000, seconds=10, timer=lambda: now)
+    cache.keep("a", value, size=100)
+    held = weakref.ref(value)
+    del value
+    assert held() is not None
+    now = 10.0
+
+    assert cache.get("b") is None
+
+    assert held() is None

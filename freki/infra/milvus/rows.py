@@ -28,6 +28,7 @@ from freki.schemas.index import (
     attempt_of_page,
     page_id,
 )
+from freki.schemas.names import extended
 
 ROOT = "root"
 """Value of the column `record` of a root."""
@@ -83,20 +84,14 @@ def chunk_row(chunk: IndexedChunk, vector: Floats) -> Row:
 
 def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
     """Return the chunk and vector of a row of `chunk_row`."""
-    chunk = IndexedChunk(
+    chunk = extended(
+        IndexedChunk,
+        content_of(row),
         row_id=RowId(row["row_id"]),
         chunk_id=ChunkId(row["chunk_id"]),
         root_id=RootId(row["root_id"]),
         tenant=TenantId(unescaped(row["tenant"])),
         document_id=DocumentId(unescaped(row["document_id"])),
-        level=row["level"],
-        kind=ChunkKind(row["kind"]),
-        language=unescaped(row["language"]),
-        heading_path=heading_path_of(row),
-        text=row["text"],
-        context=row["context"],
-        lexical=row["lexical"],
-        tokens=row["tokens"],
         name=unescaped(row["name"]),
         media_type=unescaped(row["media_type"]),
         principals=tuple(unescaped(principal) for principal in row["principals"]),
@@ -105,7 +100,6 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         edition=row["edition"],
         embedder=row["embedder"],
         metadata_hash=row["metadata_hash"],
-        context_key=row["context_key"],
         match_code=row["match_code"],
     )
     return chunk, np.asarray(row["dense"], dtype=np.float32)

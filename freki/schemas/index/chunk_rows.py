@@ -7,7 +7,24 @@ from freki.schemas.names import ChunkId, ChunkKind, DocumentId, RootId, TenantId
 
 
 @record
-class IndexedChunk:
+class ChunkContent:
+    """The columns of a chunk row that ranking and answers read."""
+
+    level: int
+    kind: ChunkKind
+    language: str
+    heading_path: tuple[str, ...]
+    text: str
+    context: str
+    context_key: str = ""
+    """Context key of the contextual chunk."""
+    lexical: str
+    """Analysed terms of context and text for BM25, separated by spaces."""
+    tokens: int
+
+
+@record
+class IndexedChunk(ChunkContent):
     """A chunk row without its vector: everything that depends on the content of the chunk."""
 
     row_id: RowId
@@ -15,15 +32,6 @@ class IndexedChunk:
     root_id: RootId
     tenant: TenantId
     document_id: DocumentId
-    level: int
-    kind: ChunkKind
-    language: str
-    heading_path: tuple[str, ...]
-    text: str
-    context: str
-    lexical: str
-    """Analysed terms of context and text for BM25, separated by spaces."""
-    tokens: int
     name: str
     media_type: str
     principals: tuple[str, ...]
@@ -35,8 +43,6 @@ class IndexedChunk:
     """Fingerprint of the model that made the vector."""
     metadata_hash: str
     """Hash of the fields that can change without the content: readers, attributes, analyser."""
-    context_key: str = ""
-    """Context key of the contextual chunk."""
     match_code: str = ""
     """Code of the token vectors, see `operators.late_interaction`; empty for an embedder without any."""
 
@@ -60,21 +66,6 @@ class RowHead:
     row_id: RowId
     version: int
     edition: int
-
-
-@record
-class ChunkContent:
-    """The columns of a chunk row that ranking and answers read."""
-
-    level: int
-    kind: ChunkKind
-    language: str
-    heading_path: tuple[str, ...]
-    text: str
-    context: str
-    context_key: str
-    lexical: str
-    tokens: int
 
 
 @record

@@ -52,16 +52,12 @@ async def read_live(stores: Stores, found: Iterable[Placeable]) -> dict[RootId, 
     for hit in found:
         wanted[hit.root_id][hit.chunk_id] = None
     kept = {key: stores.places.get(key) or {} for key in wanted}
-    unknown = {key: own for key, own in wanted.items() if len(_placed(kept[key], own)) < len(own)}
+    unknown = _unplaced(wanted, kept)
     # At once: pages of a revision that is committed in between may be missing, so that its chunks are not live yet.
     standing, read = await asyncio.gather(stores.roots.roots(list(wanted)), _read_places(stores, unknown))
     live = {key: root for key, root in standing.items() if not root.deleted}
     named = {key: _named_by(root, {**kept[key], **read.get(key, {})}) for key, root in live.items()}
-    moved = {
-        key: own
-        for key, own in wanted.items()
-        if key in live and key not in unknown and len(_placed(named[key], own)) < len(own)
-    }
+    moved = {key: own for key, own in _unplaced(wanted, named).items() if key not in unknown}
     again = await _read_places(stores, moved)
     named |= {key: {**named[key], **_named_by(live[key], pages)} for key, pages in again.items()}
     for key in live.keys() & (read.keys() | again.keys()):
@@ -79,21 +75,27 @@ async def _read_pages(stores: Stores, page_ids: Collection[PageId]) -> list[Mani
     return [*pages.values(), *read.values()]
 
 
-async def _read_places(stores: Stores, wanted: Mapping[RootId, Collection[ChunkId]]) -> dict[RootId, Places]:
+async def _read_places(stores: Stores, wanted: Mapping[RootId, Collection[ChunkId]]) -> Mapping[RootId, Places]:
     """Read what pages name that name any of these chunks, by document."""
+    found: defaultdict[RootId, dict[PageId, Mapping[ChunkId, Place]]] = defaultdict(dict)
     if not wanted:
-        return {}
+        return found
     naming = await stores.roots.naming(list(wanted), [chunk_id for own in wanted.values() for chunk_id in own])
-    found: dict[RootId, Places] = {}
     for page, places in naming.items():
-        key = root_of_page(page)
-        found[key] = {**found.get(key, {}), page: places}
+        found[root_of_page(page)][page] = places
     return found
 
 
 def _named_by(root: Root, pages: Places) -> Places:
     """Return the pages that a root names."""
     return {page: pages[page] for page in root.pages if page in pages}
+
+
+def _unplaced(
+    wanted: Mapping[RootId, Collection[ChunkId]], named: Mapping[RootId, Places]
+) -> dict[RootId, Collection[ChunkId]]:
+    """Return the documents whose pages lack the place of some chunk, with all their wanted chunks."""
+    return {key: wanted[key] for key, pages in named.items() if len(_placed(pages, wanted[key])) < len(wanted[key])}
 
 
 def _placed(pages: Places, chunk_ids: Collection[ChunkId]) -> dict[ChunkId, Place]:
