@@ -24,8 +24,12 @@ from rich.table import Table
 
 from bench.pipeline.ground import Asked, Figures, Ground, Stack, ask, indexed, open_filled, percentiles, questions
 from bench.pipeline.plots import lines, short, stacked
+from bench.pipeline.processes import cpu_spent
 from freki.schemas import ContextResult, NoticeKind, RerankerChoice, StageTime
+from freki.streams.retrieve.candidates import NO_RERANKER
+from freki.streams.retrieve.steps.match import STEP as MATCHED
 from freki.streams.retrieve.steps.rerank import COSINE
+from freki.streams.retrieve.steps.rerank import STEP as RERANKED
 
 TITLE = "Queries: how long an answer takes, and where the time goes"
 AT_ONCE = (1, 4, 16)
@@ -40,7 +44,7 @@ BURST, BURSTS = 20, 5
 RERANKING = {"on": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
 MODEL = ("embed",)
 SEARCHES = ("search.dense", "search.lexical")
-STORE = (*SEARCHES, "match", "manifest", "load", "locate", "freshness", "augment")
+STORE = (*SEARCHES, MATCHED, "manifest", "load", "locate", "freshness", "augment")
 
 
 async def measure(ground: Ground) -> Figures:
@@ -65,8 +69,10 @@ async def _runs(ground: Ground, stack: Stack, asked: Sequence[str], reranking: S
     with ground.step(f"queries, reranking {', '.join(reranking)}", len(asked) * len(AT_ONCE) * len(reranking)) as go:
         for at_once in AT_ONCE:
             for each in reranking:
-                answers = await ask(stack.settings, asked, at_once=at_once, advance=go, reranker=RERANKING[each])
-                runs.append({"at_once": at_once, "reranking": each, **_run(answers)})
+                with cpu_spent(stack.pids) as spent_s:
+                    answers = await ask(stack.settings, asked, at_once=at_once, advance=go, reranker=RERANKING[each])
+                cpu_ms = {name: 1000 * seconds / len(asked) for name, seconds in spent_s.items()}
+                runs.append({"at_once": at_once, "reranking": each, "cpu_ms": cpu_ms, **_run(answers)})
     return runs
 
 
@@ -119,10 +125,10 @@ def _kept(answers: Sequence[Asked]) -> Figures:
 
 
 def reranked(result: ContextResult) -> int:
-    """Return the number of candidates reranked by a model; the cosine fallback does not count."""
-    if result.reranker == COSINE:
+    """Return the number of candidates scored by late interaction or by a model; the cosine fallback does not count."""
+    if result.reranker in {COSINE, NO_RERANKER}:
         return 0
-    return sum(stage.items for stage in result.stages if stage.stage == "rerank")
+    return max((stage.items for stage in result.stages if stage.stage in {MATCHED, RERANKED}), default=0)
 
 
 def _run(answers: Sequence[Asked]) -> Figures:
@@ -181,9 +187,10 @@ def tables(figures: Figures) -> list[Table]:
 def _whole(figures: Figures, size: Figures) -> Table:
     table = Table(
         title=f"Query latency, ms, with {size['chunks']:,} chunks in the index",
-        caption=f"{figures['questions']} queries per row; cut short: a step was shortened or left out for the deadline",
+        caption=f"{figures['questions']} queries per row; CPU: ms per query of the answering worker, the store, all of "
+        "the stack; cut short: a step was shortened or left out for the deadline",
     )
-    for column in ("in flight", "reranking", "p50", "p95", "p99", "questions/s", "cut short"):
+    for column in ("in flight", "reranking", "p50", "p95", "p99", "questions/s", "CPU", "cut short"):
         table.add_column(column, justify="right")
     for run in size["runs"]:
         table.add_row(
@@ -191,9 +198,14 @@ def _whole(figures: Figures, size: Figures) -> Table:
             run["reranking"],
             *(short(run["whole_ms"][share]) for share in SHARES),
             f"{run['questions_per_s']:.1f}",
+            _cpu(run["cpu_ms"]),
             f"{100 * run['cut_short']:.0f} %",
         )
     return table
+
+
+def _cpu(cpu_ms: Mapping[str, float]) -> str:
+    return " / ".join(map(short, (cpu_ms["retrieve"], cpu_ms["store"], sum(cpu_ms.values()))))
 
 
 def _in_time(size: Figures) -> Table:
