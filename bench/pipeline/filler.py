@@ -2,25 +2,59 @@
 
 import time
 from collections import Counter
+from collections.abc import Sequence
+from itertools import zip_longest
+
+import numpy as np
 
 from bench.pipeline.ground import Advance, Ground
 from freki.infra.claims import ClaimStore
 from freki.infra.milvus.index import MilvusIndex
+from freki.infra.models.build import bundled_path, read_heads
 from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.tokens import CountTokens
 from freki.infra.models.vectors import VectorCache
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.operators.identify import root_id
 from freki.schemas import ChunkBatch, ChunkId, ContextualChunkBatch, DocumentChange, RootId
+from freki.schemas.arrays import Floats
 from freki.schemas.avro import Codec
+from freki.schemas.embeddings import Embeddings
 from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner
 from freki.streams.wire.from_settings import wall_clock
+from freki.training.heads import FILE
 from tests.received import received
 
 TOGETHER = 16
 """Number of parts per call of the indexer; exceeded by at most one document."""
+
+
+class SizedEmbedder(FakeEmbedder):
+    """A fake model whose chunks take as much space as those of the default model, with random token vectors."""
+
+    def __init__(self, dim: int, count_tokens: CountTokens) -> None:
+        """Create a model; count_tokens: of the default model."""
+        super().__init__(dim)
+        passages = read_heads(bundled_path(FILE)).passages
+        self._token_dim, self._distilled_dim = len(passages.shift), len(passages.bias)
+        self._count = count_tokens
+        self._rng = np.random.default_rng(0)
+
+    async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
+        """Embed passages; headings: the beginning of each text that is its heading."""
+        found = await super().embed_passages(texts, headings)
+        fields = [2 if heading else 1 for _, heading in zip_longest(texts, headings)]
+        return found._replace(
+            tokens=[self._random(number, self._token_dim) for number in self._count(texts)],
+            distilled=[self._random(number, self._distilled_dim) for number in fields],
+            headings=self._count([heading or "" for _, heading in zip_longest(texts, headings)]),
+        )
+
+    def _random(self, rows: int, dim: int) -> Floats:
+        return self._rng.standard_normal((rows, dim), dtype=np.float32)
 
 
 class Filler:

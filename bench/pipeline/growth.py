@@ -18,7 +18,7 @@ import numpy as np
 from rich.table import Table
 
 from bench.pipeline.corpus import TENANT, WARM_UP
-from bench.pipeline.filler import Filler
+from bench.pipeline.filler import Filler, SizedEmbedder
 from bench.pipeline.fit import Fit, fit
 from bench.pipeline.ground import Figures, Ground, Stack, ask, fill, outliner, percentiles, publish, questions
 from bench.pipeline.plots import lines
@@ -27,7 +27,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, size_of
 from freki.infra.milvus.rows import chunk_row
 from freki.infra.models import embedder_identity
-from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.tokens import open_token_counter
 from freki.operators.analyse_text import analyse_text
 from freki.schemas import ChunkId, ChunkLevel, ContextResult, RootId
 from freki.schemas.arrays import Floats
@@ -130,7 +130,7 @@ async def _store(ground: Ground, asked: Sequence[str]) -> Figures:
     """Fill a store incrementally and time the pipeline's calls at each size."""
     fingerprint, dim = embedder_identity(ground.settings.models)
     del fingerprint  # the vectors are not from that model
-    fake = FakeEmbedder(dim)
+    fake = SizedEmbedder(dim, await open_token_counter(ground.settings.models))
     sizes = QUICK_STORE_SIZES if ground.quick else STORE_SIZES
     async with (
         ground.open_stack(workers=()) as stack,
