@@ -9,7 +9,6 @@ from hypothesis import strategies as st
 
 from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
-from freki.schemas.errors import Unavailable
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.budget.admit import Admission
 from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
@@ -103,45 +102,6 @@ class TestAtHand:
         waited_for = sum(1000 * (1 - CROWD_S) <= deadline_ms <= 1000 for deadline_ms in others)
         assert among_s == pytest.approx(alone_s - 0.02 * waited_for)
         assert attempts.spare_s(own, before=LEAVING) == alone_s
-
-    async def test_a_query_that_woke_up_late_leaves_more_time_to_later_ones(self) -> None:
-        clock = Clock()
-        attempts = Attempts(now=clock.ms, estimates=Estimates(clock), in_flight=InFlight(clock.ms), meters=Meters())
-        query = _parsed(clock, 50)
-        before_s = attempts.spare_s(_parsed(clock, 1000), before=LEAVING)
-
-        async def kept_waiting_by_others() -> None:
-            clock.now_s += 0.2
-            await asyncio.sleep(1)
-
-        assert await attempts([query], "locate", kept_waiting_by_others()) is None
-
-        # 200 ms passed in the 40 ms that it had
-        assert attempts.spare_s(_parsed(clock, 1000), before=LEAVING) < before_s - 0.16
-
-    async def test_a_pause_of_the_process_is_no_reason_to_leave_sooner(self) -> None:
-        clock = Clock()
-        attempts = Attempts(now=clock.ms, estimates=Estimates(clock), in_flight=InFlight(clock.ms), meters=Meters())
-        before_s = attempts.spare_s(_parsed(clock, 1000), before=LEAVING)
-
-        async def paused() -> None:
-            clock.now_s += 60
-            await asyncio.sleep(1)
-
-        assert await attempts([_parsed(clock, 50)], "locate", paused()) is None
-        assert attempts.spare_s(_parsed(clock, 1000), before=LEAVING) == before_s
-
-    async def test_a_call_that_fails_in_time_says_nothing_of_waking_up(self) -> None:
-        clock = Clock()
-        attempts = Attempts(now=clock.ms, estimates=Estimates(clock), in_flight=InFlight(clock.ms), meters=Meters())
-        query = _parsed(clock, 1000)
-        before_s = attempts.spare_s(query, before=LEAVING)
-
-        async def fails() -> None:
-            raise Unavailable("the store is down")
-
-        assert await attempts([query], "locate", fails()) is None
-        assert attempts.spare_s(query, before=LEAVING) == before_s
 
     def test_one_that_computes_leaves_all_others_as_much_time(self) -> None:
         clock = Clock()

@@ -238,12 +238,9 @@ class Retriever:
             spare_s, place = min(
                 (self._attempts.spare_s(query, before=LEAVING), place) for place, query in waiting.items()
             )
-            ends_at_s = self._attempts.now_s + spare_s
             done, _ = await asyncio.wait({work}, timeout=max(0.0, spare_s))
             if done:
                 return
-            if spare_s > 0:
-                self._attempts.learn_waking(ends_at_s)
             message = "searching failed: no answer within the deadline"
             waiting[place].log.notice("search", NoticeKind.DEGRADED, message)
             yield place

@@ -28,10 +28,6 @@ LEAVING = ("assemble", "send")
 """Steps of every answer, even of one that lacks everything else."""
 FINISHING = ("diversify", "locate", *LEAVING)
 """Last steps of every query."""
-WAKING = "wake"
-"""What a query waits for the event loop when its time is over: other queries compute in it, and are not interrupted."""
-PAUSE_S = 0.25
-"""Lateness of a wait, in seconds, above which the process was paused, and other queries are not the reason."""
 STEP_REST_MS = 2_000
 """Maximum rest, in ms, of a service without a substitute, such as the store: answers without it are poor."""
 PATIENCE_S = 1.0
@@ -81,12 +77,10 @@ class Attempts:
             return None
         # A call for several queries may take the time that the query with the latest deadline has.
         limit_s = max(*(self.spare_s(query, before=LEAVING) for query in queries), MIN_RESERVE_S)
-        ends_at_s = self.now_s + limit_s
         try:
             async with asyncio.timeout(limit_s):
                 result = await call
         except (InfraError, StepFailed, TimeoutError) as error:
-            self.learn_waking(ends_at_s)
             reason = _told(error)
             traces = [query.trace_id for query in queries]
             _log.warning("a step failed", stage=step, service=service, error=repr(error), trace_ids=traces)
@@ -109,17 +103,9 @@ class Attempts:
         """Return the seconds until the answer must leave."""
         return query.remaining_s(self._now())
 
-    def learn_waking(self, ends_at_s: float) -> None:
-        """Learn how late the event loop is, after a wait that was to end at this time.
-
-        A wait that ended before tells nothing, nor does one that a pause of the process prolonged.
-        """
-        if 0 <= (late_s := self.now_s - ends_at_s) <= PAUSE_S:
-            self._estimates.learn(WAKING, late_s)
-
     def spare_s(self, query: ParsedQuery, *, before: Sequence[str]) -> float:
         """Return the seconds left to a query, less the time for the given later steps and for answers due before."""
-        own_s = max(MIN_RESERVE_S, self._estimates.careful_s(*before)) + self._estimates.typical_s(WAKING)
+        own_s = max(MIN_RESERVE_S, self._estimates.careful_s(*before))
         return self.remaining_s(query) - own_s - self._in_flight.before_own(query) * self._estimates.typical_s(*LEAVING)
 
 
