@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -7,9 +8,10 @@ from hypothesis import strategies as st
 from rich.table import Table
 
 from bench.pipeline.ground import percentiles
-from bench.pipeline.query import MODEL, STORE, shared, stage_times
+from bench.pipeline.query import MODEL, STORE, reranked, shared, stage_times
 from bench.pipeline.write import Section, markdown
-from freki.schemas import StageTime
+from freki.schemas import ContextQuery, QueryId, StageTime, TenantId, Timestamp
+from tests.unit.evaluations import result
 
 STAGES = (*MODEL, *STORE, "analyse", "fuse", "diversify", "assemble")
 times = st.floats(0, 1e4, allow_nan=False)
@@ -50,6 +52,26 @@ def test_a_stage_that_ran_twice_counts_twice() -> None:
     stages = [StageTime(stage="load", milliseconds=milliseconds, items=1) for milliseconds in (2.0, 3.0)]
 
     assert stage_times(stages) == {"load": 5.0}
+
+
+@pytest.mark.parametrize(
+    ("reranker", "stages", "number"),
+    [
+        ("local", {"match": 200}, 200),
+        ("remote", {"match": 200, "rerank": 16}, 200),
+        ("remote", {"rerank": 16}, 16),
+        ("cosine", {"match": 0, "rerank": 16}, 0),
+        ("none", {"match": 0}, 0),
+        ("local", {}, 0),
+    ],
+)
+def test_candidates_of_late_interaction_and_of_models_count_as_reranked(
+    reranker: str, stages: dict[str, int], number: int
+) -> None:
+    query = ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="Frist", asked_at=Timestamp(0))
+    times_of = tuple(StageTime(stage=name, milliseconds=1.0, items=items) for name, items in stages.items())
+
+    assert reranked(replace(result(query, [], reranker=reranker), stages=times_of)) == number
 
 
 def test_a_page_says_on_what_and_how_it_was_measured() -> None:
