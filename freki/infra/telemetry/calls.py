@@ -34,14 +34,12 @@ class Calls:
 
     def looked_up(self, cache: str, *, hits: int, misses: int) -> None:
         """Count lookups in a cache."""
-        for outcome, number in (("hit", hits), ("miss", misses)):
-            if number:
-                self._lookups.add(number, {"cache": cache, "outcome": outcome})
+        self._lookups.add(hits, {"cache": cache, "outcome": "hit"})
+        self._lookups.add(misses, {"cache": cache, "outcome": "miss"})
 
     def evicted(self, cache: str, entries: int) -> None:
         """Count evicted entries of a cache."""
-        if entries:
-            self._evictions.add(entries, {"cache": cache})
+        self._evictions.add(entries, {"cache": cache})
 
     def holds(self, cache: str, held_bytes: int) -> None:
         """Record the size of a cache."""
