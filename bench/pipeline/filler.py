@@ -11,7 +11,7 @@ from bench.pipeline.ground import Advance, Ground
 from freki.infra.claims import ClaimStore
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models.build import bundled_path, read_heads
-from freki.infra.models.fake import FakeEmbedder
+from freki.infra.models.fake import FakeEmbedder, bags_of
 from freki.infra.models.tokens import CountTokens
 from freki.infra.models.vectors import VectorCache
 from freki.operators.analyse_text import ANALYSER, analyse_text
@@ -45,12 +45,12 @@ class SizedEmbedder(FakeEmbedder):
 
     async def embed_passages(self, texts: Sequence[str], headings: Sequence[str] = ()) -> Embeddings:
         """Embed passages; headings: the beginning of each text that is its heading."""
-        found = await super().embed_passages(texts, headings)
-        fields = [2 if heading else 1 for _, heading in zip_longest(texts, headings)]
-        return found._replace(
-            tokens=[self._random(number, self._token_dim) for number in self._count(texts)],
-            distilled=[self._random(number, self._distilled_dim) for number in fields],
-            headings=self._count([heading or "" for _, heading in zip_longest(texts, headings)]),
+        own = [heading or "" for _, heading in zip_longest(texts, headings)]
+        return Embeddings(
+            bags_of(texts, self.dim),
+            [self._random(number, self._token_dim) for number in self._count(texts)],
+            [self._random(2 if heading else 1, self._distilled_dim) for heading in own],
+            headings=self._count(own),
         )
 
     def _random(self, rows: int, dim: int) -> Floats:
