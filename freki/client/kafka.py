@@ -127,7 +127,7 @@ class Reader:
                 await client.start()
                 await self._take_position(client)
             except BaseException:
-                await client.stop()
+                await stop_consumer(client)
                 raise
         self._client = client
         self._pauses = pace(client, _wakeups_of(self._broker))
@@ -139,7 +139,7 @@ class Reader:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await client.stop()
+            await stop_consumer(client)
         if self._pauses is not None:
             self._pauses.close()
 
@@ -178,6 +178,17 @@ class Reader:
                         value=one.value,
                         headers=tuple((name, value or b"") for name, value in one.headers),
                     )
+
+
+async def stop_consumer(client: "AIOKafkaConsumer") -> None:
+    """Disconnect a consumer, even if the broker is unreachable."""
+    stopping = asyncio.create_task(client.stop())
+    await asyncio.wait({stopping})
+    if stopping.cancelled():
+        # A fetch that waits to be tried again is cancelled, and that escapes: aiokafka's issue 647. This comes next.
+        await client._client.close()  # noqa: SLF001
+    else:
+        stopping.result()
 
 
 def _wakeups_of(broker: Broker) -> Path | None:

@@ -1,9 +1,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from typing import Any
+from threading import Event
+from typing import Any, cast
 
 import pytest
+from aiokafka.errors import KafkaConnectionError
+from aiokafka.protocol.fetch import FetchRequest
 
 from freki.client import kafka as client_kafka
 from freki.client import wakeups
@@ -14,6 +17,7 @@ from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.lanes import Lane
 from freki.streams.topics import Topics
+from tests.integration.stages import World, running
 from tests.integration.transactions import transaction
 from tests.stack import free_port
 
@@ -121,6 +125,50 @@ async def test_pauses_of_the_client_end_with_a_record_or_with_the_client(
         record = await anext(aiter(reader))
 
     assert record.value == b"new"
+
+
+def break_fetches(client: Any) -> Event:
+    """Let each fetch of a consumer of aiokafka end as if its connection were lost; the event is set with the first."""
+    broken, send = Event(), client._client.send
+
+    async def sending(node: Any, request: Any, **options: Any) -> Any:
+        if isinstance(request, FetchRequest):
+            broken.set()
+            raise KafkaConnectionError("lost")
+        return await send(node, request, **options)
+
+    client._client.send = sending
+    return broken
+
+
+def no_wakeups(*_: Any) -> None:
+    """Do as a machine without Unix sockets: the fetches of aiokafka stay as they are."""
+    raise OSError
+
+
+async def test_readers_close_while_a_fetch_waits_to_be_tried_again(
+    kafka: KafkaSettings, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "Pauses", no_wakeups)
+    thin = client_kafka.Reader(Broker(bootstrap=kafka.bootstrap, idempotent=False), topic)
+    for reader in (Reader(kafka, topic, start="earliest"), thin):
+        async with asyncio.timeout(30), reader:
+            client = cast("Any", reader._client)
+            assert await asyncio.to_thread(break_fetches(client).wait, 20)
+
+        assert not client._client._conns or all(not one.connected() for one in client._client._conns.values())
+
+
+async def test_a_stage_ends_while_a_fetch_waits_to_be_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(wakeups, "Pauses", no_wakeups)
+    stage = world.stage(world.forward)
+    async with asyncio.timeout(30), running(stage):
+        client = cast("Any", stage.app.consumer)._thread._consumer
+        assert await asyncio.to_thread(break_fetches(client).wait, 20)
+
+    assert all(not one.connected() for one in client._client._conns.values())
 
 
 async def test_a_reader_begins_where_it_is_told(kafka: KafkaSettings, topic: str) -> None:

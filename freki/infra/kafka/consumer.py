@@ -13,6 +13,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 from faust.types.transports import TPorTopicSet
 
+from freki.client.kafka import stop_consumer
 from freki.client.wakeups import Pauses, pace
 from freki.infra.kafka.connection import BrokerProfile, wakeups_of
 from freki.infra.kafka.offsets import Offsets
@@ -47,7 +48,10 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
     async def on_thread_stop(self) -> None:
-        await super().on_thread_stop()
+        # What Faust does, which stops the consumer by itself: the queue of calls first.
+        await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
+        if self._consumer is not None:
+            await stop_consumer(self._consumer)
         if self._pauses is not None:
             self._pauses.close()
 

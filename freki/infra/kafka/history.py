@@ -7,8 +7,9 @@ from typing import Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.partitioner import murmur2
 
+from freki.client.kafka import stop_consumer
 from freki.infra.kafka.connection import translated
-from freki.infra.kafka.reader import open_client, stopped, to_record
+from freki.infra.kafka.reader import open_client, to_record
 from freki.infra.kafka.records import Record
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Unavailable
@@ -38,7 +39,7 @@ class History:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await stopped(client)
+            await stop_consumer(client)
 
     async def partition_of(self, key: bytes) -> int:
         """Return the partition that producers choose for a key by murmur2. Raises Unavailable."""

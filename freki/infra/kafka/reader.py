@@ -1,12 +1,12 @@
 """A reader of a topic without consumer group: for the command line, and for clients that wait for a reply."""
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from types import TracebackType
 from typing import Any, Literal, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
+from freki.client.kafka import stop_consumer
 from freki.client.wakeups import Pauses, end_of, pace
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
@@ -65,7 +65,7 @@ class Reader:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await stopped(client)
+            await stop_consumer(client)
         if self._pauses is not None:
             self._pauses.close()
 
@@ -164,7 +164,7 @@ async def open_client(
             if prepare is not None:
                 await prepare(client)
     except BaseException:
-        await stopped(client)
+        await stop_consumer(client)
         raise
     return client
 
@@ -194,14 +194,3 @@ def to_record(one: "ConsumerRecord[bytes, bytes]") -> Record:
         value=one.value,
         headers=tuple((name, value or b"") for name, value in one.headers),
     )
-
-
-async def stopped(client: AIOKafkaConsumer) -> None:
-    """Disconnect, even if the broker is unreachable."""
-    stopping = asyncio.create_task(client.stop())
-    await asyncio.wait({stopping})
-    if stopping.cancelled():
-        # A fetch that waits to be tried again is cancelled, and that escapes: aiokafka's issue 647. This comes next.
-        await client._client.close()  # noqa: SLF001
-    else:
-        stopping.result()
