@@ -70,7 +70,7 @@ async def test_what_pages_name_is_read_once() -> None:
     await commit(index, DOCUMENTS[0], 1, pages_of(DOCUMENTS[0], 1, CHUNKS[:4]))
     first, second = ([Found(chunk_id, DOCUMENTS[0]) for chunk_id in own] for own in (CHUNKS[:1], CHUNKS[:2]))
 
-    live = [await read_live(reading, found) for found in (first, second, first)]
+    live = [await read_live(reading, found, now_ns=0) for found in (first, second, first)]
 
     assert [list(each[DOCUMENTS[0]].places) for each in live] == [CHUNKS[:1], CHUNKS[:2], CHUNKS[:1]]
     assert index.asked == 1
@@ -80,10 +80,10 @@ async def test_a_document_that_was_deleted_has_no_places_that_are_kept() -> None
     index = CountingIndex(GENERATION)
     reading, found = stores(index), [Found(CHUNKS[0], DOCUMENTS[0])]
     await commit(index, DOCUMENTS[0], 1, pages_of(DOCUMENTS[0], 1, CHUNKS[:2]))
-    assert await read_live(reading, found)
+    assert await read_live(reading, found, now_ns=0)
     await commit(index, DOCUMENTS[0], 2, [], deleted=True)
 
-    assert await read_live(reading, found) == {}
+    assert await read_live(reading, found, now_ns=0) == {}
 
 
 @given(
@@ -112,7 +112,7 @@ async def test_places_that_are_kept_never_change_what_is_live(
         last[key] = [] if deleted else [*stayed, *new]
         await commit(index, key, version, last[key], deleted=deleted)
 
-        assert await read_live(reading, found) == await read_live(stores(index), found)
+        assert await read_live(reading, found, now_ns=0) == await read_live(stores(index), found, now_ns=0)
 
 
 async def test_a_manifest_page_is_read_once() -> None:
@@ -120,9 +120,11 @@ async def test_a_manifest_page_is_read_once() -> None:
     reading = stores(index)
     await commit(index, DOCUMENTS[0], 1, pages_of(DOCUMENTS[0], 1, CHUNKS[:6]))
     hits = [Found(CHUNKS[0], DOCUMENTS[0]), Found(CHUNKS[4], DOCUMENTS[0])]
-    live = (await read_live(reading, hits))[DOCUMENTS[0]]
+    live = (await read_live(reading, hits, now_ns=0))[DOCUMENTS[0]]
 
-    around = [await read_around(reading, [(chunk_id, live)]) for chunk_id in (CHUNKS[0], CHUNKS[0], CHUNKS[4])]
+    around = [
+        await read_around(reading, [(chunk_id, live)], now_ns=0) for chunk_id in (CHUNKS[0], CHUNKS[0], CHUNKS[4])
+    ]
 
     read = [{entry.chunk_id for entry in each[DOCUMENTS[0]]} for each in around]
     assert read == [set(CHUNKS[:4]), set(CHUNKS[:4]), set(CHUNKS[2:6])]

@@ -31,6 +31,7 @@ from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Unavailable
 from freki.schemas.index import ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
+from freki.streams.retrieve.steps.live import ROOTS_COUNT_NS
 from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
@@ -171,23 +172,44 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world:
 async def test_what_changes_while_a_model_ranks_is_noticed_also_by_one_who_read_the_manifest_before(
     world: World, texts: Sequence[str] | None, principals: tuple[str, ...]
 ) -> None:
+    ranked_ns = 0
+
     class Changing(Scorer):
         changes = False
 
         async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+            nonlocal ranked_ns
             if self.changes:
                 self.changes = False
                 await world.feed(revision("a", 2, texts, principals=principals))
+            ranked_ns += ROOTS_COUNT_NS + 1
             return await super().score(pairs, budget_s=budget_s)
 
     scorer = Changing("gebühr")
-    asked = retriever(world, rerankers=[scorer])
+    asked = retriever(world, rerankers=[scorer], clock_ns=lambda: ranked_ns)
     assert (await ask(asked)).hits
     scorer.changes = True
 
     result = await ask(asked)
 
     assert [(hit.text, hit.version) for hit in result.hits] == ([(texts[0], 2)] if texts and texts != TEXTS else [])
+
+
+@pytest.mark.parametrize(("age_ns", "reads"), [(ROOTS_COUNT_NS, 1), (ROOTS_COUNT_NS + 1, 2), (-1, 2)])
+async def test_roots_are_read_again_only_if_they_were_read_some_time_ago(world: World, age_ns: int, reads: int) -> None:
+    ranked_ns = 0
+
+    class Slow(Scorer):
+        async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+            nonlocal ranked_ns
+            ranked_ns = age_ns
+            return await super().score(pairs, budget_s=budget_s)
+
+    store = Broken(world.index)
+    result = await ask(retriever(world, store, rerankers=[Slow("gebühr")], clock_ns=lambda: ranked_ns))
+
+    assert result.hits
+    assert store.calls["roots"] == reads
 
 
 async def test_a_document_that_is_replaced_at_every_look_is_left_out_and_the_question_is_answered(world: World) -> None:

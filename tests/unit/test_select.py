@@ -90,7 +90,7 @@ def ranked(
     found = [
         LoadedChunk(
             chunk_id=ChunkId(f"{place:02}"),
-            document=LiveDocument(ROOTS[name], {}),
+            document=LiveDocument(ROOTS[name], {}, 0),
             fused=fused,
             row=row,
             vector=vectors[place] / np.linalg.norm(vectors[place]),

@@ -13,7 +13,7 @@ from freki.infra.milvus.shards import Shard
 from freki.infra.milvus.store import together
 from freki.schemas import ChunkId, RootId
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Candidate, Scope
+from freki.schemas.index import Candidate, Scope, chunk_of_row
 
 
 class MilvusSearch(MilvusConnection):
@@ -68,12 +68,12 @@ class MilvusSearch(MilvusConnection):
         sealer = self._sealer
         return scopes if sealer is None else [sealer.scope(scope) for scope in scopes]
 
-    async def _open_codes(self, entities: Sequence[Row]) -> None:
+    async def _open_codes(self, hits: Sequence[Row]) -> None:
         """Decrypt the match codes of hits; those of destroyed keys become empty."""
-        opened = [] if self._sealer is None else await self._sealer.unseal_chunks(entities)
+        opened = [] if self._sealer is None else await self._sealer.unseal_chunks(hits)
         codes = {row["row_id"]: row["match_code"] for row in opened}
-        for entity in entities:
-            entity["match_code"] = codes.get(entity["row_id"], "")
+        for hit in hits:
+            hit["match_code"] = codes.get(hit["row_id"], "")
 
     async def _rankings(
         self,
@@ -101,7 +101,7 @@ class MilvusSearch(MilvusConnection):
             for condition, positions in groups.items()
         )
         if self._sealer is not None:
-            await self._open_codes([hit["entity"] for found in answers for hits in found for hit in hits])
+            await self._open_codes([hit for found in answers for hits in found for hit in hits])
         rankings: list[list[Candidate]] = [[] for _ in scopes]
         for positions, found in zip(groups.values(), answers, strict=True):
             for position, hits in zip(positions, found, strict=True):
@@ -129,13 +129,12 @@ def _best_first(hit: Candidate) -> tuple[float, ChunkId]:
 
 
 def _candidate(hit: Row) -> Candidate:
-    found = hit["entity"]
     return Candidate(
-        chunk_id=found["chunk_id"],
-        row_id=found["row_id"],
-        root_id=found["root_id"],
+        chunk_id=chunk_of_row(hit["row_id"]),
+        row_id=hit["row_id"],
+        root_id=hit["root_id"],
         score=hit["distance"],
-        match_code=found["match_code"],
-        version=found["version"],
-        edition=found["edition"],
+        match_code=hit["match_code"],
+        version=hit["version"],
+        edition=hit["edition"],
     )

@@ -201,11 +201,11 @@ class MilvusStore:
     async def search(
         self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
-        """Return the nearest chunks of each datum: `distance`, and ids, match code and revision under `entity`."""
+        """Return the nearest chunks of each datum: key, `distance`, document, match code and revision."""
         found: list[list[Row]] = []
         for batch in batched(data, max(1, SEARCH_ROWS // limit)):
             try:
-                found += await self._call(
+                rankings = await self._call(
                     "search",
                     layout,
                     self._client.search,
@@ -213,9 +213,11 @@ class MilvusStore:
                     anns_field=column,
                     filter=condition,
                     limit=min(limit, MAX_LIMIT),
-                    output_fields=["row_id", "chunk_id", "root_id", "match_code", "version", "edition"],
+                    # Keys come with every hit.
+                    output_fields=["root_id", "match_code", "version", "edition"],
                     consistency_level="Strong" if strong else "Bounded",
                 )
+                found += [[_hit(layout, *each) for each in zip(hits.ids, hits, strict=True)] for hits in rankings]
             except NoTerms:
                 found += [[] for _ in batch]
         return found
@@ -350,6 +352,10 @@ async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 def batched(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield consecutive slices of at most this size."""
     return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def _hit(layout: Layout, key: str, found: Row) -> Row:
+    return {**found["entity"], layout.key: key, "distance": found["distance"]}
 
 
 def _fitting(layout: Layout, rows: Iterable[Row]) -> Iterator[list[Row]]:

@@ -19,6 +19,11 @@ def row_id(chunk_id: ChunkId, attempt: Attempt) -> RowId:
     return RowId(f"{chunk_id}-{attempt}")
 
 
+def chunk_of_row(row_id: RowId) -> ChunkId:
+    """Return the chunk of a row."""
+    return ChunkId(row_id.rpartition("-")[0])
+
+
 def attempt_of_row(row_id: RowId) -> Attempt:
     """Return the attempt that wrote a row."""
     return Attempt(row_id.rpartition("-")[2])

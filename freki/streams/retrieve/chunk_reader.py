@@ -53,7 +53,8 @@ class ChunkReader:
             {chunk_id: roots[chunk_id] for chunk_id in chunk_ids if chunk_id in roots}
             for chunk_ids, roots in zip(wanted, visible, strict=True)
         ]
-        live = await read_live(self._stores, [_Seen(*each) for own in seen for each in own.items()])
+        now_ns = queries[0].log.clock_ns()
+        live = await read_live(self._stores, [_Seen(*each) for own in seen for each in own.items()], now_ns=now_ns)
         placed = [_placed(query, own, live) for query, own in zip(queries, seen, strict=True)]
         rows = await self._stores.rows.contents(list(dict.fromkeys(each.row_id for own in placed for each in own)))
         found = [

@@ -78,7 +78,8 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
         slices = [each.next_slice() for each in short]
         candidates = [each for ranked in slices for each in ranked]
         wanted = candidates if short is selections else ()
-        found = await attempts([each.query for each in short], STEP, _read(stores, candidates, wanted))
+        now_ns = short[0].query.log.clock_ns()
+        found = await attempts([each.query for each in short], STEP, _read(stores, candidates, wanted, now_ns=now_ns))
         if found is None:
             return False
         live, rows = found
@@ -95,14 +96,14 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
 
 
 async def _read(
-    stores: Stores, candidates: Sequence[Ranked], wanted: Sequence[Ranked]
+    stores: Stores, candidates: Sequence[Ranked], wanted: Sequence[Ranked], *, now_ns: int
 ) -> tuple[Mapping[RootId, LiveDocument], Mapping[RowId, Row]]:
     """Read live revisions, and at once the wanted rows: they are nearly always those of the live revision."""
     row_ids = list(dict.fromkeys(each.row_id for each in wanted))
     if not row_ids:
-        return await read_live(stores, candidates), {}
+        return await read_live(stores, candidates, now_ns=now_ns), {}
     live, rows = await asyncio.gather(
-        read_live(stores, candidates), stores.rows.contents(row_ids), return_exceptions=True
+        read_live(stores, candidates, now_ns=now_ns), stores.rows.contents(row_ids), return_exceptions=True
     )
     if isinstance(live, BaseException):
         raise live

@@ -12,6 +12,8 @@ from freki.streams.retrieve.dependencies import Places, Stores
 
 BESIDE = 32
 """Entries that are read at least on either side of a hit, for neighbours and sections of 4,000 characters."""
+ROOTS_COUNT_NS = 250_000_000
+"""Age up to which roots count that were read for a query, in nanoseconds: a model may rank for seconds."""
 _PLACE_BYTES = 400
 """Approximate size of a kept place: two ids, and the records around them."""
 _ENTRY_BYTES = 600
@@ -37,13 +39,15 @@ class LiveDocument:
     root: Root
     places: Mapping[ChunkId, Place]
     """Manifest places of the found chunks that are live."""
+    asked_ns: int
+    """When its root was asked for, by the clock of the query."""
 
     def row_id(self, chunk_id: ChunkId) -> RowId:
         """Return the row that the manifest names for a live chunk."""
         return self.places[chunk_id].row_id
 
 
-async def read_live(stores: Stores, found: Iterable[Placeable]) -> dict[RootId, LiveDocument]:
+async def read_live(stores: Stores, found: Iterable[Placeable], *, now_ns: int) -> dict[RootId, LiveDocument]:
     """Look up the documents of found chunks, without deleted and unknown ones, and the places of live chunks.
 
     Roots are read each time. Pages never change, so that what was read of one counts as long as a root names it.
@@ -62,7 +66,7 @@ async def read_live(stores: Stores, found: Iterable[Placeable]) -> dict[RootId, 
     named |= {key: {**named[key], **_named_by(live[key], pages)} for key, pages in again.items()}
     for key in live.keys() & (read.keys() | again.keys()):
         stores.places.keep(key, named[key], size=_PLACE_BYTES * sum(map(len, named[key].values())))
-    return {key: LiveDocument(root, _placed(named[key], wanted[key])) for key, root in live.items()}
+    return {key: LiveDocument(root, _placed(named[key], wanted[key]), now_ns) for key, root in live.items()}
 
 
 async def _read_pages(stores: Stores, page_ids: Collection[PageId]) -> list[ManifestPage]:
@@ -104,12 +108,11 @@ def _placed(pages: Places, chunk_ids: Collection[ChunkId]) -> dict[ChunkId, Plac
 
 
 async def read_around(
-    stores: Stores, hits: Sequence[tuple[ChunkId, LiveDocument]]
+    stores: Stores, hits: Sequence[tuple[ChunkId, LiveDocument]], *, now_ns: int
 ) -> dict[RootId, list[ManifestEntry]]:
     """Return the manifest entries around hits in reading order, of their pages and of one beside a hit near an end.
 
-    Roots are read once more, since a model may have ranked for seconds: pages that the root does not name any more have
-    no entries.
+    Roots are read once more unless they count: pages that the root does not name any more have no entries.
     """
     wanted: dict[PageId, None] = {}
     for chunk_id, document in hits:
@@ -119,7 +122,11 @@ async def read_around(
         last = at + (place.entries - place.position <= BESIDE)
         wanted.update(dict.fromkeys(pages[max(0, first) : last + 1]))
     entries: dict[RootId, list[ManifestEntry]] = {document.root.root_id: [] for _, document in hits}
-    standing, read = await asyncio.gather(stores.roots.roots(list(entries)), _read_pages(stores, wanted))
+    standing: Mapping[RootId, Root] = {document.root.root_id: document.root for _, document in hits}
+    if all(0 <= now_ns - document.asked_ns <= ROOTS_COUNT_NS for _, document in hits):
+        read = await _read_pages(stores, wanted)
+    else:
+        standing, read = await asyncio.gather(stores.roots.roots(list(entries)), _read_pages(stores, wanted))
     named = {page_id for root in standing.values() for page_id in root.pages}
     for page in read:
         if page.page_id in named:

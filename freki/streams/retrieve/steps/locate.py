@@ -15,7 +15,7 @@ async def locate(stores: Stores, attempts: Attempts, query: EmbeddedQuery, selec
     """Add the entries of the manifest around each hit; hits of a revision that was replaced meanwhile are lost."""
     placed = [(each.chunk_id, each.document) for each in selection.found]
     with timed([query.log], STEP, lambda _: len(placed)):
-        around = await attempts([query], STEP, read_around(stores, placed)) or {}
+        around = await attempts([query], STEP, read_around(stores, placed, now_ns=query.log.clock_ns())) or {}
     hits = [extended(LocatedHit, each, near=around.get(each.root.root_id, ())) for each in selection.found]
     there = [each for each in hits if any(entry.chunk_id == each.chunk_id for entry in each.near)]
     is_lost = selection.is_stale or len(there) < len(hits)
