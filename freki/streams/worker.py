@@ -1,7 +1,6 @@
 """Run stages in this process, with telemetry and health checks."""
 
 import asyncio
-import gc
 from collections.abc import Callable, Collection
 
 from threadpoolctl import threadpool_limits
@@ -16,6 +15,7 @@ from freki.infra.telemetry.traces import tracing
 from freki.streams.app import make_stages
 from freki.streams.deliver.run import run_stages
 from freki.streams.observe.meters import Meters
+from freki.streams.wire import garbage
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.health import Health
 from freki.streams.wire.parts import Parts
@@ -50,9 +50,7 @@ async def run_worker(
     ):
 
         def on_ready() -> None:
-            # Objects that exist now stay alive: full collections would traverse all of them and delay a query by 0.1 s.
-            gc.collect()
-            gc.freeze()
+            garbage.settle()
             health.joined()
             if settings.ready_file is not None:
                 settings.ready_file.write_text(url, encoding="utf-8")

@@ -304,6 +304,20 @@ def test_hits_come_before_what_stands_around_them() -> None:
     assert [(each.rank, each.what) for each in assembly.omissions] == [(1, Omitted.SURROUNDINGS)]
 
 
+@pytest.mark.parametrize(("max_tokens", "shown"), [(10_093, [0]), (10_095, [0, 1, 2, 3, 4, 5, 6, 7])])
+def test_the_last_hundredth_is_not_filled_with_what_stands_around_hits(max_tokens: int, shown: list[int]) -> None:
+    def count(texts: Sequence[str]) -> list[int]:
+        return [9_990 if "Satz 0" in text else words for text, words in zip(texts, count_words(texts), strict=True)]
+
+    best = hit(1, *sentences(0, 0), parent=part(*sentences(0, 7)))
+    complete = hit(2, *sentences(9, 9), document_id=DocumentId("e"))
+
+    assembly = assemble([best, replace(complete, text="")], max_tokens=max_tokens + 4, count_tokens=count)
+
+    assert numbers(assembly.text) == shown
+    assert [each.what for each in assembly.omissions] == ([] if len(shown) > 1 else [Omitted.SURROUNDINGS])
+
+
 def test_a_hit_without_room_is_left_out_and_a_smaller_one_comes() -> None:
     hits = [hit(1, *sentences(0, 0)), hit(2, *sentences(1, 8)), hit(3, *sentences(9, 9))]
 

@@ -59,9 +59,9 @@ def assemble(
     """Return the texts of hits and their surroundings below their citations, within `max_tokens`.
 
     The budget is spent first on the texts of hits by rank, then in the same order on their surroundings, sentence by
-    sentence outward, then on expansions, best first, and last on the overlap of chunks without text before them. A hit
-    that does not fit is left out, and later smaller ones may still fit; only the best one is truncated, so that the
-    context is not empty: after a sentence, row or item, in a paragraph also after a word.
+    sentence outward until a hundredth of it is left, then on expansions, best first, and last on the overlap of chunks
+    without text before them. A hit that does not fit is left out, and later smaller ones may still fit; only the best
+    one is truncated, so that the context is not empty: after a sentence, row or item, in a paragraph also after a word.
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
@@ -128,6 +128,8 @@ class _Choice:
         """Add the surroundings of a hit, from it outward; return the omission if a part does not fit."""
         room = self.room
         free = self._free(hit)
+        if room < self._max_tokens // _CRUMBS:
+            return self._around(hit, room) if any(run.text.strip() for run in free) else None
         after = (
             piece for run in free if run.end > hit.start for piece in self._pieces(run) if piece.start >= hit.start
         )
@@ -139,10 +141,7 @@ class _Choice:
             if piece.start < hit.start
         )
         complete = [self._add_outward(hit, side) for side in (after, before)]
-        if all(complete):
-            return None
-        reason = f"{room} of {self._max_tokens} tokens were left for what stands around it"
-        return Omission(hit.rank, hit.chunk_id, Omitted.SURROUNDINGS, reason)
+        return None if all(complete) else self._around(hit, room)
 
     def add_overlap(self, chunk: Cited) -> None:
         """Add the overlap of a chunk if no adjacent text is selected and it fits."""
@@ -172,6 +171,10 @@ class _Choice:
         texts = [hit.text[:end].rstrip() + GAP.rstrip() for end in ends]
         fitting = bisect_right(range(len(texts)), self.room, key=lambda at: self._count([head_of(hit) + texts[at]])[0])
         return texts[fitting - 1] if fitting else ""
+
+    def _around(self, hit: ContextHit, room: int) -> Omission:
+        reason = f"{room} of {self._max_tokens} tokens were left for what stands around it"
+        return Omission(hit.rank, hit.chunk_id, Omitted.SURROUNDINGS, reason)
 
     def _free(self, hit: ContextHit) -> list[TextSpan]:
         """Return the spans around a hit that are not yet selected, in reading order."""
@@ -213,6 +216,8 @@ class _Choice:
 _COUNTED_AHEAD = 8
 _TOKENS = 32
 """Estimated tokens of a sentence, to limit the number counted in advance."""
+_CRUMBS = 100
+"""Part of the budget that is not worth dividing a section into units for the one that may fit."""
 _OVERLAP_SLACK = 200
 # A search skips to a single character, but not to a repeated one.
 _GAP = re.compile(rf"\s\s{{{LONGEST_BREAK},}}")

@@ -1,6 +1,6 @@
 """Protocols of models, caches and language models."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from freki.schemas import ChunkKind, Completion, NoCompletion, Prompt
@@ -9,6 +9,7 @@ from freki.schemas.embeddings import Embeddings, PassageEmbedding
 from freki.schemas.index import RerankPair
 
 T = TypeVar("T")
+K = TypeVar("K", bound=Hashable)
 
 
 class AnalyseText(Protocol):
@@ -78,6 +79,9 @@ class Cache(Protocol[T]):
 
     def get(self, key: object) -> T | None:
         """Return the value of a key with an equal `repr`; None if it is not cached."""
+
+    def get_all(self, keys: Collection[K]) -> Mapping[K, T]:
+        """Return the values of keys, without those that are not cached."""
 
     def keep(self, key: object, value: T, *, size: int) -> None:
         """Add a value; size: its approximate bytes."""

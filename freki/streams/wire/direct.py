@@ -1,7 +1,6 @@
 """The retrieve stage within the process of a server, for calls that do not wait for two topics."""
 
 import asyncio
-import gc
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 
@@ -16,6 +15,7 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.gateway import Direct
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.direct import Batches, DirectAsker, DirectDocumentAsker, Mailboxes
+from freki.streams.wire import garbage
 from freki.streams.wire.background import Background
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.health import Health
@@ -53,8 +53,7 @@ async def open_direct(settings: Settings, takeovers: TakeOvers) -> AsyncIterator
         meters.observe_build_info(lambda: parts.described)
         health.opened_direct()
         parts.background.spawn(health.watch(parts.check_store))
-        gc.collect()
-        gc.freeze()
+        garbage.settle()
         retrieval = settings.retrieval
         queries = Batches(serving.handle, mailboxes.results, most=retrieval.batch_queries, in_flight=retrieval.batches)
         yield Direct(

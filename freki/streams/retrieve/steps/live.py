@@ -55,7 +55,8 @@ async def read_live(stores: Stores, found: Iterable[Placeable], *, now_ns: int) 
     wanted: defaultdict[RootId, dict[ChunkId, None]] = defaultdict(dict)
     for hit in found:
         wanted[hit.root_id][hit.chunk_id] = None
-    kept = {key: stores.places.get(key) or {} for key in wanted}
+    places = stores.places.get_all(wanted)
+    kept = {key: places.get(key, {}) for key in wanted}
     unknown = _unplaced(wanted, kept)
     # At once: pages of a revision that is committed in between may be missing, so that its chunks are not live yet.
     standing, read = await asyncio.gather(stores.roots.roots(list(wanted)), _read_places(stores, unknown))
@@ -71,7 +72,7 @@ async def read_live(stores: Stores, found: Iterable[Placeable], *, now_ns: int) 
 
 async def _read_pages(stores: Stores, page_ids: Collection[PageId]) -> list[ManifestPage]:
     """Return manifest pages, without missing ones; one that was read before is not read again."""
-    pages = {page_id: page for page_id in page_ids if (page := stores.pages.get(page_id)) is not None}
+    pages = stores.pages.get_all(page_ids)
     unknown = [page_id for page_id in page_ids if page_id not in pages]
     read = await stores.roots.pages(unknown) if unknown else {}
     for page_id, page in read.items():
