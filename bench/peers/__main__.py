@@ -7,7 +7,7 @@ import subprocess
 import sys
 import tempfile
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -53,8 +53,13 @@ def main() -> None:
     peers = [PEERS[name] for name in PEERS if name in (arguments.only or PEERS)]
     with bars(console) as progress:
         interpreters = _prepare(peers, progress)
-        results = _measure(peers, interpreters, _jobs(changes, sets), arguments.rounds, progress)
-    _tell(results, sets, arguments)
+        for results in _measure(peers, interpreters, _jobs(changes, sets), arguments.rounds, progress):
+            # After each round: a run takes hours, and may be ended.
+            files = _write(results, sets, arguments)
+    for table in _tables(results, sets):
+        console.print(in_terminal(table))
+    for path in files:
+        console.print(str(path), soft_wrap=True, highlight=False)
 
 
 def _changes(arguments: Namespace) -> Changes:
@@ -82,6 +87,8 @@ def _arguments() -> Namespace:
     arguments = parser.parse_args()
     if not arguments.changes and not arguments.sets:
         parser.error("give --changes, --sets, or both")
+    if arguments.rounds < 1:
+        parser.error("--rounds must be at least 1")
     return arguments
 
 
@@ -118,9 +125,9 @@ def _measure(
     jobs: Sequence[Job],
     rounds: int,
     progress: Progress,
-) -> list[Result]:
-    """Run every job on every system in every round, in rotating order."""
-    results = []
+) -> Iterator[Sequence[Result]]:
+    """Run every job on every system in every round, in rotating order; yield all results after each round."""
+    results: list[Result] = []
     total = rounds * sum(peer.searches or job.name == UPDATES for peer in peers for job in jobs)
     bar = progress.add_task("measured", total=total)
     for number in range(rounds):
@@ -136,7 +143,7 @@ def _measure(
                     progress.console.print(f"{peer.title}, {job.name}: {figures['error']}", markup=False)
                 results.append(Result(round=number, system=peer.name, task=job.name, figures=figures))
                 progress.advance(bar)
-    return results
+        yield results
 
 
 def _run(python: Path, job: Job, peer: Peer) -> Figures:
@@ -165,12 +172,16 @@ def _last_line(log: Path) -> str:
     return lines[-1][:300] if lines else "no message"
 
 
-def _tell(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Namespace) -> None:
+def _tables(results: Sequence[Result], sets: Sequence[SearchSet]) -> list[list[list[str]]]:
+    updates = update_lines(results)
+    searches = [search_table(each.name, search_lines(results, each)) for each in sets]
+    return [*([update_table(updates)] if updates else []), *searches]
+
+
+def _write(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Namespace) -> list[Path]:
+    """Write figures, tables and plots; return their paths."""
     updates = update_lines(results)
     searches = {each.name: search_lines(results, each) for each in sets}
-    tables = [*([update_table(updates)] if updates else []), *(search_table(*pair) for pair in searches.items())]
-    for table in tables:
-        console.print(in_terminal(table))
     arguments.out.mkdir(parents=True, exist_ok=True)
     made_with = {
         **provenance(),
@@ -188,11 +199,10 @@ def _tell(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Names
     }
     (arguments.out / "figures.json").write_text(json.dumps(kept, indent=1))
     versions = "\n".join(f"- {name}: {value}" for name, value in made_with.items())
-    written = "\n\n".join([versions, *map(in_markdown, tables), EXPLAINED])
+    written = "\n\n".join([versions, *map(in_markdown, _tables(results, sets)), EXPLAINED])
     (arguments.out / "table.md").write_text(written + "\n")
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    for path in [arguments.out / "figures.json", arguments.out / "table.md", *draw(updates, searches, arguments.out)]:
-        console.print(str(path), soft_wrap=True, highlight=False)
+    return [arguments.out / "figures.json", arguments.out / "table.md", *draw(updates, searches, arguments.out)]
 
 
 if __name__ == "__main__":

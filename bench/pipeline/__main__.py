@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import Progress
 
 from bench.pipeline import (
     doors,
@@ -39,6 +39,7 @@ from bench.pipeline.corpus import Corpus
 from bench.pipeline.ground import Figures, Ground, Measurement
 from bench.pipeline.machine import machine
 from bench.pipeline.write import Section, markdown
+from freki.cli.bars import bars
 from freki.infra.settings.read import read_settings
 
 MEASUREMENTS: Mapping[str, Measurement] = {
@@ -74,7 +75,7 @@ async def main() -> None:
     about, began = machine(), datetime.now(UTC)
     folder = RESULTS / f"{began:%Y-%m-%d}-{about['commit']}{'-dirty' if about['dirty'] else ''}"
     found = _earlier(folder, about)
-    with _bars() as progress, tempfile.TemporaryDirectory(prefix="freki-bench-") as directory:
+    with bars(console) as progress, tempfile.TemporaryDirectory(prefix="freki-bench-") as directory:
         ground = _ground(arguments, arguments.keep or Path(directory), progress)
         for name in progress.track(arguments.only, description="measurements"):
             progress.console.rule(MEASUREMENTS[name].TITLE)
@@ -140,17 +141,6 @@ def _ground(arguments: argparse.Namespace, keep: Path, progress: Progress) -> Gr
         seed=arguments.seed,
         keep=keep,
         progress=progress,
-    )
-
-
-def _bars() -> Progress:
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        TaskProgressColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
-        console=console,
     )
 
 
