@@ -109,16 +109,19 @@ class MemoryIndex:
             for row_id, (row, _) in (await self.fetch(row_ids)).items()
         }
 
-    async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
+    async def insert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
 
-        Raises Rejected, before anything is written, if a row or the matrix is not what the store takes.
+        Raises Rejected, before anything is written, if a row or the matrix is not what the store takes. The store does
+        not look for a row with the same key, so that here one is an error of the test.
         """
         self._check_vectors(vectors, len(rows))
         shards = [shard_of(list(self._shards), row.kind) for row in rows]
         placed = [(shard, row, vector[shard.block]) for shard, row, vector in zip(shards, rows, vectors, strict=True)]
         for shard, row, vector in placed:
             size_of(shard.layout, chunk_row(row, vector))
+        twice = [row.row_id for shard, row, _ in placed if row.row_id in self._shards[shard]]
+        assert not twice, f"rows were written before: {twice}"
         for shard, row, vector in placed:
             self._shards[shard][row.row_id] = (row, vector.astype(np.float32))
             self._chunks.setdefault(row.chunk_id, {})[row.row_id] = shard

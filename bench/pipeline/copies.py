@@ -40,7 +40,7 @@ class Copier:
             document_id = copy_id(root, number)
             key = root_id(root.tenant, document_id)
             copied = [_copied(chunks, place, number, document_id, key) for place in range(len(chunks))]
-            await self._rows.upsert(copied, self._vectors(len(copied)))
+            await self._rows.insert(copied, self._vectors(len(copied)))
             written = [_page(page, number, key) for page in pages]
             await self._roots.write_pages(written)
             own = replace(root, root_id=key, document_id=document_id, pages=tuple(page.page_id for page in written))

@@ -179,7 +179,7 @@ async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
     calls: dict[str, Callable[[int], Awaitable[object]]] = {
         "dense_ms": lambda turn: index.dense(vectors[[turn]], [EVERYTHING], limit=DEPTH, strong=True),
         "lexical_ms": lambda turn: index.lexical([terms[turn]], [EVERYTHING], limit=DEPTH, strong=True),
-        "rows_ms": lambda _: index.upsert(contents, embedded),
+        "rows_ms": lambda _: index.insert(contents, embedded),
         "root_ms": lambda turn: index.commit([roots[filler.root_ids[turn]]], []),
         "left_ms": lambda turn: _before_sweeping(index, filler.root_ids[turn]),
     }

@@ -45,7 +45,7 @@ class ApartContract:
         rows = np.stack([in_block(PROSE, 1, 2, 3, 4), in_block(CODE, 3, 2, 1)])
         written = [chunk("p"), code("c")]
 
-        await index.upsert(written, rows)
+        await index.insert(written, rows)
 
         found = await index.fetch([row("c"), row("p"), row("absent")])
         assert {key: each for key, (each, _) in found.items()} == {each.row_id: each for each in written}
@@ -65,11 +65,11 @@ class ApartContract:
         assert await index.dense(asked((1,), (1,)), [scope()], limit=3, strong=True) == [[]]
         assert await index.lexical(["guid"], [scope()], limit=3, strong=True) == [[]]
 
-        await index.upsert([chunk("p")], in_block(PROSE, 1)[None])
+        await index.insert([chunk("p")], in_block(PROSE, 1)[None])
         assert set(await index.fetch(row_ids)) == {row("p")}
 
     async def test_one_ranking_compares_the_cosines_of_all_embedders(self, index: Index) -> None:
-        await index.upsert(
+        await index.insert(
             [chunk("p1"), chunk("p2"), code("c1"), code("c2")],
             np.stack([in_block(PROSE, 0.9, 0.4), in_block(PROSE, 0, 1), in_block(CODE, 1), in_block(CODE, 0.8, 0.6)]),
         )
@@ -81,7 +81,7 @@ class ApartContract:
 
     async def test_words_are_as_rare_as_they_are_in_the_collection(self, index: Index) -> None:
         vectors = np.stack([in_block(PROSE, 1), in_block(PROSE, 1), in_block(CODE, 1)])
-        await index.upsert([chunk("p1", lexical="run"), chunk("p2", lexical="walk"), code("c", lexical="run")], vectors)
+        await index.insert([chunk("p1", lexical="run"), chunk("p2", lexical="walk"), code("c", lexical="run")], vectors)
 
         (ranking,) = await index.lexical(["run"], [scope()], limit=9, strong=True)
 
@@ -89,7 +89,7 @@ class ApartContract:
         assert ranking[0].chunk_id == "p1"
 
     async def test_filters_and_access_hold_for_all(self, index: Index) -> None:
-        await index.upsert(
+        await index.insert(
             [chunk("p"), code("c"), code("secret", principals=("staff",))],
             np.stack([in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)]),
         )
@@ -103,7 +103,7 @@ class ApartContract:
 
     async def test_all_rows_are_listed_counted_and_deleted(self, index: Index) -> None:
         written = [chunk("p"), code("c"), code("late", version=9)]
-        await index.upsert(written, np.stack([in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)]))
+        await index.insert(written, np.stack([in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)]))
         heads = {head(each) for each in written}
         assert (await index.statistics()).chunks == 3
         assert set((await index.rows_of([RootId("r0")]))[RootId("r0")]) == heads
@@ -120,7 +120,7 @@ class ApartContract:
             *(code("c", row_id=row("c", attempt)) for attempt in ("a1", "a2")),
         ]
         matrix = np.stack([in_block(PROSE, 1), in_block(PROSE, 1), in_block(CODE, 1), in_block(CODE, 1)])
-        await index.upsert(written, matrix)
+        await index.insert(written, matrix)
 
         stored = await index.stored([ChunkId("p"), ChunkId("c")])
         [dense] = await index.dense(asked((1,), (1,)), [scope()], limit=9, strong=True)
@@ -136,9 +136,9 @@ class ApartContract:
         rows = np.stack([in_block(PROSE, 1), in_block(CODE, 1)])
 
         with pytest.raises(Rejected):
-            await index.upsert([chunk("p"), code("c", text="x" * 70_000)], rows)
+            await index.insert([chunk("p"), code("c", text="x" * 70_000)], rows)
         with pytest.raises(Rejected):
-            await index.upsert([chunk("p"), code("c")], rows[:, :4])
+            await index.insert([chunk("p"), code("c")], rows[:, :4])
 
         assert (await index.statistics()).chunks == 0
 

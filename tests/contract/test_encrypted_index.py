@@ -73,7 +73,7 @@ async def test_no_file_of_the_store_has_what_a_document_says(tmp_path: Path, key
     place = tmp_path / "store.db"
     with serving(place, port):
         async with opened(MilvusSettings(uri=f"http://127.0.0.1:{port}"), "files", keys) as index:
-            await index.upsert([secret_chunk("a"), secret_chunk("b", context="")], any_vectors(2))
+            await index.insert([secret_chunk("a"), secret_chunk("b", context="")], any_vectors(2))
             written = page("r0", 1, 0, 2, overlap="Nachklang")
             await index.write_pages([written])
             assert await index.pages([written.page_id]) == {written.page_id: written}
@@ -91,7 +91,7 @@ async def test_no_file_of_the_store_has_what_a_document_says(tmp_path: Path, key
 async def test_equal_terms_of_two_tenants_look_different(store: MilvusSettings, keys: EncryptionSettings) -> None:
     async with opened(store, "enc_tenants", keys) as index:
         other = TenantId("other")
-        await index.upsert([secret_chunk("a"), secret_chunk("b", tenant=other, root_id=RootId("s"))], any_vectors(2))
+        await index.insert([secret_chunk("a"), secret_chunk("b", tenant=other, root_id=RootId("s"))], any_vectors(2))
         first, second = [set(each["lexical"].split()) for each in await raw(index)]
         assert len(first) == len(second) == 2
         assert not first & second
@@ -104,7 +104,7 @@ async def test_a_value_in_another_row_does_not_decrypt(
     column: str, store: MilvusSettings, keys: EncryptionSettings
 ) -> None:
     async with opened(store, f"enc_moved_{column}", keys) as index:
-        await index.upsert([secret_chunk("a"), secret_chunk("b")], any_vectors(2))
+        await index.insert([secret_chunk("a"), secret_chunk("b")], any_vectors(2))
         rows = {each["chunk_id"]: each for each in await raw(index)}
         await index._store.upsert(CHUNKS, [{**rows["b"], column: rows["a"][column]}])
         with pytest.raises(Damaged):
@@ -116,9 +116,9 @@ async def test_rows_of_before_are_read_and_found_beside_encrypted_ones(
     store: MilvusSettings, keys: EncryptionSettings
 ) -> None:
     async with opened(store, "enc_mixed", None) as index:
-        await index.upsert([secret_chunk("a")], any_vectors(1))
+        await index.insert([secret_chunk("a")], any_vectors(1))
     async with opened(store, "enc_mixed", keys) as index:
-        await index.upsert([secret_chunk("b")], any_vectors(1))
+        await index.insert([secret_chunk("b")], any_vectors(1))
         found = await index.fetch([row("a"), row("b")])
         assert [found[row(name)][0] for name in "ab"] == [secret_chunk("a"), secret_chunk("b")]
         contents = await index.contents([row("a"), row("b")])
@@ -143,10 +143,10 @@ async def test_a_generation_that_begins_encrypted_is_asked_by_hashes_only(
 async def test_keys_rotate_while_the_index_is_read_and_written(store: MilvusSettings, keys: EncryptionSettings) -> None:
     assert keys.key_file is not None
     async with opened(store, "enc_rotated", keys) as index, opened(store, "enc_rotated", keys) as other:
-        await index.upsert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
+        await index.insert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
         assert await index.key_versions() == {1: 3}
         await LocalKeys(keys.key_file).rotate()
-        await index.upsert([secret_chunk("c", root_id=RootId("t"))], any_vectors(1))
+        await index.insert([secret_chunk("c", root_id=RootId("t"))], any_vectors(1))
         assert await index.key_versions() == {1: 3, 2: 1}
         names = [row(name) for name in "abc"]
         assert set(await other.fetch(names)) == set(names)
@@ -167,7 +167,7 @@ async def test_a_document_whose_key_is_destroyed_is_gone_for_readers(
     store: MilvusSettings, keys: EncryptionSettings
 ) -> None:
     async with opened(store, "enc_destroyed", keys) as index:
-        await index.upsert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
+        await index.insert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
         written = page("r0", 1, 0, overlap="Nachklang")
         await index.write_pages([written])
         await index.commit([root("r0", name="Titelzeile")], [])
@@ -179,13 +179,13 @@ async def test_a_document_whose_key_is_destroyed_is_gone_for_readers(
         [hits] = await index.dense(any_vectors(1), [scope()], limit=9, strong=True)
         assert {hit.chunk_id: hit.match_code for hit in hits} == {"a": "", "b": "Codewort"}
         # The document comes back: with a new key.
-        await index.upsert([secret_chunk("c")], any_vectors(1))
+        await index.insert([secret_chunk("c")], any_vectors(1))
         assert set(await index.fetch([row("c")])) == {row("c")}
 
 
 async def test_purging_a_deleted_document_destroys_its_key(store: MilvusSettings, keys: EncryptionSettings) -> None:
     async with opened(store, "enc_purged", keys) as index:
-        await index.upsert([secret_chunk("a")], any_vectors(1))
+        await index.insert([secret_chunk("a")], any_vectors(1))
         await index.delete([row("a")])
         await index.commit([root("r0", version=2, deleted=True, searchable_at=Timestamp(1))], [])
         assert await index.purge_deleted(Timestamp(100)) == 1
@@ -194,7 +194,7 @@ async def test_purging_a_deleted_document_destroys_its_key(store: MilvusSettings
 
 async def test_a_dropped_generation_takes_its_keys_along(store: MilvusSettings, keys: EncryptionSettings) -> None:
     async with opened(store, "enc_dropped", keys) as index, MilvusGenerations(store) as log:
-        await index.upsert([secret_chunk("a")], any_vectors(1))
+        await index.insert([secret_chunk("a")], any_vectors(1))
         counts = await log.count_rows("enc_dropped", [RootId("r0"), RootId("nowhere")])
         assert sum(counts.values()) == 2
         await log.drop("enc_dropped")
@@ -219,7 +219,7 @@ async def test_vault_is_called_once_for_a_batch_of_documents(store: MilvusSettin
         documents = [secret_chunk(f"c{number}", root_id=RootId(f"r{number}")) for number in range(20)]
         async with opened(store, "enc_vault", keys) as index:
             vault.requests.clear()
-            await index.upsert(documents, any_vectors(20))
+            await index.insert(documents, any_vectors(20))
             await index.fetch([each.row_id for each in documents])
             assert vault.operations == ["encrypt/freki"]
         async with opened(store, "enc_vault", keys) as index:
@@ -233,9 +233,9 @@ async def test_names_are_filtered_by_whole_though_the_store_has_hashes(
     store: MilvusSettings, keys: EncryptionSettings
 ) -> None:
     async with opened(store, "enc_names", None) as index:
-        await index.upsert([secret_chunk("p", name="alt")], any_vectors(1))
+        await index.insert([secret_chunk("p", name="alt")], any_vectors(1))
     async with opened(store, "enc_names", keys) as index:
-        await index.upsert([secret_chunk("a"), secret_chunk("b", name='zwei "drei"')], any_vectors(2))
+        await index.insert([secret_chunk("a"), secret_chunk("b", name='zwei "drei"')], any_vectors(2))
 
         async def found(operator: FilterOperator, *values: str) -> str:
             asked = scope(Filter(field="name", operator=operator, values=values))
@@ -266,7 +266,7 @@ async def test_erasure_destroys_data_keys_of_a_generation_without_any_key(
     store: MilvusSettings, keys: EncryptionSettings
 ) -> None:
     async with opened(store, "enc_erased", keys) as index, MilvusGenerations(store) as log:
-        await index.upsert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
+        await index.insert([secret_chunk("a"), secret_chunk("b", root_id=RootId("s"))], any_vectors(2))
         assert await log.is_encrypted("enc_erased")
         assert await log.destroy_keys("enc_erased", [RootId("r0"), RootId("absent")]) == 1
         assert await log.destroy_keys("enc_erased", [RootId("r0")]) == 0

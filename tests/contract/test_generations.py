@@ -48,7 +48,7 @@ async def test_generations_are_told_apart_whatever_they_are_called(own: MilvusSe
     longer = own.model_copy(update={"collection_prefix": f"{own.collection_prefix}_a"})
     for settings, name in ((own, "a"), (own, "a_chunks"), (longer, "g1")):
         async with MilvusIndex(settings, replace(GENERATION, name=name)) as index:
-            await index.upsert([chunk("c")], any_vectors(1))
+            await index.insert([chunk("c")], any_vectors(1))
             await index.commit([root("r"), root("gone", deleted=True)], [])
 
     async with MilvusGenerations(own) as log:

@@ -77,7 +77,7 @@ NUMBERS = count()
 
 
 async def write(index: Index, *rows: IndexedChunk) -> None:
-    await index.upsert(rows, any_vectors(len(rows)))
+    await index.insert(rows, any_vectors(len(rows)))
 
 
 def ids(ranking: Sequence[Candidate]) -> list[str]:
@@ -135,7 +135,7 @@ class IndexContract:
         ]
         matrix = any_vectors(len(rows))
 
-        await index.upsert(rows, matrix)
+        await index.insert(rows, matrix)
 
         fetched = await index.fetch([each.row_id for each in rows])
         assert {key: each for key, (each, _) in fetched.items()} == {each.row_id: each for each in rows}
@@ -199,34 +199,11 @@ class IndexContract:
             ),
         ]
 
-    async def test_writing_the_same_rows_twice_changes_nothing(self, index: Index) -> None:
-        rows = [chunk("a"), chunk("a", row_id=row("a", "a2")), chunk("b")]
-
-        async def state() -> list[object]:
-            fetched = await index.fetch([each.row_id for each in rows])
-            stored = await index.stored([ChunkId("a"), ChunkId("b")])
-            return [
-                {key: (each, tuple(vector)) for key, (each, vector) in fetched.items()},
-                {key: {each.row_id for each in stored[key]} for key in stored},
-                sorted(each.row_id for each in (await index.rows_of([RootId("r0")]))[RootId("r0")]),
-                await index.dense(vectors((1.0,)), [scope()], limit=9, strong=True),
-                await found(index, scope()),
-                await index.statistics(),
-            ]
-
-        await write(index, *rows)
-        before = await state()
-
-        await write(index, *rows)
-
-        assert await state() == before
-        assert (await index.statistics()).chunks == 3
-
     async def test_a_new_row_of_a_chunk_stands_beside_the_old_one_until_that_is_deleted(self, index: Index) -> None:
         old, new = chunk("a", lexical="old"), chunk("a", row_id=row("a", "a2"), lexical="new", principals=("staff",))
         staff = [scope(principals=("staff",))] * 2
-        await index.upsert([old], vectors((1.0,)))
-        await index.upsert([new], vectors((0.0, 1.0)))
+        await index.insert([old], vectors((1.0,)))
+        await index.insert([new], vectors((0.0, 1.0)))
         both = await index.lexical(["old", "new"], staff, limit=9, strong=True)
 
         await index.delete([old.row_id])
@@ -334,7 +311,7 @@ class IndexContract:
     @pytest.mark.parametrize("matrix", [np.ones((1, DIM + 1)), np.ones((2, DIM)), np.full((1, DIM), np.nan)])
     async def test_vectors_of_another_shape_or_without_a_value_are_refused(self, index: Index, matrix: Floats) -> None:
         with pytest.raises(Rejected, match="vector"):
-            await index.upsert([chunk("a")], matrix.astype(np.float32))
+            await index.insert([chunk("a")], matrix.astype(np.float32))
         with pytest.raises(Rejected, match="vector"):
             await index.dense(matrix.astype(np.float32), [scope()], limit=1, strong=True)
 
@@ -795,7 +772,7 @@ class IndexContract:
 
     async def test_dense_search_ranks_by_cosine(self, index: Index) -> None:
         rows = vectors((1.0,), (1.0, 1.0), (0.0, 1.0), (-1.0, 0.0))
-        await index.upsert([chunk(name) for name in "abcd"], rows)
+        await index.insert([chunk(name) for name in "abcd"], rows)
 
         [one, two] = await index.dense(vectors((1.0,), (0.0, 2.0)), [scope(), scope()], limit=9, strong=True)
 
@@ -805,7 +782,7 @@ class IndexContract:
 
     async def test_hits_of_equal_score_are_ordered_by_id(self, index: Index) -> None:
         names = [f"c{number * 37 % 100:02d}" for number in range(100)]
-        await index.upsert([chunk(name) for name in names], vectors(*[(1.0,)] * 100))
+        await index.insert([chunk(name) for name in names], vectors(*[(1.0,)] * 100))
 
         [dense] = await index.dense(vectors((1.0, 1.0)), [scope()], limit=100, strong=True)
         [lexical] = await index.lexical(["guid"], [scope()], limit=100, strong=True)
@@ -819,7 +796,7 @@ class IndexContract:
             chunk("a", row_id=row("a", "a2"), lexical="fox"),
             chunk("b", lexical="fox dog"),
         ]
-        await index.upsert(rows, vectors((0.0, 1.0), (1.0,), (1.0, 1.0)))
+        await index.insert(rows, vectors((0.0, 1.0), (1.0,), (1.0, 1.0)))
 
         [dense] = await index.dense(vectors((1.0,)), [scope()], limit=9, strong=True)
         [lexical] = await index.lexical(["fox"], [scope()], limit=9, strong=True)
@@ -830,7 +807,7 @@ class IndexContract:
 
     async def test_what_is_found_comes_with_its_row_and_its_match_code(self, index: Index) -> None:
         printable = "".join(map(chr, range(ord("*"), ord("z") + 1))) + "~|"
-        await index.upsert(
+        await index.insert(
             [chunk("a", match_code=printable, lexical="fox"), chunk("b", lexical="fox")], vectors((1.0,), (0.9, 0.1))
         )
 
@@ -842,7 +819,7 @@ class IndexContract:
         assert {hit.row_id: hit.match_code for hit in lexical} == expected
 
     async def test_a_ranking_is_no_longer_than_asked_for(self, index: Index) -> None:
-        await index.upsert([chunk(name) for name in "abc"], vectors((1.0,), (1.0, 0.1), (1.0, 0.9)))
+        await index.insert([chunk(name) for name in "abc"], vectors((1.0,), (1.0, 0.1), (1.0, 0.9)))
 
         [ranking] = await index.dense(vectors((1.0,)), [scope()], limit=2, strong=False)
 

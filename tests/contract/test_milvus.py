@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pymilvus import exceptions as theirs
 
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, Row
@@ -56,7 +57,7 @@ async def test_it_goes_on_by_itself_after_the_store_was_killed_and_came_back(
 ) -> None:
     with serving(path, free) as server:
         async with MilvusIndex(own, GENERATION) as index:
-            await index.upsert([chunk("a")], any_vectors(1))
+            await index.insert([chunk("a")], any_vectors(1))
             await index.write_pages([page("r", 1, 0)])
             await index.commit([root("r")], [watermark(0, 1)])
 
@@ -135,7 +136,7 @@ async def test_a_full_disk_is_unavailable_and_leaves_no_row_that_only_memory_hol
             limit_file_size(server.pid, size(path) + 100_000)
             large = [chunk(f"c{number}", text="x" * 60_000) for number in range(20)]
             with pytest.raises(Unavailable, match="disk"):
-                await index.upsert(large, any_vectors(20))
+                await index.insert(large, any_vectors(20))
             with pytest.raises(Unavailable, match="disk"):
                 await index.commit([root(name, version=2, attributes={"k": "x" * 60_000}) for name in "rstuv"], [])
 
@@ -143,7 +144,7 @@ async def test_a_full_disk_is_unavailable_and_leaves_no_row_that_only_memory_hol
             assert await index.roots([RootId(name) for name in "rstuv"]) == {"r": root("r")}
 
             limit_file_size(server.pid, resource.RLIM_INFINITY)
-            await index.upsert(large, any_vectors(20))
+            await index.insert(large, any_vectors(20))
             assert len(await index.stored([row.chunk_id for row in large])) == 20
 
 
@@ -164,7 +165,7 @@ async def test_opening_finishes_what_died_half_way(store: MilvusSettings) -> Non
         await index._store._client.drop_collection(index._store.name(DOCUMENTS))
 
     async with MilvusIndex(store, generation) as index:
-        await index.upsert([chunk("a")], any_vectors(1))
+        await index.insert([chunk("a")], any_vectors(1))
         [found] = await index.lexical(["guid"], [scope()], limit=5, strong=True)
         assert [hit.chunk_id for hit in found] == ["a"]
 
@@ -235,14 +236,14 @@ async def test_a_new_index_has_no_term_yet_and_finds_nothing(store: MilvusSettin
     """Milvus Lite divides by the mean length of its documents."""
     async with MilvusIndex(store, replace(GENERATION, name="blank")) as index:
         assert await index.lexical(["x y"], [scope()], limit=5, strong=True) == [[]]
-        await index.upsert([chunk("a", lexical="")], any_vectors(1))
+        await index.insert([chunk("a", lexical="")], any_vectors(1))
         assert await index.lexical(["x y", "x"], [scope()] * 2, limit=5, strong=True) == [[], []]
 
 
 async def test_generations_do_not_see_each_other(store: MilvusSettings) -> None:
     one, two = (replace(GENERATION, name=name) for name in ("one", "two"))
     async with MilvusIndex(store, one) as first, MilvusIndex(store, two) as second:
-        await first.upsert([chunk("a")], any_vectors(1))
+        await first.insert([chunk("a")], any_vectors(1))
         await first.commit([root("r")], [watermark(0, 1)])
 
         assert await second.stored([ChunkId("a")]) == {}
@@ -258,7 +259,7 @@ async def test_nothing_to_do_is_no_call() -> None:
     nothing += [await index.commits([]), await index.rows_of([]), await index.pages([]), await index.page_heads([])]
     nothing += [await index.passages([]), await index.naming([], [])]
     assert not any(nothing)
-    await index.upsert([], any_vectors(0))
+    await index.insert([], any_vectors(0))
     await index.delete([])
     await index.write_pages([])
     await index.commit([], [])
@@ -278,6 +279,31 @@ class Calls:
     def __getattr__(self, name: str) -> Any:
         self.names.append(name)
         return getattr(self.client, name)
+
+
+class Losing(Calls):
+    """Loses the responses of inserts."""
+
+    def __getattr__(self, name: str) -> Any:
+        method = super().__getattr__(name)
+
+        async def lost(*args: Any, **options: Any) -> None:
+            await method(*args, **options)
+            raise theirs.MilvusUnavailableException(message="lost")
+
+        return lost if name == "insert" else method
+
+
+async def test_rows_are_there_once_if_the_first_response_was_lost(
+    index: MilvusIndex, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    losing = Losing(index._store._client)
+    monkeypatch.setattr(index._store, "_client", losing)
+
+    await index.insert([chunk("lost")], any_vectors(1))
+
+    assert [name for name in losing.names if name in {"insert", "upsert"}][-2:] == ["insert", "upsert"]
+    assert await index._store.count(CHUNKS, 'chunk_id == "lost"') == 1
 
 
 async def test_the_local_store_compares_all_vectors(path: Path, free: int, own: MilvusSettings) -> None:
@@ -306,9 +332,9 @@ async def test_rows_are_read_by_search_as_they_are_by_key(index: MilvusIndex) ->
     # Opposite to the vector that is searched for, without any direction, replaced, deleted, and never there.
     names = ["near", "far", "nowhere", "replaced", "deleted", "absent"]
     given = vectors((1.0,), (-1.0,), (0.0,), (0.5, 0.5), (0.1, 0.9))
-    await index.upsert([chunk(f"by-search-{name}") for name in names[:-1]], given)
-    await index.upsert([chunk("by-search-replaced", text="new")], vectors((0.0, 1.0)))
-    await index.delete([row("by-search-deleted")])
+    await index.insert([chunk(f"by-search-{name}") for name in names[:-1]], given)
+    await index.delete([row("by-search-replaced"), row("by-search-deleted")])
+    await index.insert([chunk("by-search-replaced", text="new")], vectors((0.0, 1.0)))
     keys = [row(f"by-search-{name}") for name in names]
     wanted = ["row_id", "text", "dense"]
 
@@ -341,12 +367,12 @@ async def test_roots_and_watermarks_are_written_in_one_call(index: MilvusIndex, 
 
 async def test_large_rows_are_written_in_messages_that_the_server_takes(index: MilvusIndex, calls: Calls) -> None:
     text = "😀" * 16_000
-    await index.upsert(
+    await index.insert(
         [chunk(f"large{number}", text=text, context=text, root_id=RootId("large")) for number in range(300)],
         any_vectors(300),
     )
 
-    assert calls.names.count("upsert") == 3
+    assert calls.names.count("insert") == 3
     fetched = await index.fetch([row(f"large{number}") for number in range(300)])
     assert len(fetched) == 300
     await index.delete(list(fetched))
@@ -375,7 +401,7 @@ async def test_watermarks_of_processes_that_ended_do_not_pile_up(store: MilvusSe
 async def test_a_scan_reads_each_row_once_however_many_share_a_value(index: MilvusIndex, size: int) -> None:
     shares = {"share-b": 1, "share-c": 40, "share-d": 5, "share-e": 12, "share-f": 1}
     many = [(f"{name}{number}", name) for name, count in shares.items() for number in range(count)]
-    await index.upsert([chunk(key, root_id=RootId(name)) for key, name in many], any_vectors(len(many)))
+    await index.insert([chunk(key, root_id=RootId(name)) for key, name in many], any_vectors(len(many)))
 
     condition, fields = 'root_id >= "share-" and root_id < "share-~"', ["chunk_id", "root_id"]
     pages = [page async for page in index._store.scan(CHUNKS, condition, fields, by="root_id", size=size)]
@@ -389,7 +415,7 @@ async def test_a_scan_reads_each_row_once_however_many_share_a_value(index: Milv
 @pytest.mark.parametrize("size", [2, 3, 7, 100])
 async def test_a_scan_reads_each_row_once_whatever_the_size_of_its_pages(index: MilvusIndex, size: int) -> None:
     many = {f"scan{number * 37 % 60}" for number in range(60)}
-    await index.upsert([chunk(key, root_id=RootId("scan")) for key in many], any_vectors(60))
+    await index.insert([chunk(key, root_id=RootId("scan")) for key in many], any_vectors(60))
 
     pages = [
         page async for page in index._store.scan(CHUNKS, 'root_id == "scan"', ["chunk_id"], by="chunk_id", size=size)
@@ -419,7 +445,7 @@ async def test_it_answers_as_the_fake_does(alone: MilvusIndex, chunks: list[Inde
     await alone.delete([row(f"c{number}") for number in range(6)])
     queries = vectors(*((1.0, float(number)) for number in range(len(wheres))))
     for each in (alone, fake):
-        await each.upsert(keyed, any_vectors(len(keyed)))
+        await each.insert(keyed, any_vectors(len(keyed)))
 
     dense = await alone.dense(queries, wheres, limit=10, strong=True)
     lexical = await alone.lexical(["b"] * len(wheres), wheres, limit=10, strong=True)

@@ -41,7 +41,7 @@ def _each_discarded(pages: Sequence[Any], commits: Sequence[Any] = ()) -> list[t
 
 
 WRITES: dict[str, Split] = {
-    "upsert": _each_row,
+    "insert": _each_row,
     "write_pages": _each,
     "mark_checked": _each,
     "commit": _each_root,

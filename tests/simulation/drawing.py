@@ -45,7 +45,7 @@ FIRST = ("commit", "commit", "commit", "roots", "roots", "naming", "write_pages"
 NEXT = ("naming", "places", "write_pages", "write_pages", "roots", "roots", "page_heads", "commit", "rows_of")
 """For who is stopped next: mostly it knows the store, and has not yet written what others would see of it."""
 PARTS = "sends:chunks-bulk"
-BETWEEN = ("roots", "stored", "naming", "upsert", "write_pages", "page_heads", "commit", "commits", "rows_of", "delete")
+BETWEEN = ("roots", "stored", "naming", "insert", "write_pages", "page_heads", "commit", "commits", "rows_of", "delete")
 """Calls of an indexer, in its order: a worker that is stopped before one of them has not done what follows."""
 
 

@@ -29,7 +29,7 @@ from tests.memory_index import MemoryIndex
 
 TENANT = TenantId("t")
 ANALYSER = "plain-1"
-WRITES = ("upsert", "write_pages", "mark_checked", "commit", "delete", "discard")
+WRITES = ("insert", "write_pages", "mark_checked", "commit", "delete", "discard")
 
 
 class Crash(Exception):

@@ -230,7 +230,7 @@ async def test_pages_show_every_chunk_once_in_order(limit: int, max_bytes: int) 
     lost = entries[2].row_id
     async with Desk(document("a", chunks=7, pages=tuple(each.page_id for each in pages)), max_bytes=max_bytes) as desk:
         await desk.index.write_pages(pages)
-        await desk.index.upsert(rows, any_vectors(len(rows)))
+        await desk.index.insert(rows, any_vectors(len(rows)))
         await desk.index.delete([lost])
         shown: list[str] = []
         cursor: str | None = None

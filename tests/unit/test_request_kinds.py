@@ -141,7 +141,7 @@ async def test_what_is_gone_or_not_to_be_read_is_answered_as_what_never_was(
     rows = await world.index.fetch([row.row_id for of_chunk in stored.values() for row in of_chunk])
     await change(world)
     for row, vector in rows.values():
-        await world.index.upsert([row], vector.reshape(1, -1))
+        await world.index.insert([row], vector.reshape(1, -1))
 
     gone = await read(world, chunk)
     never = await read(world, UNKNOWN)

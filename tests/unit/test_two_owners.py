@@ -124,7 +124,7 @@ async def test_a_skipped_version_leaves_no_hole_where_its_owner_sweeps_late() ->
 
 
 @pytest.mark.parametrize(
-    "method", ["roots", "stored", "naming", "upsert", "write_pages", "commit", "commits", "rows_of", "delete"]
+    "method", ["roots", "stored", "naming", "insert", "write_pages", "commit", "commits", "rows_of", "delete"]
 )
 @pytest.mark.parametrize(
     "after",

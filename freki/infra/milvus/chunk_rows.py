@@ -59,8 +59,8 @@ class MilvusChunkRows(MilvusConnection):
             for _, row in rows
         }
 
-    async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write rows; vectors: (rows, width), finite; a row uses the block of its embedder.
+    async def insert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
+        """Write rows with keys that no row has; vectors: (rows, width), finite; a row uses the block of its embedder.
 
         Raises Rejected, before anything is written, if a row or the matrix does not fit the store.
         """
@@ -79,7 +79,7 @@ class MilvusChunkRows(MilvusConnection):
             _check_sizes(laid_out.values())
         # Sequentially: a write cancelled because another one failed might still take effect later.
         for layout, written in laid_out.values():
-            await self._store.upsert(layout, written)
+            await self._store.insert(layout, written)
 
     async def rows_of(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[RowHead]]:
         """Return all chunk rows of documents, live or not."""

@@ -138,7 +138,7 @@ class Importer:
             if chosen:
                 named -= {rows[position].row_id for position in chosen}
                 moved = [rekeyed_row(rows[position], live[rows[position].root_id], attempt) for position in chosen]
-                await self._index.upsert(moved, vectors[chosen])
+                await self._index.insert(moved, vectors[chosen])
             self._advance(len(rows))
         if named:
             raise Rejected(f"volume {volume.number} of the archive lacks the chunk row {min(named)}: export again")

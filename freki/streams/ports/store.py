@@ -40,8 +40,8 @@ class ChunkRows(Protocol):
     async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
         """Return the texts of rows with headings and contexts; missing rows are absent."""
 
-    async def upsert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
-        """Write rows, idempotently. vectors: (rows, dim)."""
+    async def insert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
+        """Write rows with keys that no row has, as those of a new attempt. vectors: (rows, dim)."""
 
     async def rows_of(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[RowHead]]:
         """Return every chunk row of documents, live or not."""

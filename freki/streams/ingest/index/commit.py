@@ -75,7 +75,7 @@ class Committer:
         """Write rows and pages of an attempt: rows first, because the rows of a page must exist."""
         with step(self._tracer, "write", lambda: {attributes.FREKI_ITEMS: len(rows)}):
             if rows:
-                await self._store.upsert(rows, vectors)
+                await self._store.insert(rows, vectors)
             await self._store.write_pages(pages)
         return Draft(
             attempt,
