@@ -50,13 +50,13 @@ SEARCHED, QUICK_SEARCHED = 500, 100
 DEPTH = 200
 """Default search depth of each retriever."""
 ROWS = 64
-"""Chunk rows per upsert: about a batch of the embed stage."""
+"""Chunk rows per insert: about a batch of the embed stage."""
 SAMPLED_ROWS = 500
 MIB = KIB * KIB
 TIMED = {
     "dense_ms": "dense search",
     "lexical_ms": "BM25 search",
-    "rows_ms": "upsert of rows",
+    "rows_ms": "insert of rows",
     "root_ms": "commit of a root",
     "left_ms": "look-up before sweeping",
 }
@@ -170,20 +170,29 @@ async def _point(ground: Ground, stack: Stack, filler: Filler, size: int, asked:
 
 
 async def _timed(filler: Filler, asked: Sequence[str], number: int) -> Figures:
-    """Time each call, sequentially; writes repeat existing rows."""
+    """Time each call, sequentially; written rows are copies of existing ones, which are deleted again."""
     index, vectors = filler.index, (await filler.embedder.embed_queries(asked)).vectors
     terms = [analyse_text(text, language="de") for text in asked]
     rows = await _rows(index, filler.chunk_ids[:ROWS])
     roots = await index.roots(filler.root_ids[:number])
     contents, embedded = [row for row, _ in rows.values()], np.vstack([vector for _, vector in rows.values()])
+    written: list[RowId] = []
+
+    async def insert() -> None:
+        copies = [replace(row, row_id=RowId(f"{row.row_id}{len(written)}")) for row in contents]
+        written.extend(row.row_id for row in copies)
+        await index.insert(copies, embedded)
+
     calls: dict[str, Callable[[int], Awaitable[object]]] = {
         "dense_ms": lambda turn: index.dense(vectors[[turn]], [EVERYTHING], limit=DEPTH, strong=True),
         "lexical_ms": lambda turn: index.lexical([terms[turn]], [EVERYTHING], limit=DEPTH, strong=True),
-        "rows_ms": lambda _: index.insert(contents, embedded),
+        "rows_ms": lambda _: insert(),
         "root_ms": lambda turn: index.commit([roots[filler.root_ids[turn]]], []),
         "left_ms": lambda turn: _before_sweeping(index, filler.root_ids[turn]),
     }
-    return {name: await _median_ms(call, min(number, len(asked), len(roots))) for name, call in calls.items()}
+    found = {name: await _median_ms(call, min(number, len(asked), len(roots))) for name, call in calls.items()}
+    await index.delete(written)
+    return found
 
 
 async def _rows(index: MilvusIndex, chunk_ids: Sequence[ChunkId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:

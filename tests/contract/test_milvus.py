@@ -281,6 +281,31 @@ class Calls:
         return getattr(self.client, name)
 
 
+async def test_rows_with_one_key_are_read_once_and_deleted_together(index: MilvusIndex) -> None:
+    rows = [chunk("once-a", lexical="once"), chunk("once-b", lexical="once"), chunk("once-c", lexical="once")]
+    keys = [each.row_id for each in rows]
+
+    async def state() -> list[object]:
+        fetched = await index.fetch(keys)
+        return [
+            {key: (each, tuple(vector)) for key, (each, vector) in fetched.items()},
+            await index.stored([each.chunk_id for each in rows]),
+            await index.dense(vectors((1.0,)), [scope()], limit=9, strong=True),
+            # Their scores count terms of both rows.
+            [hit.row_id for hit in (await index.lexical(["once"], [scope()], limit=9, strong=True))[0]],
+            sorted(row["row_id"] for row in await index._store.lookup(CHUNKS, keys, ["row_id"])),
+        ]
+
+    await index.insert(rows, any_vectors(3))
+    before = await state()
+
+    await index.insert(rows, any_vectors(3))
+
+    assert await state() == before
+    await index.delete(keys)
+    assert await index._store.count(CHUNKS, 'lexical == "once"') == 0
+
+
 class Losing(Calls):
     """Loses the responses of inserts."""
 
