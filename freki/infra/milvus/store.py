@@ -234,8 +234,8 @@ class MilvusStore:
         """
         for batch in list(_fitting(layout, rows)):
             # A second attempt replaces: the first one may have written before its response was lost.
-            attempts = chain((self._client.insert,), repeat(self._client.upsert))
-            await self._write(layout, batch, lambda *name, attempts=attempts, **rest: next(attempts)(*name, **rest))
+            methods = chain((self._client.insert,), repeat(self._client.upsert))
+            await self._write(layout, batch, lambda *name, methods=methods, **rest: next(methods)(*name, **rest))
 
     async def upsert(self, layout: Layout, rows: Sequence[Row]) -> None:
         """Write or replace rows by key. Raises Rejected before writing any if one does not fit the store."""
