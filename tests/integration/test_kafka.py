@@ -1,10 +1,11 @@
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from threading import Event
 from typing import Any, cast
 
 import pytest
+from aiokafka import TopicPartition
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.fetch import FetchRequest
 
@@ -13,6 +14,8 @@ from freki.client import wakeups
 from freki.client.broker import Broker
 from freki.client.messages import Outgoing
 from freki.infra.kafka import Admin, KafkaProducer, Reader
+from freki.infra.kafka import admin as kafka_admin
+from freki.infra.kafka.reader import log_ends
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.lanes import Lane
@@ -157,6 +160,26 @@ async def test_readers_close_while_a_fetch_waits_to_be_tried_again(
             assert await asyncio.to_thread(break_fetches(client).wait, 20)
 
         assert not client._client._conns or all(not one.connected() for one in client._client._conns.values())
+
+
+async def test_the_admin_client_answers_while_a_fetch_waits_to_be_tried_again(
+    admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    clients: list[Any] = []
+
+    async def then_broken(client: Any, places: Sequence[TopicPartition]) -> Mapping[TopicPartition, int]:
+        ends = await log_ends(client, places)
+        assert await asyncio.to_thread(break_fetches(client).wait, 20)
+        clients.append(client)
+        return ends
+
+    monkeypatch.setattr(kafka_admin, "log_ends", then_broken)
+    async with asyncio.timeout(60):
+        assert [one.lag for one in await admin.lag("nobody", [topic])] == [0, 0]
+        assert await admin.held(topic) == 0
+
+    assert len(clients) == 2
+    assert all(not one.connected() for client in clients for one in client._client._conns.values())
 
 
 async def test_a_stage_ends_while_a_fetch_waits_to_be_tried_again(

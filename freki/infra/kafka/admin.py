@@ -13,6 +13,7 @@ from kafka import TopicPartition as KafkaPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 
+from freki.client.kafka import stop_consumer
 from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
 from freki.infra.kafka.reader import ISOLATION, log_ends
 from freki.infra.settings import KafkaSettings
@@ -164,7 +165,7 @@ class Admin:
                 nexts = {place: max(committed.get(place, 0), begins[place]) for place in places}
                 oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < ends[place]})
         finally:
-            await client.stop()
+            await stop_consumer(client)
         return tuple(
             PartitionLag(
                 group=group,
@@ -191,7 +192,7 @@ class Admin:
                 client.assign(places)
                 await client.commit(await client.beginning_offsets(places))
         finally:
-            await client.stop()
+            await stop_consumer(client)
 
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; absent ones are ignored."""
@@ -220,7 +221,7 @@ class Admin:
                 await client.start()
                 ends, begins = await log_ends(client, places), await client.beginning_offsets(places)
         finally:
-            await client.stop()
+            await stop_consumer(client)
         return sum(ends[place] - begins[place] for place in places)
 
     def _reading(self) -> AIOKafkaConsumer:
