@@ -38,6 +38,7 @@ from freki.schemas.index import (
     Statistics,
     StoredRow,
     Watermark,
+    chunk_of_row,
     standing,
 )
 from tests.filter_model import holds
@@ -113,7 +114,7 @@ class MemoryIndex:
         """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
 
         Raises Rejected, before anything is written, if a row or the matrix is not what the store takes. The store does
-        not look for a row with the same key, so that here one is an error of the test.
+        not look for a row with the same key, and takes the chunk from the key: here others are an error of the test.
         """
         self._check_vectors(vectors, len(rows))
         shards = [shard_of(list(self._shards), row.kind) for row in rows]
@@ -122,6 +123,7 @@ class MemoryIndex:
             size_of(shard.layout, chunk_row(row, vector))
         twice = [row.row_id for shard, row, _ in placed if row.row_id in self._shards[shard]]
         assert not twice, f"rows were written before: {twice}"
+        assert all(chunk_of_row(row.row_id) == row.chunk_id for row in rows), "a key is not of its chunk"
         for shard, row, vector in placed:
             self._shards[shard][row.row_id] = (row, vector.astype(np.float32))
             self._chunks.setdefault(row.chunk_id, {})[row.row_id] = shard

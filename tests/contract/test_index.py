@@ -294,7 +294,7 @@ class IndexContract:
     async def test_a_row_at_the_limits_of_the_store_is_taken(self, index: Index) -> None:
         largest = chunk(
             "a" * 64,
-            row_id=RowId("x" * 128),
+            row_id=row("a" * 64, "x" * 63),
             root_id=RootId("r" * 64),
             text="😀" * 16_383 + "abc",
             context="x" * 65_535,

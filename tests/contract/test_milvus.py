@@ -18,7 +18,7 @@ from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, Row
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope
+from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope, chunk_of_row
 from tests.contract.index_records import (
     APART,
     GENERATION,
@@ -282,7 +282,8 @@ class Calls:
 
 
 async def test_rows_with_one_key_are_read_once_and_deleted_together(index: MilvusIndex) -> None:
-    rows = [chunk("once-a", lexical="once"), chunk("once-b", lexical="once"), chunk("once-c", lexical="once")]
+    key = RootId("once")
+    rows = [chunk(f"once-{name}", lexical="once", root_id=key) for name in "abc"]
     keys = [each.row_id for each in rows]
 
     async def state() -> list[object]:
@@ -290,6 +291,7 @@ async def test_rows_with_one_key_are_read_once_and_deleted_together(index: Milvu
         return [
             {key: (each, tuple(vector)) for key, (each, vector) in fetched.items()},
             await index.stored([each.chunk_id for each in rows]),
+            sorted(head.row_id for head in (await index.rows_of([key]))[key]),
             await index.dense(vectors((1.0,)), [scope()], limit=9, strong=True),
             # Their scores count terms of both rows.
             [hit.row_id for hit in (await index.lexical(["once"], [scope()], limit=9, strong=True))[0]],
@@ -461,13 +463,14 @@ async def alone(store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
 @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(chunks=st.lists(rows, min_size=1, max_size=6), wheres=st.lists(scopes, min_size=1, max_size=4))
 async def test_it_answers_as_the_fake_does(alone: MilvusIndex, chunks: list[IndexedChunk], wheres: list[Scope]) -> None:
+    # Some chunks have two rows.
+    keys = [row(f"c{number // 2}", f"a{number % 2}") for number in range(6)]
     keyed = [
-        # Some chunks have two rows.
-        replace(each, row_id=row(f"c{number}"), chunk_id=ChunkId(f"c{number // 2}"), lexical="a b")
-        for number, each in enumerate(chunks)
+        replace(each, row_id=key, chunk_id=chunk_of_row(key), lexical="a b")
+        for key, each in zip(keys, chunks, strict=False)
     ]
     fake = MemoryIndex(GENERATION)
-    await alone.delete([row(f"c{number}") for number in range(6)])
+    await alone.delete(keys)
     queries = vectors(*((1.0, float(number)) for number in range(len(wheres))))
     for each in (alone, fake):
         await each.insert(keyed, any_vectors(len(keyed)))
