@@ -55,8 +55,8 @@ def main() -> None:
         interpreters = _prepare(peers, progress)
         for results in _measure(peers, interpreters, _jobs(changes, sets), arguments.rounds, progress):
             # After each round: a run takes hours, and may be ended.
-            files = _write(results, sets, arguments)
-    for table in _tables(results, sets):
+            tables, files = _write(results, sets, arguments)
+    for table in tables:
         console.print(in_terminal(table))
     for path in files:
         console.print(str(path), soft_wrap=True, highlight=False)
@@ -172,16 +172,13 @@ def _last_line(log: Path) -> str:
     return lines[-1][:300] if lines else "no message"
 
 
-def _tables(results: Sequence[Result], sets: Sequence[SearchSet]) -> list[list[list[str]]]:
-    updates = update_lines(results)
-    searches = [search_table(each.name, search_lines(results, each)) for each in sets]
-    return [*([update_table(updates)] if updates else []), *searches]
-
-
-def _write(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Namespace) -> list[Path]:
-    """Write figures, tables and plots; return their paths."""
+def _write(
+    results: Sequence[Result], sets: Sequence[SearchSet], arguments: Namespace
+) -> tuple[list[list[list[str]]], list[Path]]:
+    """Write figures, tables and plots; return the tables, and the paths of all files."""
     updates = update_lines(results)
     searches = {each.name: search_lines(results, each) for each in sets}
+    tables = [*([update_table(updates)] if updates else []), *(search_table(*pair) for pair in searches.items())]
     arguments.out.mkdir(parents=True, exist_ok=True)
     made_with = {
         **provenance(),
@@ -199,10 +196,11 @@ def _write(results: Sequence[Result], sets: Sequence[SearchSet], arguments: Name
     }
     (arguments.out / "figures.json").write_text(json.dumps(kept, indent=1))
     versions = "\n".join(f"- {name}: {value}" for name, value in made_with.items())
-    written = "\n\n".join([versions, *map(in_markdown, _tables(results, sets)), EXPLAINED])
+    written = "\n\n".join([versions, *map(in_markdown, tables), EXPLAINED])
     (arguments.out / "table.md").write_text(written + "\n")
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    return [arguments.out / "figures.json", arguments.out / "table.md", *draw(updates, searches, arguments.out)]
+    plots = draw(updates, searches, arguments.out)
+    return tables, [arguments.out / "figures.json", arguments.out / "table.md", *plots]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """A cache bounded by size and age."""
 
 import time
-from collections.abc import Callable, Collection, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -43,22 +43,21 @@ class BoundedCache(Generic[T]):
 
     def get(self, key: object) -> T | None:
         """Return the value of a key of equal `repr`; None where it is absent, expired or evicted."""
-        return next(iter(self._find([key]).values()), None)
+        return self._find([key])[0]
 
     def get_all(self, keys: Collection[K]) -> dict[K, T]:
         """Return the values of keys, without those that are absent, expired or evicted."""
-        every = list(keys)
-        return {every[place]: value for place, value in self._find(every).items()}
+        return {key: value for key, value in zip(keys, self._find(keys), strict=True) if value is not None}
 
-    def _find(self, keys: Sequence[object]) -> dict[int, T]:
-        """Return values by the place of their key."""
+    def _find(self, keys: Collection[object]) -> list[T | None]:
+        """Return the value of each key, or None."""
         # Whatever expired goes at once: it may be content of documents that were erased.
         self._entries.expire()
         held = [self._entries.get(_digest(key)) for key in keys]
-        found = {place: cast("T", each.value) for place, each in enumerate(held) if each is not None}
+        misses = held.count(None)
         # Together: counting takes longer than a look-up.
-        self._calls.looked_up(self._name, hits=len(found), misses=len(keys) - len(found))
-        return found
+        self._calls.looked_up(self._name, hits=len(held) - misses, misses=misses)
+        return [None if each is None else cast("T", each.value) for each in held]
 
     def keep(self, key: object, value: T, *, size: int) -> None:
         """Store a value of about `size` bytes, evicting the least recently used ones."""

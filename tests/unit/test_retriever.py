@@ -31,7 +31,7 @@ from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Unavailable
 from freki.schemas.index import ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
-from freki.streams.retrieve.steps.live import ROOTS_COUNT_NS
+from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
 from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
@@ -183,7 +183,7 @@ async def test_what_changes_while_a_model_ranks_is_noticed_also_by_one_who_read_
             if self.changes:
                 self.changes = False
                 await world.feed(revision("a", 2, texts, principals=principals))
-            ranked_ns += ROOTS_COUNT_NS + 1
+            ranked_ns += MAX_ROOT_AGE_NS + 1
             return await super().score(pairs, budget_s=budget_s)
 
     scorer = Changing("gebühr")
@@ -196,7 +196,7 @@ async def test_what_changes_while_a_model_ranks_is_noticed_also_by_one_who_read_
     assert [(hit.text, hit.version) for hit in result.hits] == ([(texts[0], 2)] if texts and texts != TEXTS else [])
 
 
-@pytest.mark.parametrize(("age_ns", "reads"), [(ROOTS_COUNT_NS, 1), (ROOTS_COUNT_NS + 1, 2), (-1, 2)])
+@pytest.mark.parametrize(("age_ns", "reads"), [(MAX_ROOT_AGE_NS, 1), (MAX_ROOT_AGE_NS + 1, 2), (-1, 2)])
 async def test_roots_are_read_again_only_if_they_were_read_some_time_ago(world: World, age_ns: int, reads: int) -> None:
     ranked_ns = 0
 

@@ -48,7 +48,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
     async def on_thread_stop(self) -> None:
-        # What Faust does, which stops the consumer by itself: the queue of calls first.
+        # As Faust does, but for the way in which the consumer is stopped once the queue of calls has ended.
         await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
         if self._consumer is not None:
             await stop_consumer(self._consumer)

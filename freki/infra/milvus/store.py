@@ -50,8 +50,8 @@ _JITTER_S = 0.1
 class MilvusStore:
     """The collections of a generation, or of None: those that all share. `open` does not connect: the first call does.
 
-    Every call raises Unavailable if it has not succeeded within the timeout, and Rejected without retrying. All calls
-    are idempotent, so an attempt whose response was lost does no harm.
+    Every call raises Unavailable if it has not succeeded within the timeout, and Rejected without retrying. An attempt
+    whose response was lost does no harm: calls are idempotent, and an insert is retried as an upsert.
     """
 
     def __init__(self, settings: MilvusSettings, generation: str | None, calls: Calls) -> None:
@@ -63,7 +63,7 @@ class MilvusStore:
 
     def open(self) -> None:
         """Create the client. Raises Misconfigured for an invalid URI."""
-        # Else pymilvus looks at each character of each text by itself; `size_of` checks types and sizes.
+        # Else pymilvus checks each character of each text as if it were a text; `size_of` checks the sizes.
         entity_helper.CHECK_STR_ARRAY = False
         # pymilvus logs each error with its traceback in addition to raising it.
         for name in ("pymilvus", "pymilvus.milvus_client"):
@@ -234,8 +234,7 @@ class MilvusStore:
         """
         for batch in list(_fitting(layout, rows)):
             # A second attempt replaces: the first one may have written before its response was lost.
-            methods = chain((self._client.insert,), repeat(self._client.upsert))
-            await self._write(layout, batch, lambda *name, methods=methods, **rest: next(methods)(*name, **rest))
+            await self._write(layout, batch, _first_then(self._client.insert, self._client.upsert))
 
     async def upsert(self, layout: Layout, rows: Sequence[Row]) -> None:
         """Write or replace rows by key. Raises Rejected before writing any if one does not fit the store."""
@@ -370,6 +369,16 @@ async def together(calls: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
 def batched(values: Sequence[T], size: int) -> Iterator[Sequence[T]]:
     """Yield consecutive slices of at most this size."""
     return (values[start : start + size] for start in range(0, len(values), size))
+
+
+def _first_then(first: Callable[..., Awaitable[T]], later: Callable[..., Awaitable[T]]) -> Callable[..., Awaitable[T]]:
+    """Return a callable that calls `first` once, and `later` from then on."""
+    methods = chain((first,), repeat(later))
+
+    def call(*args: Any, **options: Any) -> Awaitable[T]:  # noqa: ANN401 - the vendor's
+        return next(methods)(*args, **options)
+
+    return call
 
 
 def _hit(layout: Layout, key: str, found: Row) -> Row:

@@ -128,7 +128,7 @@ class _Choice:
         """Add the surroundings of a hit, from it outward; return the omission if a part does not fit."""
         room = self.room
         free = self._free(hit)
-        if room < self._max_tokens // _UNSPENT:
+        if room < self._max_tokens // _UNSPENT_PART:
             return self._around(hit, room) if any(run.text.strip() for run in free) else None
         after = (
             piece for run in free if run.end > hit.start for piece in self._pieces(run) if piece.start >= hit.start
@@ -216,8 +216,8 @@ class _Choice:
 _COUNTED_AHEAD = 8
 _TOKENS = 32
 """Estimated tokens of a sentence, to limit the number counted in advance."""
-_UNSPENT = 100
-"""Budget divided by the tokens for which it is not worth dividing a section into units: one may fit."""
+_UNSPENT_PART = 100
+"""This part of the budget stays unspent: to find a unit that fits, a whole section is divided into units."""
 _OVERLAP_SLACK = 200
 # A search skips to a single character, but not to a repeated one.
 _GAP = re.compile(rf"\s\s{{{LONGEST_BREAK},}}")

@@ -1,7 +1,7 @@
 """Ports: minimal Protocols of everything outside that stages use.
 
-All methods work on batches, keep order, are idempotent, and raise `Unavailable` (retry later) or `Rejected` (never
-retry). Adapters own their timeouts.
+All methods work on batches, keep order, are idempotent unless they say that keys must be new, and raise `Unavailable`
+(retry later) or `Rejected` (never retry). Adapters own their timeouts.
 """
 
 from freki.client.exchange import ClaimWriter

@@ -3,11 +3,11 @@
 import gc
 
 YOUNG_OBJECTS = 20_000
-"""Number of new objects after which the youngest are searched for cycles: a query makes some thousands."""
+"""Number of new objects after which the youngest generation is collected; 700 by default."""
 
 
 def settle() -> None:
-    """Leave all objects that exist now to the end of the process, and search new ones for cycles less often.
+    """Exclude all objects that exist now from collection, and collect new ones less often.
 
     Full collections would traverse all of them and delay a query by 0.1 s.
     """

@@ -12,8 +12,8 @@ from freki.streams.retrieve.dependencies import Places, Stores
 
 BESIDE = 32
 """Entries that are read at least on either side of a hit, for neighbours and sections of 4,000 characters."""
-ROOTS_COUNT_NS = 250_000_000
-"""Age up to which roots count that were read for a query, in nanoseconds: a model may rank for seconds."""
+MAX_ROOT_AGE_NS = 250_000_000
+"""Age above which roots are read again before they are quoted, in nanoseconds: a model may rank for seconds."""
 _PLACE_BYTES = 400
 """Approximate size of a kept place: two ids, and the records around them."""
 _ENTRY_BYTES = 600
@@ -39,8 +39,8 @@ class LiveDocument:
     root: Root
     places: Mapping[ChunkId, Place]
     """Manifest places of the found chunks that are live."""
-    asked_ns: int
-    """When its root was asked for, by the clock of the query."""
+    read_ns: int
+    """Time at which reading its root began, by the clock of the query."""
 
     def row_id(self, chunk_id: ChunkId) -> RowId:
         """Return the row that the manifest names for a live chunk."""
@@ -113,7 +113,7 @@ async def read_around(
 ) -> dict[RootId, list[ManifestEntry]]:
     """Return the manifest entries around hits in reading order, of their pages and of one beside a hit near an end.
 
-    Roots are read once more unless they count: pages that the root does not name any more have no entries.
+    Pages that the root does not name any more have no entries.
     """
     wanted: dict[PageId, None] = {}
     for chunk_id, document in hits:
@@ -123,13 +123,18 @@ async def read_around(
         last = at + (place.entries - place.position <= BESIDE)
         wanted.update(dict.fromkeys(pages[max(0, first) : last + 1]))
     entries: dict[RootId, list[ManifestEntry]] = {document.root.root_id: [] for _, document in hits}
-    standing: Mapping[RootId, Root] = {document.root.root_id: document.root for _, document in hits}
-    if all(0 <= now_ns - document.asked_ns <= ROOTS_COUNT_NS for _, document in hits):
-        read = await _read_pages(stores, wanted)
-    else:
-        standing, read = await asyncio.gather(stores.roots.roots(list(entries)), _read_pages(stores, wanted))
+    documents = [document for _, document in hits]
+    standing, read = await asyncio.gather(_recent_roots(stores, documents, now_ns), _read_pages(stores, wanted))
     named = {page_id for root in standing.values() for page_id in root.pages}
     for page in read:
         if page.page_id in named:
             entries[page.root_id] += page.entries
     return {key: sorted(found, key=lambda entry: entry.ordinal) for key, found in entries.items()}
+
+
+async def _recent_roots(stores: Stores, documents: Iterable[LiveDocument], now_ns: int) -> Mapping[RootId, Root]:
+    """Return the roots of documents, read again if one of them is older than `MAX_ROOT_AGE_NS`."""
+    known = {document.root.root_id: document for document in documents}
+    if all(0 <= now_ns - document.read_ns <= MAX_ROOT_AGE_NS for document in known.values()):
+        return {key: document.root for key, document in known.items()}
+    return await stores.roots.roots(list(known))
