@@ -23,6 +23,7 @@ from freki.operators.propose_questions import (
     propose_questions,
     without_ambiguous,
 )
+from freki.operators.propose_questions.definitions import LIST
 from freki.operators.propose_questions.headings import _title, as_query
 from freki.schemas import ChunkKind, Definition, DocumentId
 from freki.schemas.evaluation import Origin, SetPart
@@ -179,7 +180,6 @@ def test_a_heading_whose_words_are_in_many_documents_is_left_out() -> None:
         ("(3) Arbeitgeber ist, wer andere in einem Arbeitsverhältnis beschäftigt.", "Wer ist Arbeitgeber?"),
         ("(5) Fachkundig ist, wer über die nötigen Kenntnisse verfügt.", "Wer ist fachkundig?"),
         ("Hersteller im Sinne dieses Gesetzes ist jede Person, die ein Produkt herstellt.", "Was bedeutet Hersteller?"),
-        ("Beschäftigte im Sinne dieses Gesetzes sind:", "Was sind Beschäftigte?"),
         (
             "(1) Arbeitsmittel sind Werkzeuge und Geräte, die für die Arbeit verwendet werden.",
             "Was sind Arbeitsmittel?",
@@ -200,6 +200,41 @@ def test_a_german_definition_is_asked_for_with_its_sentence(sentence: str, quest
 
     assert (found.question, found.spans, found.origin) == (question, (sentence,), Origin.DEFINITION)
     assert found.sections == ("Einleitung",)
+
+
+@pytest.mark.parametrize(
+    ("text", "spans"),
+    [
+        (
+            "Beschäftigter im Sinne dieses Gesetzes ist, wer\n\na) Arbeit leistet oder\n\nb) lernt.\n\n(2) Anderes.",
+            ("Beschäftigter im Sinne dieses Gesetzes ist, wer", "a) Arbeit leistet oder", "b) lernt."),
+        ),
+        (
+            "- Beschäftigter ist, wer:\n\na) Arbeit leistet,\n\nb) lernt,\n\n- Anderes steht anderswo.",
+            ("- Beschäftigter ist, wer:", "a) Arbeit leistet,", "b) lernt,"),
+        ),
+        (
+            "Beschäftigte im Sinne dieses Gesetzes sind:\n\na) Arbeitnehmer und\n\nb) Auszubildende.",
+            ("Beschäftigte im Sinne dieses Gesetzes sind:", "a) Arbeitnehmer und", "b) Auszubildende."),
+        ),
+        (
+            "Beschäftigter ist, wer Arbeit leistet.\n\n1. Anderes folgt in einer Liste.",
+            ("Beschäftigter ist, wer Arbeit leistet.",),
+        ),
+    ],
+)
+def test_a_definition_that_goes_on_in_a_list_is_expected_with_its_items(text: str, spans: tuple[str, ...]) -> None:
+    (found,) = propose_questions([document("a", ("§ 1", text))]).questions
+
+    assert found.question in {"Wer ist Beschäftigter?", "Was sind Beschäftigte?"}
+    assert found.spans == spans
+
+
+def test_a_definition_whose_list_is_in_another_chunk_is_left_out_and_counted() -> None:
+    found = propose_questions([document("a", ("§ 1", "Beschäftigter ist, wer eines davon erfüllt:"))])
+
+    assert not found.questions
+    assert found.left_out[LIST] == 1
 
 
 @pytest.mark.parametrize(

@@ -164,6 +164,28 @@ def test_a_question_whose_document_is_gone_is_named(folder: Path) -> None:
     )
 
 
+def test_a_question_that_expects_what_its_document_does_not_say_any_more_is_named(folder: Path) -> None:
+    assert "its document has changed" not in made()[1]
+    assert "its document has changed" not in made()[1]
+    changed = LEAVE.replace("bezahlte Freistellung", "unbezahlte Freistellung").replace(
+        "## Wer entscheidet", "## Wer befindet"
+    )
+    (folder / "urlaub.md").write_text(changed, encoding="utf-8")
+
+    printed = " ".join(made()[1].split())
+
+    told = "its document has changed, correct or drop it: "
+    assert (
+        f"{told}Was bedeutet Erholungsurlaub? (handbuch/urlaub.md does not say: "
+        "(1) Erholungsurlaub ist die bezahlte Freistellung, die der Erholung dient.)" in printed
+    )
+    assert (
+        f"{told}Wer entscheidet über den Antrag? (handbuch/urlaub.md has no section Wer entscheidet über den Antrag?)"
+        in printed
+    )
+    assert printed.count(told) == 2
+
+
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [

@@ -2,7 +2,7 @@
 
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
 from freki.infra.models import ensure_built, open_token_counter
 from freki.infra.settings import Settings
+from freki.operators.evaluate import share_found, stands_in
 from freki.operators.propose_questions import (
     Proposal,
     ProposalDocument,
@@ -101,6 +102,7 @@ async def make(
     file.save()
     _show_made(file, len(added), left_out)
     _show_gone(file, corpus)
+    _show_outdated(file, outlined.documents)
 
 
 @questions_app.command("review")
@@ -245,3 +247,33 @@ def _show_gone(file: GoldFile, corpus: Sequence[CorpusDocument]) -> None:
         if name not in there
     ]
     show_first(gone, each="its document is gone, drop it", together="questions are about documents that are gone")
+
+
+def _show_outdated(file: GoldFile, documents: Sequence[ProposalDocument]) -> None:
+    """Name questions that expect what their documents do not say any more: no answer can hold it."""
+    by_id = {document.document_id: document for document in documents}
+    outdated = [
+        f"{each.question} ({missing})"
+        for each in file.questions
+        if each.review is not ReviewState.DROPPED
+        for missing in _missing(each, by_id)
+    ]
+    show_first(
+        outdated,
+        each="its document has changed, correct or drop it",
+        together="expectations are not in the documents any more",
+    )
+
+
+def _missing(question: GoldQuestion, documents: Mapping[DocumentId, ProposalDocument]) -> Iterator[str]:
+    """Yield the expected quotations and sections that the documents of a question do not have."""
+    named = dict.fromkeys(map(DocumentId, question.documents or ()))
+    there = [documents[name] for name in named if name in documents]
+    text = " ".join(passage.text for document in there for passage in document.passages)
+    for span in question.expected_spans if there else ():
+        if not share_found([span], text):
+            yield f"{', '.join(document.document_id for document in there)} does not say: {span}"
+    for document in there:
+        expected = question.expected_sections.get(document.document_id, ())
+        if expected and not any(stands_in(passage.heading_path, expected) for passage in document.passages):
+            yield f"{document.document_id} has no section {' or '.join(expected)}"

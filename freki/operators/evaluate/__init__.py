@@ -17,7 +17,7 @@ from freki.operators.evaluate.compare import Change, Comparison, compare, most_c
 from freki.operators.evaluate.cost import Cost, cost_of
 from freki.operators.evaluate.figures import FIGURES, Figure
 from freki.operators.evaluate.gain import Asked, Gain, gain_of, interval_over_sets, less, mean_over_sets
-from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found
+from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found, stands_in
 from freki.operators.evaluate.overlap import Overlap, overlap
 from freki.operators.evaluate.rank import RankedDocument, first_relevant, rank_documents
 from freki.operators.evaluate.share import is_in_share
@@ -60,6 +60,7 @@ __all__ = [
     "rank_documents",
     "share_found",
     "shorten",
+    "stands_in",
     "summarise",
     "survivors",
 ]

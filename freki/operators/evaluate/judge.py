@@ -54,12 +54,19 @@ def place_in_sections(hits: Sequence[ContextHit], sections: Mapping[DocumentId, 
 
     sections: headings by document, or prefixes of whole words: `§ 5` matches `§ 5 Stammkapital`, not `§ 57`.
     """
-    return next((place for place, hit in enumerate(hits, start=1) if _stands_in(hit, sections)), None)
+    return next(
+        (
+            place
+            for place, hit in enumerate(hits, start=1)
+            if stands_in(hit.heading_path, sections.get(hit.document_id, ()))
+        ),
+        None,
+    )
 
 
-def _stands_in(hit: ContextHit, sections: Mapping[DocumentId, Sequence[str]]) -> bool:
-    expected = sections.get(hit.document_id, ())
-    return any(f"{heading} ".startswith(f"{each} ") for heading in hit.heading_path for each in expected)
+def stands_in(heading_path: Sequence[str], expected: Sequence[str]) -> bool:
+    """Return whether a text stands in an expected section; expected: headings, or prefixes of whole words."""
+    return any(f"{heading} ".startswith(f"{each} ") for heading in heading_path for each in expected)
 
 
 def share_found(texts: Sequence[str], context: str) -> float:

@@ -3,6 +3,7 @@
 import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from freki.operators.propose_questions.headings import section_of
@@ -13,13 +14,16 @@ from freki.schemas.evaluation import Origin
 from freki.schemas.outline import one_line
 
 LONGEST_SPAN: Final = 500
-"""Characters of a defining sentence: a longer one may be cut by chunks and contexts."""
+"""Characters of a definition: a longer one may be cut by chunks and contexts."""
 LEAST_SPAN: Final = 25
 
 LENGTH = "definitions too long or too short"
 TERM = "definitions of no term"
+LIST = "definitions that go on in a list outside of their chunk"
 
 _LEAD = re.compile(r"(?:\(\d+[a-z]?\)|\d{1,3}[a-z]?[.)]|[a-z]{1,2}\)|[-*•–]|\*\*)\s*")
+_ITEM = re.compile(r"(?:(?P<number>\d{1,3}[a-z]?[.)])|(?P<letter>[a-z]{1,2}\))|(?P<bullet>[-*•–]))\s")
+_ENDS = (".", "!", "?", ";")
 _OPEN, _CLOSE = r"[„\"»“*`']*", r"[“\"«”*`']*"
 _ARTICLE = r"(?:(?P<article>Eine?) )?"
 _GERMAN_TERM = (
@@ -141,7 +145,8 @@ class TermCandidate(NamedTuple):
 def definition_candidates(document: ProposalDocument, left_out: Counter[str]) -> Iterator[TermCandidate]:
     """Yield a question for each term that a sentence of the document defines, the first sentence for each.
 
-    German and English only. In sections named as definitions, also entries such as `Term: text`.
+    A definition that goes on in a list has its items too. German and English only. In sections named as definitions,
+    also entries such as `Term: text`.
     """
     if document.language not in {GERMAN, ENGLISH}:
         return
@@ -150,11 +155,16 @@ def definition_candidates(document: ProposalDocument, left_out: Counter[str]) ->
         if passage.kind in {ChunkKind.CODE, ChunkKind.TABLE}:
             continue
         forms = list(_forms(document.language, passage))
-        for sentence in passage.sentences():
+        sentences = list(passage.sentences())
+        for place, sentence in enumerate(sentences):
             found = None if _is_matter(sentence) else _defined(_without_lead(sentence), forms)
             if found is None:
                 continue
-            if not LEAST_SPAN <= len(sentence) <= LONGEST_SPAN:
+            spans = [sentence, *_items(sentence, sentences[place + 1 :])]
+            if spans == [sentence] and sentence.endswith(":"):
+                left_out[LIST] += 1
+                continue
+            if not LEAST_SPAN <= sum(map(len, spans)) <= LONGEST_SPAN:
                 left_out[LENGTH] += 1
                 continue
             form, match = found
@@ -165,7 +175,7 @@ def definition_candidates(document: ProposalDocument, left_out: Counter[str]) ->
             term = match["term"].casefold()
             if term not in seen:
                 seen.add(term)
-                yield TermCandidate(_proposal(document, passage, question, Origin.DEFINITION, sentence), term)
+                yield TermCandidate(_proposal(document, passage, question, Origin.DEFINITION, spans), term)
 
 
 def abbreviation_candidates(document: ProposalDocument, left_out: Counter[str]) -> Iterator[TermCandidate]:
@@ -193,19 +203,31 @@ def abbreviation_candidates(document: ProposalDocument, left_out: Counter[str]) 
         if found is None:
             left_out[LENGTH] += 1
             continue
-        proposal = _proposal(document, found[0], question, Origin.ABBREVIATION, found[1])
+        proposal = _proposal(document, found[0], question, Origin.ABBREVIATION, [found[1]])
         yield TermCandidate(proposal, abbreviation.short.casefold())
 
 
+def _items(sentence: str, following: Sequence[str]) -> Iterator[str]:
+    """Yield the items of the list in which a sentence goes on; items with marks like its own stand beside it."""
+    if not sentence.endswith(_ENDS):
+        own = _mark(sentence)
+        yield from takewhile(lambda each: _mark(each) not in {None, own}, following)
+
+
+def _mark(sentence: str) -> str | None:
+    """Return the kind of the mark that makes a sentence an item."""
+    return match.lastgroup if (match := _ITEM.match(sentence)) else None
+
+
 def _proposal(
-    document: ProposalDocument, passage: ProposalPassage, question: str, origin: Origin, span: str
+    document: ProposalDocument, passage: ProposalPassage, question: str, origin: Origin, spans: Sequence[str]
 ) -> Proposal:
     return Proposal(
         question=question,
         document_id=document.document_id,
         origin=origin,
         sections=section_of(document, passage),
-        spans=(span,),
+        spans=tuple(spans),
     )
 
 
