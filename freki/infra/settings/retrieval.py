@@ -86,8 +86,8 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
     reply_topics: tuple[str, ...] = Field(
         default=(), description="Topics that queries may name in `reply_to`", json_schema_extra=RELOADS
     )
-    batch_queries: int = Field(default=16, ge=1, description="Most queries answered together")
-    batches: int = Field(default=4, ge=1, description="Most such batches at a time: a new one waits for no other")
+    batch_queries: int = Field(default=8, ge=1, description="Most queries answered together")
+    batches: int = Field(default=6, ge=1, description="Most such batches at a time: a new one waits for no other")
     cache_mb: int = Field(
         default=0,
         ge=0,
