@@ -210,6 +210,10 @@ def test_a_german_definition_is_asked_for_with_its_sentence(sentence: str, quest
             ("Beschäftigter im Sinne dieses Gesetzes ist, wer", "a) Arbeit leistet oder", "b) lernt."),
         ),
         (
+            "Beschäftigter im Sinne dieses Gesetzes ist, wer\n\n1. Arbeit leistet oder\n\n2. Kurse besucht.",
+            ("Beschäftigter im Sinne dieses Gesetzes ist, wer", "1. Arbeit leistet oder", "2. Kurse besucht."),
+        ),
+        (
             "- Beschäftigter ist, wer:\n\na) Arbeit leistet,\n\nb) lernt,\n\n- Anderes steht anderswo.",
             ("- Beschäftigter ist, wer:", "a) Arbeit leistet,", "b) lernt,"),
         ),
@@ -228,6 +232,14 @@ def test_a_definition_that_goes_on_in_a_list_is_expected_with_its_items(text: st
 
     assert found.question in {"Wer ist Beschäftigter?", "Was sind Beschäftigte?"}
     assert found.spans == spans
+
+
+def test_a_number_that_begins_no_list_is_not_taken_for_an_item() -> None:
+    text = "Beschäftigter im Sinne dieses Gesetzes ist, wer nach Kapitel\n\n3. Betrieb und Arbeit."
+
+    (found,) = propose_questions([document("a", ("§ 1", text))]).questions
+
+    assert found.spans == ("Beschäftigter im Sinne dieses Gesetzes ist, wer nach Kapitel",)
 
 
 def test_a_definition_whose_list_is_in_another_chunk_is_left_out_and_counted() -> None:

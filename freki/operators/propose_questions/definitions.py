@@ -23,6 +23,7 @@ LIST = "definitions that go on in a list outside of their chunk"
 
 _LEAD = re.compile(r"(?:\(\d+[a-z]?\)|\d{1,3}[a-z]?[.)]|[a-z]{1,2}\)|[-*•–]|\*\*)\s*")
 _ITEM = re.compile(r"(?:(?P<number>\d{1,3}[a-z]?[.)])|(?P<letter>[a-z]{1,2}\))|(?P<bullet>[-*•–]))\s")
+_FIRST_ITEM = re.compile(r"(?:1[.)]|aa?\)|[-*•–])\s")
 _ENDS = (".", "!", "?", ";")
 _OPEN, _CLOSE = r"[„\"»“*`']*", r"[“\"«”*`']*"
 _ARTICLE = r"(?:(?P<article>Eine?) )?"
@@ -209,7 +210,8 @@ def abbreviation_candidates(document: ProposalDocument, left_out: Counter[str]) 
 
 def _items(sentence: str, following: Sequence[str]) -> Iterator[str]:
     """Yield the items of the list in which a sentence goes on; items with marks like its own stand beside it."""
-    if not sentence.endswith(_ENDS):
+    # What is cut out of the middle of a sentence or a list goes on with any number.
+    if following and _FIRST_ITEM.match(following[0]) and not sentence.endswith(_ENDS):
         own = _mark(sentence)
         yield from takewhile(lambda each: _mark(each) not in {None, own}, following)
 

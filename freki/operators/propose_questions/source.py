@@ -13,6 +13,8 @@ from freki.schemas.outline import one_line
 
 _BORDER = re.compile(r"\n[ \t]*\n\s*|\n(?=[ \t]*(?:[-*•]|\d{1,3}[a-z]?[.)]|[a-z]{1,2}\))[ \t])|(?<=\|)[ \t]*\n")
 """Ends of paragraphs, items and rows."""
+_MARK = re.compile(r"[-*•–]|\d{1,3}[a-z]?[.)]|[a-z]{1,2}\)")
+"""Mark of an item alone: a number with its dot looks like a sentence."""
 GERMAN = "de"
 ENGLISH = "en"
 
@@ -35,11 +37,14 @@ class ProposalPassage:
         return self.start + len(self.text)
 
     def sentences(self) -> Iterator[str]:
-        """Yield the sentences and items on one line each; nothing else is changed."""
+        """Yield the sentences and items, these with their marks, on one line each; nothing else is changed."""
         borders = (match.end() for match in _BORDER.finditer(self.text))
         edges = sorted({0, *self.sentence_starts, *borders, len(self.text)})
+        mark = ""
         for start, end in pairwise(edges):
-            if sentence := one_line(self.text[start:end]):
+            sentence = one_line(f"{mark} {self.text[start:end]}")
+            mark = sentence if _MARK.fullmatch(sentence) else ""
+            if sentence and not mark:
                 yield sentence
 
 
