@@ -9,7 +9,8 @@ from rich.text import Text
 
 from freki.cli.outcomes import line
 from freki.cli.words import counted
-from freki.schemas import ChunkKind, DocumentChunk, DocumentEvent, IndexOutcome
+from freki.operators.breadcrumb import below_place
+from freki.schemas import ChunkKind, DocumentEvent, IndexOutcome
 from freki.schemas.index import Root
 from freki.streams.documents.listing import Page
 from freki.streams.documents.view import DocumentView
@@ -109,18 +110,12 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
             str(chunk.tokens),
             Text.assemble((heading, "bold"), text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]} …"),
         )
-        for explained in _beyond_place(chunk, root.name):
-            table.add_row("", "", "", "", "", Text(explained, style="dim"))
+        for below in below_place(chunk.context, name=root.name, headings=chunk.heading_path):
+            table.add_row("", "", "", "", "", Text(below, style="dim"))
     if view.chunks:
         console.print(table)
     if len(view.chunks) < root.chunks:
         console.print(Text(f"{len(view.chunks)} of {root.chunks} chunks; --chunks 0 shows all", style="dim"))
-
-
-def _beyond_place(chunk: DocumentChunk, name: str) -> list[str]:
-    """Return the lines of a context below name and headings: abbreviations, a table's header, a model's text."""
-    has_place = any((name.strip(), *chunk.heading_path))
-    return chunk.context.splitlines()[has_place:]
 
 
 def show_history(console: Console, events: Sequence[DocumentEvent]) -> None:

@@ -1,6 +1,7 @@
 """Breadcrumbs and contexts: the lines before the text of a chunk that are embedded with it."""
 
 import re
+from collections.abc import Sequence
 from hashlib import blake2b
 
 from freki.schemas import Chunk
@@ -72,6 +73,12 @@ def written_by(key: str, writer: str) -> str:
 def writer_of(key: str) -> str:
     """Return the writer in the key of a context; empty where it has no model text."""
     return key.partition("/")[2]
+
+
+def below_place(context: str, *, name: str, headings: Sequence[str]) -> list[str]:
+    """Return the lines of a context below its breadcrumb, which one without a document name and headings lacks."""
+    lines = context.split("\n") if context else []
+    return lines[1:] if name.strip() or any(headings) else lines
 
 
 def written_in(context: str) -> str:

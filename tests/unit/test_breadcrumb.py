@@ -3,7 +3,16 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.breadcrumb import breadcrumb, context_key, joined, with_context, writer_of, written_by, written_in
+from freki.operators.breadcrumb import (
+    below_place,
+    breadcrumb,
+    context_key,
+    joined,
+    with_context,
+    writer_of,
+    written_by,
+    written_in,
+)
 from freki.schemas import Chunk, ChunkId, ChunkKind
 
 
@@ -100,6 +109,16 @@ def test_what_a_model_wrote_can_be_told_from_the_rest(place: str, explained: str
     assert writer_of(key) == writer
     assert key != context_key(explained)
     assert writer_of(context_key(explained)) == ""
+
+
+words = st.text(alphabet="ab ", max_size=9)
+
+
+@given(name=words, headings=st.lists(words.map(str.strip)), below=st.lists(st.text("ab", min_size=1), max_size=3))
+def test_what_stands_below_the_place_can_be_told_from_it(name: str, headings: list[str], below: list[str]) -> None:
+    context = joined(breadcrumb(name, _chunk(*headings)), "\n".join(below), "")
+
+    assert below_place(context, name=name, headings=headings) == below
 
 
 def test_only_what_is_beyond_the_place_changes_the_key() -> None:

@@ -158,10 +158,10 @@ def test_a_question_whose_document_is_gone_is_named(folder: Path) -> None:
     made()
     (folder / "kantine.md").unlink()
 
-    assert (
-        "its document is gone, drop it: Was gilt für die Öffnungszeiten der Kantine? (handbuch/kantine.md)"
-        in " ".join(made()[1].split())
-    )
+    printed = " ".join(made()[1].split())
+
+    told = "its document is gone, drop it: Was gilt für die Öffnungszeiten der Kantine? (handbuch/kantine.md)"
+    assert printed.count(told) == 1
 
 
 def test_a_question_that_expects_what_its_document_does_not_say_any_more_is_named(folder: Path) -> None:

@@ -155,14 +155,10 @@ async def _proposed(
 ) -> tuple[list[Proposal], Counter[str]]:
     """Return the questions to add, and how many were left out for which reason."""
     found, left_out = propose_questions(documents)
-    standing = Counter(
-        DocumentId(name)
-        for each in earlier
-        if each.review is not ReviewState.DROPPED
-        for name in set(each.documents or ())
-    )
-    room = max(0, given.most - sum(each.review is not ReviewState.DROPPED for each in earlier))
-    limits = SampleLimits(per_document=given.per_document, most=room, seed=given.seed, existing=standing)
+    standing = _standing(earlier)
+    existing = Counter(DocumentId(name) for each in standing for name in each.documents or ())
+    room = max(0, given.most - len(standing))
+    limits = SampleLimits(per_document=given.per_document, most=room, seed=given.seed, existing=existing)
     written: list[Proposal] = []
     if given.llm:
         ledger = TokenLedger(settings.llm.ledger, most=settings.llm.max_tokens_day)
@@ -211,8 +207,13 @@ def _entry(proposal: Proposal, part: SetPart) -> dict[str, Any]:
     }
 
 
+def _standing(questions: Sequence[GoldQuestion]) -> list[GoldQuestion]:
+    """Return the questions that nobody dropped."""
+    return [each for each in questions if each.review is not ReviewState.DROPPED]
+
+
 def _show_made(file: GoldFile, added: int, left_out: Counter[str]) -> None:
-    standing = [each for each in file.questions if each.review is not ReviewState.DROPPED]
+    standing = _standing(file.questions)
     about = counted(len({name for each in standing for name in each.documents or ()}), "document")
     parts = Counter(each.part for each in standing)
     _show_left_out(left_out)
@@ -241,8 +242,7 @@ def _show_gone(file: GoldFile, corpus: Sequence[CorpusDocument]) -> None:
     there = {document.document_id for document in corpus}
     gone = [
         f"{each.question} ({name})"
-        for each in file.questions
-        if each.review is not ReviewState.DROPPED
+        for each in _standing(file.questions)
         for name in each.documents or ()
         if name not in there
     ]
@@ -253,10 +253,7 @@ def _show_outdated(file: GoldFile, documents: Sequence[ProposalDocument]) -> Non
     """Name questions that expect what their documents do not say any more: no answer can hold it."""
     by_id = {document.document_id: document for document in documents}
     outdated = [
-        f"{each.question} ({missing})"
-        for each in file.questions
-        if each.review is not ReviewState.DROPPED
-        for missing in _missing(each, by_id)
+        f"{each.question} ({missing})" for each in _standing(file.questions) for missing in _missing(each, by_id)
     ]
     show_first(
         outdated,
@@ -267,8 +264,7 @@ def _show_outdated(file: GoldFile, documents: Sequence[ProposalDocument]) -> Non
 
 def _missing(question: GoldQuestion, documents: Mapping[DocumentId, ProposalDocument]) -> Iterator[str]:
     """Yield the expected quotations and sections that the documents of a question do not have."""
-    named = dict.fromkeys(map(DocumentId, question.documents or ()))
-    there = [documents[name] for name in named if name in documents]
+    there = [documents[DocumentId(name)] for name in question.documents or () if name in documents]
     text = " ".join(passage.text for document in there for passage in document.passages)
     for span in question.expected_spans if there else ():
         if not share_found([span], text):

@@ -46,10 +46,10 @@ class GoldQuestion(BaseModel):
 
     @property
     def documents(self) -> tuple[str, ...] | None:
-        """Relevant documents, including those named by sections."""
+        """Relevant documents, including those named by sections, each once."""
         if self.expected_documents is None:
             return tuple(self.expected_sections) or None
-        return (*self.expected_documents, *self.expected_sections)
+        return tuple(dict.fromkeys((*self.expected_documents, *self.expected_sections)))
 
 
 class GoldSet(BaseModel):

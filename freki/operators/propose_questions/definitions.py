@@ -7,7 +7,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from freki.operators.propose_questions.headings import section_of
-from freki.operators.propose_questions.source import ENGLISH, GERMAN, Proposal, ProposalDocument, ProposalPassage
+from freki.operators.propose_questions.source import ENGLISH, GERMAN, MARK, Proposal, ProposalDocument, ProposalPassage
 from freki.operators.propose_questions.words import FUNCTION_WORDS, is_general, words_of
 from freki.schemas import ChunkKind
 from freki.schemas.evaluation import Origin
@@ -21,8 +21,8 @@ LENGTH = "definitions too long or too short"
 TERM = "definitions of no term"
 LIST = "definitions that go on in a list outside of their chunk"
 
-_LEAD = re.compile(r"(?:\(\d+[a-z]?\)|\d{1,3}[a-z]?[.)]|[a-z]{1,2}\)|[-*•–]|\*\*)\s*")
-_ITEM = re.compile(r"(?:(?P<number>\d{1,3}[a-z]?[.)])|(?P<letter>[a-z]{1,2}\))|(?P<bullet>[-*•–]))\s")
+_LEAD = re.compile(rf"(?:\(\d+[a-z]?\)|{MARK}|\*\*)\s*")
+_ITEM = re.compile(rf"{MARK}\s")
 _FIRST_ITEM = re.compile(r"(?:1[.)]|aa?\)|[-*•–])\s")
 _ENDS = (".", "!", "?", ";")
 _OPEN, _CLOSE = r"[„\"»“*`']*", r"[“\"«”*`']*"

@@ -13,8 +13,9 @@ from freki.schemas.outline import one_line
 
 _BORDER = re.compile(r"\n[ \t]*\n\s*|\n(?=[ \t]*(?:[-*•]|\d{1,3}[a-z]?[.)]|[a-z]{1,2}\))[ \t])|(?<=\|)[ \t]*\n")
 """Ends of paragraphs, items and rows."""
-_MARK = re.compile(r"[-*•–]|\d{1,3}[a-z]?[.)]|[a-z]{1,2}\)")
-"""Mark of an item alone: a number with its dot looks like a sentence."""
+MARK = r"(?:(?P<number>\d{1,3}[a-z]?[.)])|(?P<letter>[a-z]{1,2}\))|(?P<bullet>[-*•–]))"
+"""Mark of an item of a list."""
+_MARK = re.compile(MARK)
 GERMAN = "de"
 ENGLISH = "en"
 
@@ -40,6 +41,7 @@ class ProposalPassage:
         """Yield the sentences and items, these with their marks, on one line each; nothing else is changed."""
         borders = (match.end() for match in _BORDER.finditer(self.text))
         edges = sorted({0, *self.sentence_starts, *borders, len(self.text)})
+        # A number with its dot looks like a sentence.
         mark = ""
         for start, end in pairwise(edges):
             sentence = one_line(f"{mark} {self.text[start:end]}")
