@@ -17,7 +17,7 @@ from freki.schemas import (
 from freki.schemas.avro import Codec
 from freki.schemas.findings import Findings, KnownDocument, Removal
 from freki.schemas.index import Root
-from freki.streams.ports.erasure import StillFree
+from freki.streams.ports.erasure import HoldBook, StillFree
 from freki.streams.privacy.erasure import Erasure
 from tests.contract.index_records import root
 from tests.unit.deliveries import FakeProducer
@@ -54,7 +54,7 @@ def root_of(name: DocumentId, document: Kept) -> Root:
 
 @dataclass
 class World:
-    """Satisfies DocumentPlaces, IndexedRoots, Deletions, HoldBook and ReportBook.
+    """Satisfies DocumentPlaces, IndexedRoots, Deletions and ReportBook, and has a HoldBook.
 
     Before each call `meanwhile` may change it.
     """
@@ -66,6 +66,11 @@ class World:
     producer: FakeProducer = field(default_factory=FakeProducer)
     silent: bool = False
     """Whether no worker answers deletions."""
+    book: HoldBook = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Open the book of holds."""
+        self.book = _Book(self)
 
     def erasure(self, _by: str = "", _subject: str = "") -> Erasure:
         """Make an erasure in this world."""
@@ -74,7 +79,7 @@ class World:
             self.meanwhile("record")
             self.recorded += [each.document_id for each in documents]
 
-        return Erasure(self, self, self, _Book(self), sign=lambda _: "signed", record=record, now=lambda: Timestamp(7))
+        return Erasure(self, self, self, self.book, sign=lambda _: "signed", record=record, now=lambda: Timestamp(7))
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
         """Return what is covered; attributes of a deleted document are known as long as its content is there."""
@@ -180,8 +185,3 @@ class _Book:
     async def of(self, tenant: TenantId) -> Sequence[Hold]:
         self._world.meanwhile("holds")
         return [each for each in self._world.holds if each.tenant == tenant]
-
-
-def book_of(world: World) -> _Book:
-    """Return the holds of a world."""
-    return _Book(world)

@@ -1,7 +1,8 @@
 """Erasing in a worker: what may not be removed is told, and stops nothing else."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from itertools import count
 from pathlib import Path
 from typing import cast
 
@@ -9,15 +10,17 @@ import pytest
 
 from freki.infra.claims import ClaimStore
 from freki.infra.settings import ClaimSettings, Settings
-from freki.schemas import DocumentId, TenantId
+from freki.schemas import Coverage, DocumentId, Hold, TenantId
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.findings import Findings
 from freki.schemas.names import root_id
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.privacy.requests import ErasureRequests
 from freki.streams.privacy.retention import Retained, Retention
+from freki.streams.wire.erasing.holds import RecentHolds
 from freki.streams.wire.erasing.remove import Remover
 from freki.streams.wire.erasing.serve import resume_held, retain
+from tests.erasing import TENANT, hold
 
 A, B = DocumentId("a"), DocumentId("b")
 
@@ -65,6 +68,63 @@ async def test_a_wrong_setting_ends_the_task_and_with_it_the_worker(
 ) -> None:
     with pytest.raises(Misconfigured):
         await loop(Failing(Misconfigured("FREKI_X")))
+
+
+async def test_holds_are_read_once_a_second() -> None:
+    now, read = 100.0, list[float]()
+
+    async def read_holds() -> Sequence[Hold]:
+        read.append(now)
+        return [hold(f"h{len(read)}", Coverage(whole_tenant=True))]
+
+    book = RecentHolds(read_holds, clock=lambda: now)
+    named = []
+    for _ in range(5):
+        named.append([each.name for each in await book.of(TENANT)])
+        now += 0.4
+
+    assert read == [100.0, pytest.approx(101.2)]
+    assert named == [["h1"]] * 3 + [["h2"]] * 2
+    assert await book.of(TenantId("sales")) == []
+
+
+async def test_nobody_gets_older_holds_than_another_got_before() -> None:
+    now, gates = 100.0, [asyncio.Event(), asyncio.Event()]
+    numbers = count()
+
+    async def read_holds() -> Sequence[Hold]:
+        number = next(numbers)
+        await gates[number].wait()
+        return [hold(f"h{number}", Coverage(whole_tenant=True))]
+
+    book = RecentHolds(read_holds, clock=lambda: now)
+    first = asyncio.create_task(book.of(TENANT))
+    await asyncio.sleep(0)
+    now += 2
+    second = asyncio.create_task(book.of(TENANT))
+    gates[1].set()
+    # Would be done if it read beside the first, whose holds are older and come later.
+    await asyncio.wait({second}, timeout=0.05)
+    gates[0].set()
+    told = [[each.name for each in holds] for holds in (await second, await first, await book.of(TENANT))]
+
+    assert told == [["h1"], ["h0"], ["h1"]]
+
+
+async def test_what_could_not_be_read_is_read_at_the_next_call() -> None:
+    answers: list[Exception | list[Hold]] = [Unavailable("down"), [hold("h", Coverage(whole_tenant=True))]]
+
+    async def read_holds() -> Sequence[Hold]:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    book = RecentHolds(read_holds)
+    with pytest.raises(Unavailable):
+        await book.of(TENANT)
+
+    assert [each.name for each in await book.of(TENANT)] == ["h"]
 
 
 async def free() -> Collection[DocumentId]:

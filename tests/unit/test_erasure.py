@@ -19,7 +19,8 @@ from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.messages import TOKEN_HEADER, Received
 from freki.streams.privacy.erasure import canonical
 from freki.streams.privacy.requests import ErasureRequests, RequestRules
-from tests.erasing import CODEC, REPORTS, TENANT, Kept, World, book_of, hold
+from freki.streams.wire.erasing.holds import RecentHolds
+from tests.erasing import CODEC, REPORTS, TENANT, Kept, World, hold
 from tests.received import received_request
 
 A, B, C = (DocumentId(name) for name in "abc")
@@ -59,7 +60,7 @@ def requests_in(
         world.erasure,
         rules=RequestRules(requesters=frozenset(requesters), reply_topics=("answers",)),
         reports=world,
-        holds=book_of(world),
+        holds=world.book,
         sink=Sink(Outbox(world.producer, NoOpTracer()), REPORTS, CODEC.encode),
         hash_text=lambda text: hmac.digest(key, text.encode(), "sha256").hex(),
         now=lambda: Timestamp(9),
@@ -116,6 +117,25 @@ async def test_a_hold_that_ended_leaves_no_trace_in_what_is_erased(covers: Cover
     named = [[json.loads(one.report)["documents"] for one in end.reports] for end in ends]
     first, second = ([document for some in each for document in some] for each in named)
     assert sorted(map(str, first)) == sorted(map(str, second)), "each document is in a signed report, once"
+
+
+@given(held=COVERAGES, pauses=st.lists(st.sampled_from([0.0, 0.3, 0.6, 1.2]), min_size=6, max_size=6))
+async def test_a_hold_that_ended_is_noticed_whenever_the_holds_were_read(held: Coverage, pauses: list[float]) -> None:
+    here, now = world(), 100.0
+    here.holds = [hold("h", held)]
+    read = here.book
+    here.book = RecentHolds(lambda: read.of(TENANT), clock=lambda: now)
+    handler = requests_in(here)
+    await handler.handle([asked(request())])
+    now += pauses[0]
+    here.holds.clear()
+    for pause in pauses[1:]:
+        now += pause
+        await handler.resume()
+    now += 1.2
+    await handler.resume()
+
+    assert erased(here) == here.documents.keys()
 
 
 @given(step=STEPS, at=st.integers(1, 4), held=COVERAGES)

@@ -13,7 +13,7 @@ from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, R
 from freki.schemas.index import Root
 from freki.streams.privacy.erasure import Erased
 from freki.streams.privacy.rectification import Rectification, searched_versions
-from tests.erasing import TENANT, Kept, World, book_of, hold, root_of
+from tests.erasing import TENANT, Kept, World, hold, root_of
 
 A, B = DocumentId("a"), DocumentId("b")
 
@@ -33,7 +33,7 @@ async def rectified(world: World, *names: DocumentId, index: Indexed | None = No
         world.recorded += [each.document_id for each in documents]
 
     rectification = Rectification(
-        world, index or Indexed(world), book_of(world), sign=lambda _: "signed", record=record, now=lambda: Timestamp(7)
+        world, index or Indexed(world), world.book, sign=lambda _: "signed", record=record, now=lambda: Timestamp(7)
     )
     return await rectification.run(TENANT, names, about={})
 

@@ -16,7 +16,7 @@ from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, Pl
 from freki.schemas.index import Generation, Root
 from freki.streams.privacy.retention import Retention
 from tests.contract.index_records import root
-from tests.erasing import TENANT, Kept, World, book_of, hold
+from tests.erasing import TENANT, Kept, World, hold
 from tests.memory_index import MemoryIndex
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -87,7 +87,7 @@ class Applied:
             self.index,
             self.world,
             rules,
-            book_of(self.world),
+            self.world.book,
             self.world,
             erasure=lambda _: self.world.erasure(),
             record=self._record,

@@ -12,6 +12,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from tests.rights.drawing import Drawing
 from tests.rights.model import Key, Model, State
 from tests.unit.receipts import a_receipt
 
@@ -116,3 +117,14 @@ def test_a_refusal_says_nothing(model: Model) -> None:
     model.refuse(said(OLD, ReportStatus.REJECTED), ADA, "expired")
     model.refuse(said("nothing found"), ADA, "expired")
     assert len(model.wrong) == 2
+
+
+def test_a_seed_gives_the_same_operations_whatever_is_drawn_meanwhile() -> None:
+    alone, beside = (Drawing(7, ("expired", "unsigned")) for _ in range(2))
+
+    operations = []
+    for operation in beside.draw(50):
+        beside.word()
+        operations.append(operation)
+
+    assert operations == list(alone.draw(50))

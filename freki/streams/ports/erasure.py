@@ -71,4 +71,4 @@ class HoldBook(Protocol):
     """The holds that count now."""
 
     async def of(self, tenant: TenantId) -> Sequence[Hold]:
-        """Return the holds of a tenant, no older than a second."""
+        """Return the holds of a tenant, no older than a second, and none older than a call before returned."""

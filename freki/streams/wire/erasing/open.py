@@ -10,23 +10,19 @@ from freki.infra.signing import SigningKey
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditedDocument, AuditKind, PlannedErasure, TenantId
 from freki.streams.audit.log import AuditLog
+from freki.streams.ports.erasure import Deletions, HoldBook
 from freki.streams.privacy.erasure import Erasure
 from freki.streams.privacy.rectification import Rectification
 from freki.streams.privacy.requests import ErasureFor
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_index, open_outbox, open_registry
 from freki.streams.wire.erasing.deletions import PublishedDeletions
-from freki.streams.wire.erasing.holds import TopicHolds
+from freki.streams.wire.erasing.holds import open_holds
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.from_settings import wall_clock
 
 RECORDED_TOGETHER = 1_000
 """Documents of one entry of the audit log, which is a record of limited size."""
-
-
-def open_holds(settings: Settings) -> TopicHolds:
-    """Return the holds on their topic."""
-    return TopicHolds(settings)
 
 
 @asynccontextmanager
@@ -52,7 +48,8 @@ async def open_erasure(
         outbox, _ = await opened.enter_async_context(open_outbox(settings))
         audit = await opened.enter_async_context(open_audit(settings, outbox))
         places = await opened.enter_async_context(open_places(settings, patience_s=patience_s))
-        yield erasure_of(settings, places, index, signer, audit=audit, patience_s=patience_s)(by, subject)
+        deletions = PublishedDeletions(settings, index, patience_s=patience_s)
+        yield erasure_of(places, index, deletions, open_holds(settings), signer, audit=audit)(by, subject)
 
 
 @asynccontextmanager
@@ -74,16 +71,18 @@ async def open_rectification(
 
 
 def erasure_of(
-    settings: Settings,
     places: Places,
     index: MilvusIndex,
+    deletions: Deletions,
+    holds: HoldBook,
     signer: SigningKey,
     *,
     audit: AuditLog | None,
-    patience_s: float,
 ) -> ErasureFor:
-    """Return what makes an erasure for who asks and the id of the request."""
-    deletions, holds = PublishedDeletions(settings, index, patience_s=patience_s), open_holds(settings)
+    """Return what makes an erasure for who asks and the id of the request.
+
+    holds: those by which the caller decides, too; other ones may be older.
+    """
 
     def erasure(by: str, subject: str) -> Erasure:
         return Erasure(

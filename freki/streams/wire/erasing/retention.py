@@ -21,7 +21,7 @@ from freki.streams.topics import DAY_MS
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_index, open_outbox, open_registry
 from freki.streams.wire.erasing.deletions import PublishedDeletions
-from freki.streams.wire.erasing.holds import TopicHolds
+from freki.streams.wire.erasing.holds import open_holds
 from freki.streams.wire.erasing.open import erasure_of
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.from_settings import topics_of, wall_clock
@@ -56,7 +56,8 @@ def retention_of(
     by: str,
 ) -> Retention:
     """Return retention by the rules of the settings."""
-    rules, patience_s = rules_of(settings), settings.erasure.patience_s
+    rules, holds = rules_of(settings), open_holds(settings)
+    deletions = PublishedDeletions(settings, index, patience_s=settings.erasure.patience_s)
     key_file = settings.erasure.key_file or settings.audit.key_file
     erase = None
     if any(rule.action is RetentionAction.ERASE for rule in rules):
@@ -66,7 +67,7 @@ def retention_of(
                 "`freki audit keys make FILE` and set FREKI_ERASURE__KEY_FILE=FILE"
             )
         signer = SigningKey.read(key_file)
-        erase = partial(erasure_of(settings, places, index, signer, audit=audit, patience_s=patience_s), by)
+        erase = partial(erasure_of(places, index, deletions, holds, signer, audit=audit), by)
 
     async def keep(report: ErasureReport) -> None:
         await reports.send(reports.record(report, key=report_key(report.tenant, report.request_id)))
@@ -75,8 +76,8 @@ def retention_of(
         index,
         places,
         rules,
-        TopicHolds(settings),
-        PublishedDeletions(settings, index, patience_s=patience_s),
+        holds,
+        deletions,
         erasure=erase,
         record=partial(_record, audit, by),
         keep=keep,

@@ -13,7 +13,9 @@ from freki.schemas.errors import InfraError, Misconfigured
 from freki.streams.privacy.requests import ErasureRequests, RequestRules
 from freki.streams.privacy.retention import Retention
 from freki.streams.wire.authentication import open_judge
-from freki.streams.wire.erasing.open import erasure_of, open_holds
+from freki.streams.wire.erasing.deletions import PublishedDeletions
+from freki.streams.wire.erasing.holds import open_holds
+from freki.streams.wire.erasing.open import erasure_of
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.erasing.reports import TopicReports
 from freki.streams.wire.erasing.retention import retention_of
@@ -37,13 +39,14 @@ async def open_erasure_requests(parts: "Parts") -> ErasureRequests:
     judge = await parts.opened.enter_async_context(open_judge(settings.auth)) if required else None
     signer = SigningKey.read(key_file)
     reports = parts.sink(ErasureReport, parts.topics.erasure_reports)
+    deletions, holds = PublishedDeletions(settings, index, patience_s=erasure.patience_s), open_holds(settings)
     requests = ErasureRequests(
-        erasure_of(settings, places, index, signer, audit=audit, patience_s=erasure.patience_s),
+        erasure_of(places, index, deletions, holds, signer, audit=audit),
         rules=RequestRules(
             requesters=frozenset(erasure.requesters), reply_topics=tuple(settings.retrieval.reply_topics)
         ),
         reports=TopicReports(settings),
-        holds=open_holds(settings),
+        holds=holds,
         sink=reports,
         hash_text=signer.hash_text,
         now=wall_clock,
