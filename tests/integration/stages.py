@@ -118,7 +118,8 @@ async def running(*stages: Stage, beside: Sequence[asyncio.Task[None]] = ()) -> 
         is_ready.cancel()
         stop.set()
         await asyncio.wait({run}, timeout=PATIENCE_S)
-    run.result()
+        # Also where the block failed: it may have failed because the run did.
+        run.result()
 
 
 async def _read_until(kafka: KafkaSettings, topic: str, enough: Callable[[list[Record]], bool]) -> list[Record]:

@@ -203,7 +203,6 @@ async def test_on_stop_the_batch_at_hand_is_finished_and_committed(world: World)
 async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
     monkeypatch.setattr("freki.streams.deliver.run._CHECKS_PER_WATCH", 1)
     stage = world.stage(world.forward)
     before: list[int] = []
@@ -212,6 +211,8 @@ async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
         async with running(stage) as run:
             await stage.app._fetcher.stop()
             before.append(sum((await look_behind(stage.app) or {}).values()))
+            # Not before: to join the group may take longer.
+            monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
             await world.publish((b"k", b"v"))
             await asyncio.wait({run}, timeout=PATIENCE_S)
 
@@ -306,7 +307,6 @@ async def test_a_slow_batch_is_given_up_before_another_worker_begins_with_its_re
 async def test_what_an_open_transaction_has_written_is_neither_handled_nor_waited_for(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
     monkeypatch.setattr("freki.streams.deliver.run._CHECKS_PER_WATCH", 1)
     topic = world.topics.documents.name
     stage = world.stage(world.forward)
@@ -317,6 +317,8 @@ async def test_what_an_open_transaction_has_written_is_neither_handled_nor_waite
     ):
         await world.publish((b"k", b"behind"))
         await world.outputs(1)
+        # Not before: to join the group may take longer.
+        monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
         # Longer than it takes to call a stage stalled that has something to do.
         await asyncio.wait({run}, timeout=2.0)
         early, runs = await world.read_all(world.topics.chunks[Lane.REGULAR]), not run.done()

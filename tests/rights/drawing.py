@@ -76,11 +76,14 @@ class Drawing:
     forgeries: tuple[str, ...]
     kinds: tuple[Kind, ...] = tuple(Kind)
     _random: random.Random = field(init=False)
+    _words: random.Random = field(init=False)
+    """Its own: words are drawn while operations run, whose order differs, and the operations must not."""
     _pool: dict[str, list[Key]] = field(init=False)
     _erased: list[Key] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._random = random.Random(f"rights {self.seed}")  # noqa: S311 - not a secret
+        self._words = random.Random(f"words {self.seed}")  # noqa: S311
         self._pool = {tenant: [self._new(tenant) for _ in range(DOCUMENTS)] for tenant in TENANTS}
 
     def first(self) -> Iterator[Operation]:
@@ -105,10 +108,10 @@ class Drawing:
 
     def word(self) -> str:
         """Draw a word that is nowhere else."""
-        return f"{self._random.getrandbits(40):010x}"
+        return _word(self._words)
 
     def _new(self, tenant: str) -> Key:
-        return Key(tenant, f"doc-{self.word()}")
+        return Key(tenant, f"doc-{_word(self._random)}")
 
     def _some_groups(self) -> frozenset[str]:
         return frozenset(self._random.sample(GROUPS, self._random.choice((0, 0, 1, 2))))
@@ -125,3 +128,7 @@ class Drawing:
             groups=self._some_groups(),
             forgery=self._random.choice(self.forgeries),
         )
+
+
+def _word(source: random.Random) -> str:
+    return f"{source.getrandbits(40):010x}"
