@@ -5,12 +5,13 @@ import stat
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 
 from freki.infra.audit import LeftChain, create_chain, left_chains, read_chains, remove_expired
 from freki.infra.signing import SigningKey, make_key, read_verifier
-from freki.operators.audit_chain import ChainReport, Event, check_chains
+from freki.operators.audit_chain import GENESIS, ChainReport, Event, check_chains, link
 from freki.schemas import AuditEntry, AuditKind, TenantId, Timestamp
 from freki.schemas.audit_lines import NotAnEntry
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -106,6 +107,26 @@ async def test_without_its_topic_a_log_that_waits_for_it_refuses_and_says_what_w
     said = [(entry.kind, entry.subject) for entry in in_file(tmp_path / "log")[1:-1]]
     assert said == [(AuditKind.ASKED, "query-1"), (AuditKind.REFUSED, "query-1"), (AuditKind.ASKED, "query-3")]
     assert in_file(tmp_path / "log") == list({entry.sequence: entry for entry in topic.entries}.values())
+
+
+def test_entries_that_the_disk_takes_in_part_are_not_written(tmp_path: Path) -> None:
+    chain = create_chain(tmp_path, WRITER)
+    first, second = (
+        link(asked(number), writer=WRITER, sequence=number, previous=GENESIS, at=Timestamp(5)) for number in range(2)
+    )
+    size = chain.append([first])
+    limits = getrlimit(RLIMIT_FSIZE)
+    # Within the second entry: Linux writes up to there, and says so by a number only.
+    setrlimit(RLIMIT_FSIZE, (size + 10, limits[1]))
+    try:
+        with pytest.raises(Unavailable, match="cannot be written: File too large"):
+            chain.append([second])
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
+    chain.append([second])
+    chain.close()
+
+    assert in_file(tmp_path) == [first, second]
 
 
 async def test_a_log_with_a_buffer_goes_on_without_its_topic_until_the_buffer_is_full(

@@ -40,7 +40,10 @@ class ChainFile:
         start = -1
         try:
             start = self._file.seek(0, os.SEEK_END)
-            self._file.write(content)
+            rest = memoryview(content)
+            while rest:
+                # A disk that becomes full takes a part of it without an error, and none of the next part.
+                rest = rest[self._file.write(rest) :]
             os.fsync(self._file.fileno())
         except OSError as error:
             if start >= 0:
