@@ -192,10 +192,11 @@ class QueryHandler:
                 if not await self._audited(received, result):
                     await self._send_refusal(received, UNAUDITED, to=received.value.reply_to)
                     continue
-                self._report(received.trace, retrieval, result)
                 started_s = time.perf_counter()
                 await self._replies.send(received, result, to=received.value.reply_to, private=self._keeps_apart)
                 self._retriever.learn_sending(time.perf_counter() - started_s)
+                # Not before: it takes a millisecond, and more where traces have content.
+                self._report(received.trace, retrieval, result)
                 self._meters.count_result(result)
                 self._meters.count_unranked(retrieval.query.log.unranked)
 
