@@ -15,7 +15,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.findings import Findings, KnownDocument, Removal
+from freki.schemas.findings import Findings, KnownDocument, Removal, Unread
 from freki.schemas.index import Root
 from freki.streams.ports.erasure import HoldBook, StillFree
 from freki.streams.privacy.erasure import Erasure
@@ -66,6 +66,8 @@ class World:
     producer: FakeProducer = field(default_factory=FakeProducer)
     silent: bool = False
     """Whether no worker answers deletions."""
+    unread: Sequence[Unread] = ()
+    """Where workers are waited for in vain."""
     book: HoldBook = field(init=False)
 
     def __post_init__(self) -> None:
@@ -98,6 +100,7 @@ class World:
         *,
         claims: Mapping[str, frozenset[DocumentId]] | None = None,
         before_ms: Timestamp | None = None,
+        waits: bool = False,
     ) -> Findings:
         """Find content."""
         assert tenant == TENANT
@@ -116,6 +119,7 @@ class World:
             rows={"chunks": rows} if (rows := sum(self.documents[name].indexed for name in versions)) else {},
             claims=sorted(found),
             claimed={**(claims or {}), **found},
+            unread=self.unread if waits else (),
         )
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:

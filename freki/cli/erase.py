@@ -55,7 +55,9 @@ async def erase(
     yes: Annotated[bool, typer.Option("--yes", help="Erase without asking")] = False,
     report: Report,
     key: Key = None,
-    patience: Annotated[float, typer.Option(help="Give up after this many seconds without a receipt")] = PATIENCE_S,
+    patience: Annotated[
+        float, typer.Option(help="Longest wait for a receipt, and for stages to read, in seconds")
+    ] = PATIENCE_S,
 ) -> None:
     """Remove all content of documents, given by id, by conditions, or all of --tenant.
 
@@ -175,6 +177,10 @@ def _show(body: Mapping[str, Any]) -> None:
         console.print(Text(f"not erased: {name} got a later version meanwhile", style="yellow"))
     for name in body.get("to_reindex", ()):
         text = f"the later version of {name} may not be found, as data keys were destroyed: freki reindex {name}"
+        console.print(Text(text, style="yellow"), soft_wrap=True)
+    for each in body.get("unread", ()):
+        where = f"{each['topic']}/{each['partition']}"
+        text = f"{each['group']} has not read {where} up to here, and may copy content: erase again once it has"
         console.print(Text(text, style="yellow"), soft_wrap=True)
     for each in body["remains"]:
         records = f"{each['topic']}/{each['partition']}: {each['records']} records" if "topic" in each else ""

@@ -22,6 +22,17 @@ class KnownDocument:
 
 
 @record
+class Unread:
+    """Records that a consumer group has not read: what it makes of them may hold content, and is not found yet."""
+
+    topic: str
+    partition: int
+    group: str
+    is_in_use: bool
+    """Whether it fills the generation in use."""
+
+
+@record
 class Findings:
     """All places with content of some documents."""
 
@@ -36,6 +47,8 @@ class Findings:
     """Those that other documents name too."""
     judgements: Mapping[bytes, DocumentId] = field(default_factory=dict)
     """Keys of judgements, with the document that each is on."""
+    unread: Sequence[Unread] = ()
+    """Where workers were waited for in vain."""
 
     def described(self) -> dict[str, Any]:
         """Return what a report says of it."""

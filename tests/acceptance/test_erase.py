@@ -230,6 +230,26 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
 
 
 @pytest.mark.timeout(600)
+async def test_a_change_that_was_never_valid_holds_up_no_erasure(freki: Freki, tmp_path: Path) -> None:
+    tenant, mark = (f"{name}{secrets.token_hex(4)}" for name in ("never-", "Fehler"))
+    await publish(freki, upsert(tenant, "law", law(mark)))
+    wrong = upsert(tenant, "never", law(mark), version=0)
+    topic, value = topics_of(freki.settings).documents.name, Codec(DocumentChange).encode(wrong)
+    async with open_outbox(freki.settings) as (outbox, _):
+        await outbox.send(Outgoing(topic=topic, key=record_key(wrong.tenant, wrong.document_id), value=value))
+    key, report = tmp_path / "key.pem", tmp_path / "report.json"
+    await done(freki, "audit", "keys", "make", str(key))
+
+    options = ("--tenant", tenant, "--yes", "--key", str(key), "--report", str(report))
+    await done(freki, "erase", *options)
+
+    body = json.loads(report.read_text())["report"]
+    assert body["documents"] == [{"id": "law", "version": 1}, {"id": "never", "version": 0}]
+    assert body["unread"] == []
+    assert set(await raw(freki, mark.encode())) <= {each.get("topic") for each in body["remains"]}
+
+
+@pytest.mark.timeout(600)
 async def test_what_older_versions_said_is_gone_once_a_corrected_one_is_searchable(
     freki: Freki, tmp_path: Path
 ) -> None:

@@ -43,6 +43,10 @@ class World:
         """Take the topic `documents` through a handler."""
         return self._stage(self._app(), "stage", self.topics.documents, handle)
 
+    def of_group(self, app: faust.App, handle: Handle[str]) -> Stage:
+        """Take the topic `documents` through a handler, in the group of an app."""
+        return self._stage(app, app.conf.id, self.topics.documents, handle)
+
     def lanes(self, handle: Handle[str]) -> list[Stage]:
         """Take the topics `chunks` of all lanes through a handler, as one member of one group."""
         app = self._app()

@@ -18,8 +18,10 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.privacy.requests import ErasureRequests
 from freki.streams.privacy.retention import Retained, Retention
 from freki.streams.wire.erasing.holds import RecentHolds
+from freki.streams.wire.erasing.readers import Readers
 from freki.streams.wire.erasing.remove import Remover
 from freki.streams.wire.erasing.serve import resume_held, retain
+from freki.streams.wire.erasing.topics import searched_topics
 from tests.erasing import TENANT, hold
 
 A, B = DocumentId("a"), DocumentId("b")
@@ -143,6 +145,27 @@ async def written(settings: Settings) -> Findings:
     return Findings(claimed={claim.uri: frozenset({name}) for claim, name in zip(claims, (A, B), strict=True)})
 
 
+def test_topics_are_searched_in_the_order_in_which_workers_copy_content(settings: Settings) -> None:
+    def place(name: str, generation: str = "") -> int:
+        return next(at for at, topic in enumerate(names) if name in topic and generation in topic)
+
+    names = [topic.name for topic in searched_topics(settings, ["old"], TENANT)]
+
+    assert place("documents") == 0
+    for generation in ("", "old"):
+        assert place(".chunks", generation) < place("contextual-chunks", generation) < place("dead-letters")
+    assert place("dead-letters") == len(names) - 1
+    assert len(set(names)) == len(names)
+
+
+async def no_others() -> Collection[str]:
+    return ()
+
+
+def remover(settings: Settings) -> Remover:
+    return Remover(settings, cast("Outbox", None), Readers(settings, no_others, patience_s=1))
+
+
 def make_irremovable(file: Path) -> None:
     """Put a folder in the place of a file, which no account may remove as one."""
     file.unlink()
@@ -154,7 +177,7 @@ async def test_a_claim_that_may_not_be_removed_remains_and_the_others_go(setting
     of_a, of_b = found.claimed
     make_irremovable(Path(of_a.removeprefix("file://")))
 
-    removal = await Remover(settings, cast("Outbox", None), patience_s=1).remove_claims(found, free)
+    removal = await remover(settings).remove_claims(found, free)
 
     assert [each["claim"] for each in removal.removed] == [of_b]
     [remains] = removal.remains
@@ -167,7 +190,7 @@ async def test_a_claim_that_a_record_names_and_nobody_finds_is_named(settings: S
     of_a, of_b = found.claimed
     assert await ClaimStore(settings.claims).remove(of_a)
 
-    removal = await Remover(settings, cast("Outbox", None), patience_s=1).remove_claims(found, free)
+    removal = await remover(settings).remove_claims(found, free)
 
     assert [each["claim"] for each in removal.removed] == [of_b]
     assert [each["claim"] for each in removal.remains] == [of_a]

@@ -14,6 +14,7 @@ from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_case, validate_erasure_request
 from freki.schemas import Coverage, DocumentId, ErasureRequest, ErasureStatus, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
+from freki.schemas.findings import Unread
 from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.messages import TOKEN_HEADER, Received
@@ -50,7 +51,7 @@ def requests_in(
     world: World,
     *,
     requesters: Sequence[str] = (),
-    tokens: Mapping[bytes, Identity] | None = None,
+    tokens: Mapping[bytes, Identity | RefusalReason] | None = None,
     key: bytes = b"key",
 ) -> ErasureRequests:
     async def identify(token: bytes) -> Identity | RefusalReason:
@@ -136,6 +137,78 @@ async def test_a_hold_that_ended_is_noticed_whenever_the_holds_were_read(held: C
     await handler.resume()
 
     assert erased(here) == here.documents.keys()
+
+
+@given(placed=st.integers(1, 12), lifted=st.integers(1, 12), held=COVERAGES)
+async def test_a_hold_that_comes_and_goes_while_a_request_goes_on_does_not_keep_its_documents_for_ever(
+    placed: int, lifted: int, held: Coverage
+) -> None:
+    here, steps = world(), 0
+    here.holds = [hold("first", ALL)]
+    handler = requests_in(here)
+    await handler.handle([asked(request())])
+    here.holds.clear()
+
+    def meanwhile(_: str) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == placed:
+            here.holds.append(hold("second", held))
+        if steps == placed + lifted:
+            here.holds.clear()
+
+    here.meanwhile = meanwhile
+    await handler.resume()
+    here.holds.clear()
+    here.meanwhile = lambda _: None
+    await handler.resume()
+
+    assert erased(here) == here.documents.keys()
+    report = here.reports()[TENANT, "r"]
+    assert (report.status, report.held) == (ErasureStatus.ERASED, ())
+    named = [each["id"] for one in report.reports for each in json.loads(one.report)["documents"]]
+    assert sorted(named) == [A, B, C], "each is in a signed report, once"
+
+
+async def test_what_was_deleted_before_a_hold_came_is_in_a_signed_report() -> None:
+    here = world()
+    here.holds = [hold("first", ALL)]
+    handler = requests_in(here)
+    await handler.handle([asked(request())])
+    here.holds.clear()
+
+    def meanwhile(step: str) -> None:
+        if step == "remove" and not here.holds:
+            here.holds.append(hold("second", ALL))
+
+    here.meanwhile = meanwhile
+    await handler.resume()
+
+    report = here.reports()[TENANT, "r"]
+    assert (report.status, report.held) == (ErasureStatus.HELD, (A, B, C))
+    assert [json.loads(one.report)["deleted_before_hold"] for one in report.reports] == [[A, B, C]]
+
+
+async def test_a_request_that_cannot_go_on_holds_up_no_other() -> None:
+    here = world()
+    here.holds = [hold("h", ALL)]
+    handler = requests_in(here)
+    names = [A, B, C]
+    await handler.handle([asked(request(Coverage(documents=(name,)), request_id=name)) for name in names])
+    here.holds.clear()
+    failing = [Unavailable("down"), Unavailable("down")]
+
+    def meanwhile(step: str) -> None:
+        if step == "delete" and failing:
+            raise failing.pop()
+
+    here.meanwhile = meanwhile
+    await handler.resume()
+    after_one = erased(here)
+    await handler.resume()
+
+    assert after_one == {C}
+    assert erased(here) == {A, B, C}
 
 
 @given(step=STEPS, at=st.integers(1, 4), held=COVERAGES)
@@ -267,6 +340,20 @@ async def test_a_version_that_comes_meanwhile_stays_and_is_named() -> None:
     assert done.status is ErasureStatus.INCOMPLETE
 
 
+@pytest.mark.parametrize("is_in_use", [True, False])
+async def test_an_erasure_that_waited_for_workers_in_vain_says_so(*, is_in_use: bool) -> None:
+    here = world()
+    here.unread = (Unread(topic="documents", partition=1, group="chunk", is_in_use=is_in_use),)
+
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, ALL), about={})
+
+    assert erased(here) == {A, B, C}
+    assert done.body["unread"] == [{"topic": "documents", "partition": 1, "group": "chunk", "is_in_use": is_in_use}]
+    # Of another generation nobody may ever run the workers.
+    assert done.status is (ErasureStatus.INCOMPLETE if is_in_use else ErasureStatus.ERASED)
+
+
 @pytest.mark.parametrize("step", ["remove", "roots"])
 async def test_a_version_that_is_indexed_before_data_keys_are_destroyed_keeps_its_key(step: str) -> None:
     here = world()
@@ -373,7 +460,7 @@ async def test_with_tokens_only_requesters_erase_and_only_in_their_tenant(
     def who(tenant: str, *principals: str) -> Identity:
         return Identity(tenant=TenantId(tenant), principals=principals, subject=principals[0], token_id=None)
 
-    tokens = {
+    tokens: dict[bytes, Identity | RefusalReason] = {
         b"officer": who("hr", "ada"),
         b"group": who("hr", "ben", "privacy"),
         b"user": who("hr", "cy"),
@@ -390,6 +477,40 @@ async def test_with_tokens_only_requesters_erase_and_only_in_their_tenant(
     if not is_done:
         (sent,) = here.producer.to(REPORTS)
         assert sent.key == b"r", "a refusal takes no place of a report"
+
+
+@pytest.mark.parametrize("reason", [RefusalReason.EXPIRED, RefusalReason.TOO_OLD])
+@pytest.mark.parametrize(
+    ("again", "goes_on"),
+    [
+        (request(), True),
+        (request(request_id="never begun"), False),
+        (request(Coverage(documents=(A,))), False),
+    ],
+    ids=["the same", "never begun", "other documents"],
+)
+async def test_a_token_that_expires_while_its_request_is_tried_again_does_not_end_it_half_done(
+    reason: RefusalReason, again: ErasureRequest, *, goes_on: bool
+) -> None:
+    here, token = world(), b"officer"
+    officer = Identity(tenant=TENANT, principals=("ada",), subject="ada", token_id=None)
+
+    def dies(step: str) -> None:
+        if step == "remove":
+            raise Unavailable("killed")
+
+    here.meanwhile = dies
+    with pytest.raises(Unavailable):
+        await requests_in(here, requesters=["ada"], tokens={token: officer}).handle([asked(request(), token)])
+    here.meanwhile = lambda _: None
+    await requests_in(here, requesters=["ada"], tokens={token: reason}).handle([asked(again, token)])
+
+    assert (erased(here) == {A, B, C}) is goes_on
+    told = [CODEC.decode(sent.value or b"") for sent in here.producer.to(REPORTS)]
+    assert [(each.status, each.requested_by) for each in told] == [
+        (ErasureStatus.BEGUN, "ada"),
+        (ErasureStatus.ERASED, "ada") if goes_on else (ErasureStatus.REJECTED, ""),
+    ]
 
 
 @pytest.mark.parametrize(

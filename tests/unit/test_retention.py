@@ -13,7 +13,9 @@ from freki.infra.settings import RetentionRule as RuleSettings
 from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, PlannedErasure, TenantId, Timestamp
+from freki.schemas.errors import Unavailable
 from freki.schemas.index import Generation, Root
+from freki.schemas.index.roots import deleted
 from freki.streams.privacy.retention import Retention
 from tests.contract.index_records import root
 from tests.erasing import TENANT, Kept, World, hold
@@ -82,7 +84,7 @@ class Applied:
         self.world = World({each.document_id: Kept(attributes=each.attributes) for each in roots})
         self.index = MemoryIndex(Generation(name="g1", embedder="e", dim=4, analyser="a"))
         self.recorded: list[tuple[str, DocumentId]] = []
-        self.reports: list[ErasureReport] = []
+        self.reports: dict[str, ErasureReport] = {}
         self.retention = Retention(
             self.index,
             self.world,
@@ -92,6 +94,7 @@ class Applied:
             erasure=lambda _: self.world.erasure(),
             record=self._record,
             keep=self._keep,
+            begun=self._begun,
             now=lambda: NOW,
         )
 
@@ -99,7 +102,11 @@ class Applied:
         self.recorded += [(rule, each.document_id) for each in documents]
 
     async def _keep(self, report: ErasureReport) -> None:
-        self.reports.append(report)
+        self.reports[report.request_id] = report
+
+    async def _begun(self, prefix: str) -> Sequence[ErasureReport]:
+        begun = [report for report in self.reports.values() if report.status is ErasureStatus.BEGUN]
+        return [report for report in begun if report.request_id.startswith(prefix)]
 
     @property
     def gone(self) -> set[DocumentId]:
@@ -136,7 +143,7 @@ async def test_what_is_due_and_free_goes_and_nothing_younger_or_held(
         assert applied.world.documents[each.document_id].content is not (erases and not held)
     assert done.deleted + done.erased == len(applied.gone)
     assert {name for _, name in applied.recorded} == applied.gone
-    assert all(report.status is ErasureStatus.ERASED for report in applied.reports)
+    assert all(report.status is ErasureStatus.ERASED for report in applied.reports.values())
 
 
 @given(rules=RULES, document=DOCUMENTS, days=st.integers(0, 40))
@@ -205,6 +212,36 @@ async def test_a_hold_on_attributes_of_a_version_that_is_still_on_the_topic_keep
     assert (done.deleted + done.erased, done.held) == (3, 1)
     shown = {each.due.root.document_id: each.held async for each in applied.retention.check()}
     assert shown == {name: ("h",) if name == NAMES[0] else () for name in NAMES}
+
+
+@pytest.mark.parametrize("step", ["find", "roots", "remove", "destroy_keys", "strip"])
+async def test_an_erasure_that_broke_off_is_ended_by_the_next_run_although_its_documents_are_deleted(step: str) -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
+    applied = Applied(roots, [rule])
+    await applied.index.commit(roots, [])
+
+    def dies(name: str) -> None:
+        if name == step:
+            raise Unavailable("killed")
+
+    applied.world.meanwhile = dies
+    with pytest.raises(Unavailable):
+        await applied.retention.run()
+    applied.world.meanwhile = lambda _: None
+    gone = [deleted(each, tombstoned_at=Timestamp(0)) for each in roots if each.document_id in applied.gone]
+    await applied.index.commit(gone, [])
+    done = await applied.retention.run()
+
+    assert applied.gone == {*NAMES}
+    assert not any(each.content or each.key for each in applied.world.documents.values())
+    assert done.erased == len(NAMES)
+    (report,) = applied.reports.values()
+    assert (report.status, report.requested_by) == (ErasureStatus.ERASED, "retention:r")
+    assert [each.document_id for each in report.documents] == sorted(NAMES)
 
 
 async def test_a_later_version_stays() -> None:

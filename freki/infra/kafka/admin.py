@@ -149,6 +149,11 @@ class Admin:
         """Raise Misconfigured if the user may not describe a consumer group; a new group is valid."""
         await self._run(f"read offsets of {group}", _committed, group)
 
+    async def committed(self, group: str) -> Mapping[tuple[str, int], int]:
+        """Return the offsets that a group reads next, by topic and partition."""
+        committed = await self._run(f"read offsets of {group}", _committed, group)
+        return {(place.topic, place.partition): offset for place, offset in committed.items()}
+
     async def lag(self, group: str, topics: Sequence[str]) -> tuple[PartitionLag, ...]:
         """Return the lag of a group in every partition of the topics, ordered by topic and partition."""
         committed = await self._run(f"read offsets of {group}", _committed, group)

@@ -24,7 +24,10 @@ class ErasureSettings(SettingsSection):
         "with FREKI_AUTH__JWKS. Without tokens, rights of Kafka say who may write to the topic",
     )
     patience_s: float = Field(
-        default=120.0, gt=0, description="Longest wait of the worker for the next receipt of a deletion"
+        default=120.0,
+        gt=0,
+        description="Longest wait of the worker for the next receipt of a deletion, and for stages to read records of "
+        "what is erased",
     )
     look_s: float = Field(
         default=60.0, gt=0, description="How often the worker looks whether holds on requested documents have ended"

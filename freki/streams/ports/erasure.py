@@ -28,12 +28,14 @@ class DocumentPlaces(Protocol):
         *,
         claims: Mapping[str, frozenset[DocumentId]] | None = None,
         before_ms: Timestamp | None = None,
+        waits: bool = False,
     ) -> Findings:
         """Search everywhere.
 
         versions: the last version of each document that is meant; claims: addresses known besides, with their
         documents; before_ms: when a later version was searchable, which stays: answers and work records of before may
-        quote what is meant. Without it the documents are to go.
+        quote what is meant. Without it the documents are to go. waits: for workers that have not read what they would
+        copy content from.
         """
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from freki.operators.held_by import held_by
@@ -113,9 +114,9 @@ class Erasure:
         await self._record(plan.tenant, [each for each in plan.documents if each.document_id in free])
         before = await self._places.find(plan.tenant, free, claims=plan.claims_of(free))
         gone, later = await self._delete(plan.tenant, free, watch)
-        # Changes may have come between the first search and the deletion.
+        # Changes may have come between the first search and the deletion, and workers may not have read others yet.
         claims = {uri: names & frozenset(gone) for uri, names in before.claimed.items() if names & frozenset(gone)}
-        there = await self._places.find(plan.tenant, {name: free[name] for name in gone}, claims=claims)
+        there = await self._places.find(plan.tenant, {name: free[name] for name in gone}, claims=claims, waits=True)
 
         async def still_free() -> Sequence[DocumentId]:
             allowed = await watch.free()
@@ -152,9 +153,10 @@ class Erasure:
             "removed": list(removal.removed),
             "remains": list(removal.remains),
             "left": left.described(),
+            "unread": [asdict(each) for each in there.unread],
         }
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
-        if left.rows or left.claims or later:
+        if left.rows or left.claims or later or any(each.is_in_use for each in there.unread):
             status = ErasureStatus.INCOMPLETE
         return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body)
 

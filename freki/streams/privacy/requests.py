@@ -25,6 +25,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.schemas.errors import InfraError, Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.names import record
 from freki.streams.audit.log import AuditLog, AuditUnwritable
@@ -34,12 +35,13 @@ from freki.streams.deliver.outbox import Sink
 from freki.streams.deliver.replies import Replies
 from freki.streams.messages import TOKEN_HEADER, Received, header
 from freki.streams.ports.erasure import HoldBook
-from freki.streams.privacy.erasure import Erasure, ErasurePlan
+from freki.streams.privacy.erasure import Erased, Erasure, ErasurePlan
 
 ErasureFor = Callable[[str, str], Erasure]
 """Returns an erasure, given who asked, and the id of the request."""
 Identify = Callable[[bytes], Awaitable[Identity | RefusalReason]]
 """Returns who asks by a token, or why it is refused."""
+_EXPIRED = frozenset({RefusalReason.EXPIRED, RefusalReason.TOO_OLD})
 _KEY_MARK = 16
 """Characters by which a hash says of which key it is."""
 _REFUSED = "the request is refused: its token is not accepted, or may not request erasures of this tenant"
@@ -97,7 +99,8 @@ class ErasureRequests:
         self._now = now
         self._identify = identify
         self._audit = audit
-        self._held_by: dict[tuple[TenantId, str], Sequence[Hold]] = {}
+        self._looked: dict[tuple[TenantId, str], tuple[Timestamp, Sequence[Hold]]] = {}
+        """Of each request that waits: its report when it was looked at last, by time, and the holds that kept it."""
 
     async def handle(self, batch: Sequence[Received[ErasureRequest]]) -> None:
         """Do requests, one after the other. Raises InvalidRequest, and Unavailable while deletions get no receipt."""
@@ -117,15 +120,33 @@ class ErasureRequests:
 
     async def resume(self) -> None:
         """Erase the documents of earlier requests whose holds have ended."""
-        for report in await self._reports.waiting():
-            case, holds = (report.tenant, report.request_id), await self._holds.of(report.tenant)
-            # To look whether a document is held reads a whole topic: only where holds have changed.
-            if self._held_by.get(case) == holds:
-                continue
-            after = await self._go_on(report)
-            if after.held != report.held:
-                await self._keep(after)
-            self._held_by[case] = holds
+        waiting = {(report.tenant, report.request_id): report for report in await self._reports.waiting()}
+        self._looked = {case: looked for case, looked in self._looked.items() if case in waiting}
+        for case, report in waiting.items():
+            try:
+                await self._look(case, report)
+            except Misconfigured:
+                raise
+            except InfraError as error:
+                # The others do not wait for it.
+                _log.warning("a request for an erasure waits for another look", request_id=case[1], error=str(error))
+
+    async def _look(self, case: tuple[TenantId, str], report: ErasureReport) -> None:
+        """Erase what holds no longer keep of an earlier request, and keep a report of it."""
+        holds = await self._holds.of(report.tenant)
+        # To look whether a document is held reads a whole topic: only where holds or the report have changed.
+        if self._looked.get(case) == (report.at, holds):
+            return
+        after, erased = await self._go_on(report)
+        if (after.held, after.reports) != (report.held, report.reports):
+            await self._keep(after)
+            report = after
+        names = {hold.name for hold in holds}
+        if all(names.intersection(by) for by in erased.held.values()):
+            self._looked[case] = report.at, holds
+        else:
+            # A hold that came meanwhile may be gone again, and nobody would notice.
+            self._looked.pop(case, None)
 
     async def _keep(self, report: ErasureReport) -> None:
         """Put a report on its topic, in the place of the one before."""
@@ -141,7 +162,7 @@ class ErasureRequests:
         elif self._is_of_other(before, request):
             raise InvalidRequest(f"request_id: {request.request_id!r} is of an earlier request; give each one its own")
         is_open = before.status is ErasureStatus.BEGUN or before.held
-        return await self._go_on(before) if is_open else before
+        return (await self._go_on(before))[0] if is_open else before
 
     def _is_of_other(self, report: ErasureReport, request: ErasureRequest) -> bool:
         """Return whether a report is of a request for other documents."""
@@ -158,14 +179,14 @@ class ErasureRequests:
         text = json.dumps([request.tenant, request.request_id, attributes])
         return self._hash_text("")[:_KEY_MARK] + self._hash_text(text)
 
-    async def _go_on(self, report: ErasureReport) -> ErasureReport:
-        """Erase what a request that was begun has not erased yet."""
+    async def _go_on(self, report: ErasureReport) -> tuple[ErasureReport, Erased]:
+        """Erase what a request that was begun has not erased yet; return its report after that, and how it ended."""
         held = set(report.held)
         planned = [each for each in report.documents if not held or each.document_id in held]
         erasure = self._erasure_for(report.requested_by, report.request_id)
         about = {"request_id": report.request_id, "requested_by": report.requested_by, "reason": report.reason}
         erased = await erasure.run(ErasurePlan(tenant=report.tenant, documents=planned), about=about)
-        return replace(
+        after = replace(
             report,
             # What was left of other documents is not looked for again.
             status=report.status if report.status is ErasureStatus.INCOMPLETE else erased.status,
@@ -174,6 +195,7 @@ class ErasureRequests:
             reports=(*report.reports, *(() if erased.report is None else (erased.report,))),
             at=self._now(),
         )
+        return after, erased
 
     async def _requester(self, received: Received[ErasureRequest]) -> str | None:
         """Return who requests; None if they may not, which is recorded."""
@@ -182,6 +204,8 @@ class ErasureRequests:
         token = header(received.headers, TOKEN_HEADER)
         identity = await self._identify(token) if token else RefusalReason.NO_TOKEN
         if isinstance(identity, RefusalReason):
+            if identity in _EXPIRED and (before := await self._begun(received.value)) is not None:
+                return before.requested_by
             await self._refused(received.value, identity, None)
             return None
         reason = None
@@ -193,6 +217,12 @@ class ErasureRequests:
             return identity.subject
         await self._refused(received.value, reason, identity)
         return None
+
+    async def _begun(self, request: ErasureRequest) -> ErasureReport | None:
+        """Return the report of this request if it was accepted, and broke off: its token may have expired since."""
+        before = await self._reports.of(request.tenant, request.request_id)
+        is_same = before is not None and before.status is ErasureStatus.BEGUN and not self._is_of_other(before, request)
+        return before if is_same else None
 
     async def _refused(self, request: ErasureRequest, reason: RefusalReason, identity: Identity | None) -> None:
         _log.warning("a request for an erasure is refused", request_id=request.request_id, reason=reason)

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from freki.operators.held_by import held_by
 from freki.operators.retain import Due, RetentionAction, RetentionRule, due_by
-from freki.schemas import Coverage, DocumentId, ErasureReport, PlannedErasure, TenantId, Timestamp
+from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, PlannedErasure, TenantId, Timestamp
 from freki.schemas.names import record
 from freki.streams.ports import WholeIndex
 from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
@@ -21,6 +21,9 @@ RecordRule = Callable[[TenantId, str, Sequence[PlannedErasure]], Awaitable[None]
 """Writes to the audit log which documents are to go by which rule."""
 Keep = Callable[[ErasureReport], Awaitable[None]]
 """Puts the report of an erasure on its topic."""
+Begun = Callable[[str], Awaitable[Sequence[ErasureReport]]]
+"""Returns the last reports of the erasures that broke off, of those whose request id has a prefix."""
+_REQUESTS = "retention:"
 
 
 @record
@@ -63,6 +66,7 @@ class Retention:
         erasure: Callable[[str], Erasure] | None,
         record: RecordRule,
         keep: Keep,
+        begun: Begun,
         now: Callable[[], Timestamp],
     ) -> None:
         """Create one; erasure: returns an erasure for the name of a rule; None: no rule erases."""
@@ -74,6 +78,7 @@ class Retention:
         self._erasure = erasure
         self._record = record
         self._keep = keep
+        self._begun = begun
         self._now = now
 
     async def check(self, *, by: Timestamp | None = None) -> AsyncIterator[DueDocument]:
@@ -90,9 +95,15 @@ class Retention:
             yield each
 
     async def run(self) -> Retained:
-        """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays."""
+        """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays.
+
+        Erasures that broke off are ended first: their documents may be deleted already, and are due no more.
+        """
         waiting: defaultdict[tuple[TenantId, str], list[DueDocument]] = defaultdict(list)
         held, done = 0, Retained()
+        if self._erasure is not None:
+            for report in await self._begun(_REQUESTS):
+                done = _sum(done, await self._finish(report))
         async for each in self.check():
             if each.held:
                 held += 1
@@ -152,36 +163,49 @@ class Retention:
         )
 
     async def _erase(self, tenant: TenantId, rule: str, versions: dict[DocumentId, int]) -> Retained:
-        if self._erasure is None:
-            raise ValueError(f"rule {rule} erases, and nothing does")
-        erasure, covers = self._erasure(rule), Coverage(documents=tuple(versions))
-        plan = await erasure.plan(tenant, covers)
+        covers = Coverage(documents=tuple(versions))
+        plan = await self._erasure_for(rule).plan(tenant, covers)
         # A later version on the topic is younger than the rule allows.
         ours = [each for each in plan.documents if each.version == versions[each.document_id]]
         later = Retained(later=len(versions) - len(ours))
         if not ours:
             return later
-        request_id = f"retention:{rule}:{self._now()}"
-        about = {"request_id": request_id, "requested_by": f"retention:{rule}", "reason": f"rule {rule}"}
-        erased = await erasure.run(ErasurePlan(tenant=tenant, documents=ours), about=about)
+        begun = ErasureReport(
+            request_id=f"{_REQUESTS}{rule}:{self._now()}",
+            tenant=tenant,
+            status=ErasureStatus.BEGUN,
+            message="",
+            covers=Coverage(documents=tuple(each.document_id for each in ours)),
+            requested_by=f"{_REQUESTS}{rule}",
+            reason=f"rule {rule}",
+            at=self._now(),
+            documents=tuple(ours),
+        )
+        await self._keep(begun)
+        return _sum(later, await self._finish(begun))
+
+    async def _finish(self, begun: ErasureReport) -> Retained:
+        """Erase the documents of a report, and keep the one on how it ended."""
+        about = {"request_id": begun.request_id, "requested_by": begun.requested_by, "reason": begun.reason}
+        plan = ErasurePlan(tenant=begun.tenant, documents=begun.documents)
+        erasure = self._erasure_for(begun.requested_by.removeprefix(_REQUESTS))
+        erased = await erasure.run(plan, about=about)
         await self._keep(
-            ErasureReport(
-                request_id=request_id,
-                tenant=tenant,
+            replace(
+                begun,
                 status=erased.status,
-                message="",
-                covers=Coverage(documents=tuple(each.document_id for each in ours)),
-                requested_by=f"retention:{rule}",
-                reason=f"rule {rule}",
                 at=self._now(),
-                documents=tuple(ours),
                 held=tuple(sorted(erased.held)),
                 reports=() if erased.report is None else (erased.report,),
             )
         )
-        more_later = len(erased.body.get("later_versions", ()))
-        gone = len(ours) - len(erased.held) - more_later
-        return _sum(later, Retained(erased=gone, held=len(erased.held), later=more_later))
+        later = len(erased.body.get("later_versions", ()))
+        return Retained(erased=len(begun.documents) - len(erased.held) - later, held=len(erased.held), later=later)
+
+    def _erasure_for(self, rule: str) -> Erasure:
+        if self._erasure is None:
+            raise ValueError(f"rule {rule} erases, and nothing does")
+        return self._erasure(rule)
 
 
 def _sum(first: Retained, second: Retained) -> Retained:

@@ -9,6 +9,8 @@ from freki.schemas import DocumentChange, DocumentId, Operation, OutcomeStatus, 
 from freki.streams.wire.connect import open_publisher, open_receipts
 from freki.streams.wire.from_settings import wall_clock
 
+_REJECTED = OutcomeStatus.REJECTED
+
 
 class PublishedDeletions:
     """Publishes deletions as any producer does, and looks in the index what became of them."""
@@ -21,13 +23,18 @@ class PublishedDeletions:
 
     async def delete(self, tenant: TenantId, versions: Mapping[DocumentId, int]) -> Mapping[DocumentId, bool]:
         """Publish deletions and wait for their receipts."""
-        answered = await self._published(tenant, versions)
-        keys = {name: root_id(tenant, name) for name in answered}
+        statuses = await self._published(tenant, versions)
+        keys = {name: root_id(tenant, name) for name in statuses}
         roots = await self._index.roots(list(keys.values()))
-        return {name: key not in roots or roots[key].deleted for name, key in keys.items()}
+        gone = {name: key not in roots or roots[key].deleted for name, key in keys.items()}
+        # A change that breaks a rule was never indexed, and the deletion of its version breaks the same rule.
+        return {name: is_gone for name, is_gone in gone.items() if is_gone or statuses[name] is not _REJECTED}
 
-    async def _published(self, tenant: TenantId, versions: Mapping[DocumentId, int]) -> set[DocumentId]:
-        answered: set[DocumentId] = set()
+    async def _published(
+        self, tenant: TenantId, versions: Mapping[DocumentId, int]
+    ) -> Mapping[DocumentId, OutcomeStatus]:
+        """Publish deletions; return the status of those that get a receipt in time."""
+        statuses: dict[DocumentId, OutcomeStatus] = {}
         async with open_receipts(self._settings) as receipts, open_publisher(self._settings) as publisher:
             changes = [_deletion(tenant, name, version) for name, version in versions.items()]
             for change in changes:
@@ -38,9 +45,8 @@ class PublishedDeletions:
                     outcome = await receipts.next(patience_s=self._patience_s)
                 except TimeoutError:
                     break
-                if outcome.status is not OutcomeStatus.REJECTED:
-                    answered.add(outcome.document_id)
-        return answered
+                statuses[outcome.document_id] = outcome.status
+        return statuses
 
 
 def _deletion(tenant: TenantId, name: DocumentId, version: int) -> DocumentChange:

@@ -7,22 +7,53 @@ from dataclasses import replace
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
+from freki.infra.kafka.records import Record
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.schemas import Coverage, DocumentId, TenantId, Timestamp
-from freki.schemas.findings import Findings, KnownDocument, Removal
+from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, TenantId, Timestamp
+from freki.schemas.findings import Findings, KnownDocument, Removal, Unread
 from freki.schemas.index import Root
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports.erasure import StillFree
+from freki.streams.topics import Topic
+from freki.streams.wire.erasing.readers import Readers
 from freki.streams.wire.erasing.remove import Remover
 from freki.streams.wire.erasing.topics import ChangeReader, Content, present, searched_topics
 from freki.streams.wire.from_settings import topics_of
 
 ROOTS_TOGETHER = 400
 """Documents whose roots are read in one call."""
+
+
+class _Found:
+    """What a search has found on topics."""
+
+    def __init__(self, claimed: dict[str, set[DocumentId]]) -> None:
+        """Begin; claimed: addresses that are known, with their documents."""
+        self.records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
+        self.claimed = claimed
+        self.shared: set[str] = set()
+        self.judgements: dict[bytes, DocumentId] = {}
+
+    def add(self, stored: Record, holders: frozenset[DocumentId], claim: ClaimCheck | None) -> None:
+        """Add a record, the documents whose content it is, and the claim in it."""
+        if holders:
+            self.records[stored.topic, stored.partition].append((stored.offset, holders))
+        if claim is not None and holders:
+            self.claimed.setdefault(claim.uri, set()).update(holders)
+        elif claim is not None:
+            self.shared.add(claim.uri)
+
+    def lasts_in(self, topic: str) -> dict[int, int]:
+        """Return the highest offset found in each partition of a topic."""
+        return {
+            partition: max(offset for offset, _ in some)
+            for (name, partition), some in self.records.items()
+            if name == topic
+        }
 
 
 class Places:
@@ -37,12 +68,13 @@ class Places:
         outbox: Outbox,
         patience_s: float,
     ) -> None:
-        """Set what is searched; patience_s: how long workers may take to commit that they have read work topics."""
+        """Set what is searched; patience_s: how long workers may take to commit that they have read a topic."""
         self._settings = settings
         self._index = index
         self._changes = ChangeReader(settings, registry)
         self._claims = ClaimStore(settings.claims)
-        self._remover = Remover(settings, outbox, patience_s=patience_s)
+        self._readers = Readers(settings, self._generations, patience_s=patience_s)
+        self._remover = Remover(settings, outbox, self._readers)
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
         """Return the documents that are covered, by the index and by the topic.
@@ -81,35 +113,25 @@ class Places:
         *,
         claims: Mapping[str, frozenset[DocumentId]] | None = None,
         before_ms: Timestamp | None = None,
+        waits: bool = False,
     ) -> Findings:
         """Search topics, store and claims. Raises Unavailable where one of them does not answer."""
         if not versions:
             return Findings()
         content = Content(self._settings, tenant, versions, before_ms=before_ms)
         generations, rows = await self._rows(tenant, versions, superseded=before_ms is not None)
-        topics = topics_of(self._settings)
-        with_changes = {topics.documents.name, topics.dead_letters.name}
-        records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
-        claimed = {uri: set(names) for uri, names in (claims or {}).items()}
-        shared: set[str] = set()
-        judgements: dict[bytes, DocumentId] = {}
+        found = _Found({uri: set(names) for uri, names in (claims or {}).items()})
+        unread: list[Unread] = []
+        # In the order in which workers copy content from one to the next.
         for topic in await present(self._settings, searched_topics(self._settings, generations, tenant)):
-            async with Reader(self._settings.kafka, topic.name, start="earliest") as reader:
-                async for stored in reader.until_end():
-                    change = await self._changes.change_of(stored) if topic.name in with_changes else None
-                    holders = content.of(topic, stored, change)
-                    # Many documents are compared with each answer: a worker must answer its broker meanwhile.
-                    await asyncio.sleep(0)
-                    claim = None if change is None else change.claim
-                    if claim is not None and holders:
-                        claimed.setdefault(claim.uri, set()).update(holders)
-                    elif claim is not None:
-                        shared.add(claim.uri)
-                    if not holders:
-                        continue
-                    records[topic.name, stored.partition].append((stored.offset, holders))
-                    if topic.name == topics.judgements.name:
-                        judgements[stored.key or b""] = next(iter(holders))
+            async for stored, change in self._read(topic):
+                holders = content.of(topic, stored, change)
+                found.add(stored, holders, None if change is None else change.claim)
+                if holders and topic.name == topics_of(self._settings).judgements.name:
+                    found.judgements[stored.key or b""] = next(iter(holders))
+            if waits and (lasts := found.lasts_in(topic.name)):
+                unread += await self._readers.behind(topic.name, lasts)
+        claimed, shared = found.claimed, found.shared
         if any(map(self._claims.owns, {*claimed, *shared})):
             await self._claims.check()
         written = await self._written(tenant, versions)
@@ -117,13 +139,24 @@ class Places:
             claimed.setdefault(uri, set()).add(name)
         ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
         return Findings(
-            records=records,
+            records=found.records,
             rows=rows,
             claims=[uri for uri in ours if uri in written or await self._claims.has(uri)],
             claimed={uri: frozenset(names) for uri, names in claimed.items()},
             shared=frozenset(shared & claimed.keys()),
-            judgements=judgements,
+            judgements=found.judgements,
+            unread=unread,
         )
+
+    async def _read(self, topic: Topic) -> AsyncIterator[tuple[Record, DocumentChange | None]]:
+        """Yield the records of a topic, with the change in each where the topic has changes."""
+        topics = topics_of(self._settings)
+        has_changes = topic.name in {topics.documents.name, topics.dead_letters.name}
+        async with Reader(self._settings.kafka, topic.name, start="earliest") as reader:
+            async for stored in reader.until_end():
+                yield stored, await self._changes.change_of(stored) if has_changes else None
+                # Many documents are compared with each answer: a worker must answer its broker meanwhile.
+                await asyncio.sleep(0)
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
         """Remove what was found of the documents that are still free."""
@@ -143,6 +176,10 @@ class Places:
         bare = [_bare(root) for some in every.values() for root in some if root.deleted]
         await self._index.commit(bare, [])
         return len(bare)
+
+    async def _generations(self) -> Collection[str]:
+        async with MilvusGenerations(self._settings.milvus) as log:
+            return list(await log.stored())
 
     async def _roots(self, tenant: TenantId, covers: Coverage) -> AsyncIterator[Root]:
         """Yield the roots that may be covered, also deleted ones."""

@@ -1,6 +1,5 @@
 """Removal of content that was found on topics and in claims."""
 
-import asyncio
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -8,7 +7,6 @@ from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Admin, Reader
 from freki.infra.local.scrub import request_scrub, store_file
 from freki.infra.local.state import read_stack
-from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
 from freki.schemas.errors import Rejected
 from freki.schemas.findings import Findings, Removal
@@ -17,11 +15,11 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import DAY_MS
-from freki.streams.wire.from_settings import group_of, ingest_sources, settings_named, topics_of, wall_clock
+from freki.streams.wire.erasing.readers import Readers
+from freki.streams.wire.from_settings import topics_of, wall_clock
 
 _CLEANER_MS = 60 * 60 * 1000
 """Margin for what the broker does in the background: it looks for old segments every five minutes."""
-_COMMIT_PAUSE_S = 0.5
 _IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
 Where = Mapping[str, Any]
 
@@ -29,10 +27,10 @@ Where = Mapping[str, Any]
 class Remover:
     """Removes what was found; each step looks first which documents are still free."""
 
-    def __init__(self, settings: Settings, outbox: Outbox, *, patience_s: float) -> None:
+    def __init__(self, settings: Settings, outbox: Outbox, readers: Readers) -> None:
         self._settings = settings
         self._outbox = outbox
-        self._patience_s = patience_s
+        self._readers = readers
         self._topics = topics_of(settings)
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
@@ -91,7 +89,7 @@ class Remover:
                 elif topic in compacted:
                     by = "the newer version" if superseded else "the null value"
                     remains.append({**place, **_until(configs[topic], f"compaction after {by}")})
-                elif not await self._is_read(admin, topic, partition, last):
+                elif await self._readers.behind(topic, {partition: last}):
                     remains.append({**place, **_until(configs[topic], "its consumers have not read it")})
                 else:
                     if topic == self._topics.dead_letters.name:
@@ -102,23 +100,6 @@ class Remover:
                     how = "deleted for readers; segments on the broker's disk"
                     remains.append({**place, **_until(configs[topic], how)})
         return Removal(removed=removed, remains=remains)
-
-    async def _is_read(self, admin: Admin, topic: str, partition: int, last: int) -> bool:
-        """Wait until the groups that read a work topic have committed past a record; true for other topics."""
-        async with MilvusGenerations(self._settings.milvus) as log:
-            generations = set(await log.stored()) | {self._settings.milvus.generation}
-        groups = [
-            group_of(named, source.group)
-            for named in (settings_named(self._settings, name) for name in sorted(generations))
-            for source in ingest_sources(named)
-            if source.topic == topic
-        ]
-        for _ in range(max(1, round(self._patience_s / _COMMIT_PAUSE_S))):
-            lags = [lag for group in groups for lag in await admin.lag(group, [topic])]
-            if all((lag.committed or 0) > last for lag in lags if lag.partition == partition):
-                return True
-            await asyncio.sleep(_COMMIT_PAUSE_S)
-        return False
 
     async def _rewrite_letters(self, partition: int, last: int, erased: Collection[int]) -> None:
         """Send the other dead letters of a partition again, so that the records up to the last of ours may go.

@@ -24,6 +24,7 @@ from freki.streams.wire.erasing.deletions import PublishedDeletions
 from freki.streams.wire.erasing.holds import open_holds
 from freki.streams.wire.erasing.open import erasure_of
 from freki.streams.wire.erasing.places import Places
+from freki.streams.wire.erasing.reports import TopicReports
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
 
@@ -81,6 +82,7 @@ def retention_of(
         erasure=erase,
         record=partial(_record, audit, by),
         keep=keep,
+        begun=TopicReports(settings).begun,
         now=wall_clock,
     )
 

@@ -135,14 +135,15 @@ class Content:
 
 
 def searched_topics(settings: Settings, generations: Iterable[str], tenant: TenantId) -> list[Topic]:
-    """Return the topics that may hold content, each once."""
+    """Return the topics that may hold content, each once, in the order in which workers copy it: dead letters last."""
     every = {topic.name: topic for topic in _of_documents(settings)}
     for name in generations:
         every |= {topic.name: topic for topic in _of_documents(settings_named(settings, name))}
     every |= {topic.name: topic for topic in reply_topics_of(settings, [tenant])}
     contexts = topics_of(settings).contexts
     every |= {name: replace(contexts, name=name) for name in settings.retrieval.reply_topics}
-    return list(every.values())
+    letters = every.pop(topics_of(settings).dead_letters.name)
+    return [*every.values(), letters]
 
 
 async def present(settings: Settings, topics: Sequence[Topic]) -> list[Topic]:

@@ -1,0 +1,84 @@
+"""Erasures wait for workers that still hold what they would copy, on the real broker."""
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+
+from freki.infra.kafka.app import make_app
+from freki.infra.settings import ClaimSettings, MilvusSettings, Settings
+from freki.schemas.findings import Unread
+from freki.streams.deliver.lanes import Lane
+from freki.streams.deliver.stage import Stage
+from freki.streams.wire.erasing.readers import Readers
+from freki.streams.wire.from_settings import group_of, ingest_sources
+from tests.integration.stages import Batch, World, running
+
+IN_USE, OTHER = "g2", "g1"
+
+
+def settings_of(world: World, generation: str = IN_USE) -> Settings:
+    claims = ClaimSettings(inline_bytes=world.kafka.max_message_bytes // 2)
+    return Settings(kafka=world.kafka, milvus=MilvusSettings(generation=generation), claims=claims)
+
+
+def groups_of(settings: Settings, topic: str) -> list[str]:
+    return sorted(group_of(settings, source.group) for source in ingest_sources(settings) if source.topic == topic)
+
+
+def readers(world: World, *generations: str, patience_s: float = 30.0) -> Readers:
+    async def stored() -> Collection[str]:
+        return generations
+
+    return Readers(settings_of(world), stored, patience_s=patience_s)
+
+
+async def at(world: World) -> dict[int, int]:
+    """Return the offset of the last record of each partition of `documents` that has one."""
+    return {record.partition: record.offset for record in await world.read_all(world.topics.documents)}
+
+
+async def test_an_erasure_waits_until_all_workers_have_sent_what_they_make_of_a_record(world: World) -> None:
+    topic, free = world.topics.documents, asyncio.Event()
+
+    async def holds_it(batch: Batch) -> None:
+        await free.wait()
+        await world.forward(batch)
+
+    groups = groups_of(settings_of(world), topic.name)
+    stages: list[Stage] = [
+        world.of_group(make_app(world.kafka, group, state_dir=world.state / group), holds_it) for group in groups
+    ]
+    await world.publish((b"hr/law", b"text"))
+    lasts = await at(world)
+    async with running(*stages):
+        waiting = asyncio.create_task(readers(world, IN_USE).behind(topic.name, lasts))
+        await asyncio.wait({waiting}, timeout=1.0)
+        waited = not waiting.done()
+        free.set()
+        behind = await waiting
+        copies = await world.read_all(world.topics.chunks[Lane.REGULAR])
+
+    assert len(groups) == 2, "urgent changes have a group of their own"
+    assert (waited, behind) == (True, [])
+    assert [copy.value for copy in copies] == [b"text"] * len(groups)
+
+
+async def test_where_nobody_reads_an_erasure_says_so_and_waits_for_other_generations_only_while_they_advance(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.streams.wire.erasing.readers._STANDS_STILL_S", 0.1)
+    topic = world.topics.documents.name
+    await world.publish((b"hr/law", b"text"))
+    lasts = await at(world)
+
+    behind = await readers(world, OTHER, IN_USE, patience_s=1.0).behind(topic, lasts)
+
+    assert sorted(behind, key=lambda each: (each.is_in_use, each.group)) == [
+        Unread(topic=topic, partition=partition, group=group, is_in_use=name == IN_USE)
+        for name in (OTHER, IN_USE)
+        for group in groups_of(settings_of(world, name), topic)
+        for partition in lasts
+    ]
+    # Nobody reads the answers between stages.
+    assert await readers(world, IN_USE, patience_s=0.1).behind(world.topics.contexts.name, {0: 9}) == []
