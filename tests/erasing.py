@@ -1,6 +1,8 @@
 """A small world to erase in: documents with content on a topic and in claims, an index, holds, and reports."""
 
+import asyncio
 from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field, replace
 
 from freki.operators.identify import root_id
@@ -73,6 +75,7 @@ class World:
     def __post_init__(self) -> None:
         """Open the book of holds."""
         self.book = _Book(self)
+        self.lock = asyncio.Lock()
 
     def erasure(self, _by: str = "", _subject: str = "") -> Erasure:
         """Make an erasure in this world."""
@@ -82,6 +85,10 @@ class World:
             self.recorded += [each.document_id for each in documents]
 
         return Erasure(self, self, self, self.book, sign=lambda _: "signed", record=record, now=lambda: Timestamp(7))
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Return a lock."""
+        return self.lock
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
         """Return what is covered; attributes of a deleted document are known as long as its content is there."""
@@ -104,6 +111,7 @@ class World:
     ) -> Findings:
         """Find content."""
         assert tenant == TENANT
+        await asyncio.sleep(0)
         self.meanwhile("find")
         if before_ms is not None:
             assert all(version == self.documents[name].version - 1 for name, version in versions.items())
@@ -125,6 +133,8 @@ class World:
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
         """Remove content, one claim after the other."""
         removed = []
+        assert self.lock.locked(), "what was found may not be where it was any more"
+        await asyncio.sleep(0)
         for uri, names in sorted(found.claimed.items()):
             self.meanwhile("remove")
             if names <= set(await still_free()):

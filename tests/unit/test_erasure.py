@@ -1,5 +1,6 @@
 """Erasure and its requests: whatever is held stays, whatever dies is done again, and no request is done twice."""
 
+import asyncio
 import hmac
 import json
 from collections.abc import Mapping, Sequence
@@ -338,6 +339,32 @@ async def test_a_version_that_comes_meanwhile_stays_and_is_named() -> None:
     assert erased(here) == {A, C}
     assert done.body["later_versions"] == [B]
     assert done.status is ErasureStatus.INCOMPLETE
+
+
+async def test_erasures_at_once_find_and_remove_one_after_the_other() -> None:
+    here, steps = world(), list[tuple[str, str]]()
+
+    async def erase(name: DocumentId) -> None:
+        erasure = here.erasure()
+        await erasure.run(await erasure.plan(TENANT, Coverage(documents=(name,))), about={})
+
+    def meanwhile(step: str) -> None:
+        task = asyncio.current_task()
+        if step in {"find", "remove"} and task is not None:
+            steps.append((task.get_name(), step))
+
+    here.meanwhile = meanwhile
+    async with asyncio.TaskGroup() as group:
+        for name in (A, B, C):
+            group.create_task(erase(name), name=name)
+
+    assert erased(here) == {A, B, C}
+    removals = [at for at, (_, step) in enumerate(steps) if step == "remove"]
+    assert len(removals) == len([A, B, C])
+    for at in removals:
+        who = steps[at][0]
+        found = max(place for place, each in enumerate(steps[:at]) if each == (who, "find"))
+        assert not any(step == "remove" for _, step in steps[found:at]), "another one removed after this one searched"
 
 
 @pytest.mark.parametrize("is_in_use", [True, False])

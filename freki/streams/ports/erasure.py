@@ -1,6 +1,7 @@
 """Protocols of what an erasure reaches: places with content, deletions, and the holds that it must wait for."""
 
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from freki.schemas import Coverage, DocumentId, Hold, RootId, TenantId, Timestamp
@@ -19,6 +20,12 @@ class DocumentPlaces(Protocol):
 
         A document is covered if any of its known versions is. Deleted ones are among them as long as something of
         them may be left.
+        """
+
+    def alone(self) -> AbstractAsyncContextManager[None]:
+        """Return a context within which no other erasure of this process finds and removes.
+
+        Another one might send dead letters again that this one has found, so that it would remove them where they were.
         """
 
     async def find(

@@ -116,13 +116,14 @@ class Erasure:
         gone, later = await self._delete(plan.tenant, free, watch)
         # Changes may have come between the first search and the deletion, and workers may not have read others yet.
         claims = {uri: names & frozenset(gone) for uri, names in before.claimed.items() if names & frozenset(gone)}
-        there = await self._places.find(plan.tenant, {name: free[name] for name in gone}, claims=claims, waits=True)
 
         async def still_free() -> Sequence[DocumentId]:
             allowed = await watch.free()
             return [each for each in gone if each in allowed]
 
-        removal = await self._places.remove(there, still_free=still_free)
+        async with self._places.alone():
+            there = await self._places.find(plan.tenant, {name: free[name] for name in gone}, claims=claims, waits=True)
+            removal = await self._places.remove(there, still_free=still_free)
         allowed = await still_free()
         # What came since the deletion has its rows under the same data key.
         came = await self._live(plan.tenant, allowed)

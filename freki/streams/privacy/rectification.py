@@ -68,8 +68,9 @@ class Rectification:
             return Erased(status=ErasureStatus.HELD, report=None, held=held, body={})
         await self._record(tenant, [PlannedErasure(document_id=name, version=corrected[name]) for name in sorted(free)])
         older = {name: corrected[name] - 1 for name in free}
-        found = await self._places.find(tenant, older, before_ms=begun)
-        removal = await self._places.remove(found, still_free=still_free, superseded=True)
+        async with self._places.alone():
+            found = await self._places.find(tenant, older, before_ms=begun)
+            removal = await self._places.remove(found, still_free=still_free, superseded=True)
         done = await still_free()
         gone = frozenset(done)
         claims = {uri: names for uri, names in found.claimed.items() if uri not in found.shared and names <= gone}

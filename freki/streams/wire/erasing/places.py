@@ -3,6 +3,7 @@
 import asyncio
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import replace
 
 from freki.infra.claims import ClaimStore
@@ -74,6 +75,7 @@ class Places:
         self._changes = ChangeReader(settings, registry)
         self._claims = ClaimStore(settings.claims)
         self._readers = Readers(settings, self._generations, patience_s=patience_s)
+        self._alone = asyncio.Lock()
         self._remover = Remover(settings, outbox, self._readers)
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
@@ -105,6 +107,12 @@ class Places:
             for name in sorted(versions)
             if name in named or any(otherwise.has(name, each) for each in attributes[name])
         ]
+
+    @asynccontextmanager
+    async def alone(self) -> AsyncIterator[None]:
+        """Keep other erasures of this process from finding and removing meanwhile."""
+        async with self._alone:
+            yield
 
     async def find(
         self,
