@@ -3,7 +3,7 @@ import errno
 import hashlib
 import os
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -570,3 +570,24 @@ async def test_claims_are_wrapped_anew_and_plain_ones_encrypted(tmp_path: Path) 
     assert [await store.get(claim) for claim in claims] == contents
     for claim in claims:
         assert b"local:v2:" in bytes_of(claim)
+
+
+async def test_a_claim_that_is_erased_while_claims_are_wrapped_anew_stays_so(tmp_path: Path) -> None:
+    class Slow(LocalKeys):
+        """Keys that are asked once all claims are listed; meanwhile two of them are erased."""
+
+        async def versions(self) -> Sequence[int]:
+            for claim in erased:
+                await store.remove(claim.uri)
+            return await super().versions()
+
+    make_keys(tmp_path / "freki.keys")
+    store = ClaimStore(settings(tmp_path, max_bytes=10_000), Cipher(Slow(tmp_path / "freki.keys"), cache_s=0.001))
+    plain = ClaimStore(settings(tmp_path, max_bytes=10_000))
+    claims = [await put(plain, f"claim {number}".encode()) for number in range(3)]
+    *erased, kept = sorted(claims, key=lambda claim: claim.uri)
+
+    assert await store.rewrap() == 1
+
+    assert [await store.has(claim.uri) for claim in (*erased, kept)] == [False, False, True]
+    assert b"local:v1:" in bytes_of(kept)

@@ -114,13 +114,21 @@ class ClaimStore:
         for location, name in await self._written():
             if name["unfinished"]:
                 continue
+            try:
+                with _translated(location.url):
+                    size = await asyncio.to_thread(size_of, location)
+                    content = await self._read(location, size)
+            except Rejected:
+                if await self.has(location.url):
+                    raise
+                # Erased meanwhile.
+                continue
+            if not is_sealed(content) and await asyncio.to_thread(_sha256, content) != name["digest"]:
+                continue
             with _translated(location.url):
-                size = await asyncio.to_thread(size_of, location)
-                content = await self._read(location, size)
-                if not is_sealed(content) and await asyncio.to_thread(_sha256, content) != name["digest"]:
-                    continue
                 [changed] = await self._cipher.rewrapped([(_place(name["digest"]), content)])
-            if changed is not None:
+            # Else it would be there again.
+            if changed is not None and await self.has(location.url):
                 await self._write(location, changed)
                 written += 1
         return written
