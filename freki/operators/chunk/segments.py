@@ -2,7 +2,7 @@
 
 import math
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 from zlib import crc32
 
@@ -89,6 +89,17 @@ def join(
         groups.append(group)
         first = end
     return groups
+
+
+def places(segments: Sequence[Segment], groups: Sequence[Segment]) -> Iterator[slice]:
+    """Yield for each group that `join` made of the segments which of them it holds."""
+    first = 0
+    for group in groups:
+        end = first
+        while end < len(segments) and segments[end].start < group.end:
+            end += 1
+        yield slice(first, end)
+        first = end
 
 
 def _next_cut(

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from freki.operators.chunk.leaves import Rules
 from freki.operators.chunk.sections import DocumentSection
-from freki.operators.chunk.segments import Segment, checksums, join, merged
+from freki.operators.chunk.segments import Segment, checksums, join, merged, places
 
 
 class _Unit(NamedTuple):
@@ -79,8 +79,9 @@ def _joined_with_each_other(text: str, run: _Group, rules: Rules) -> Iterator[_G
             yield from ([unit] for unit in rest)
             continue
         wholes = [unit.whole for unit in rest]
-        for joined in join(wholes, marks=checksums(text, wholes), low=rules.least, high=rules.high, limit=rules.limit):
-            yield [unit for unit in rest if joined.start <= unit.whole.start < joined.end]
+        marks = checksums(text, wholes)
+        groups = join(wholes, marks=marks, low=rules.least, high=rules.high, limit=rules.limit)
+        yield from (rest[place] for place in places(wholes, groups))
 
 
 def _joined_with_neighbours(text: str, groups: Sequence[_Group], rules: Rules) -> list[_Group]:
