@@ -9,16 +9,17 @@ from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, ti
 _PARAGRAPH = re.compile(r"\S.*(?:\n.*\S.*)*")
 _HEADING = re.compile(
     r"""
-    (?: (?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.? [ \t]+ [^\W\d_].{0,100}
-      | (?P<sign>§|Art(?:ikel|icle|\.|\b))[§ \t]* \d+[a-z]?(?:[-–]\d+[a-z]?)?
+    # `[^\S\n]` also is the no-break space that word processors put after numbers.
+    (?: (?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.? [^\S\n]+ [^\W\d_].{0,100}
+      | (?P<sign>§|Art(?:ikel|icle|\.|\b))(?:§|[^\S\n])* \d+[a-z]?(?:[-–]\d+[a-z]?)?
         # `§ 3 Abs. 2 BGB` refers to a paragraph.
-        (?: [.:]?[ \t]+ (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b)(?:[^\W\d_]|[(„“"»–-]).{0,100} )?
+        (?: [.:]?[^\S\n]+ (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b)(?:[^\W\d_]|[(„“"»–-]).{0,100} )?
     )(?<![.,;:!?])\Z
     """,
     re.VERBOSE,
 )
 _TITLE = re.compile(r"[^\n]{1,120}(?<![\s.,;:!?])\Z")
-_ITEM = re.compile(r"^[ \t]*(?:[-*+•–]|\d{1,3}[.)])[ \t]", re.MULTILINE)
+_ITEM = re.compile(r"^[^\S\n]*(?:[-*+•–]|\d{1,3}[.)])[^\S\n]", re.MULTILINE)
 
 
 def parse_text(source: str) -> ParsedDocument:
@@ -55,12 +56,13 @@ def _block(paragraph: re.Match[str], level: int) -> Block:
 def _heading_levels(paragraphs: Sequence[str]) -> Iterator[int]:
     """Yield the level of each paragraph, 0 for those that are no heading."""
     found = [_HEADING.match(paragraph) for paragraph in paragraphs]
-    last = {heading.group(): index for index, heading in enumerate(found) if heading}
+    titles = [one_line(heading.group()) if heading else "" for heading in found]
+    last = {title: index for index, title in enumerate(titles)}
     seen = 0
     for (level, sign), run in groupby(found, key=_level):
-        row = [heading.group() if heading else "" for heading in run]
+        row = titles[seen : seen + len(list(run))]
         seen += len(row)
-        is_list = len(row) > 1 and level > 0 and (not sign or all(last[heading] >= seen for heading in row))
+        is_list = len(row) > 1 and level > 0 and (not sign or all(last[title] >= seen for title in row))
         yield from repeat(0 if is_list else level, len(row))
 
 

@@ -8,6 +8,9 @@ from freki.operators.parse_text import parse_text
 from freki.schemas.outline import BlockKind
 from tests.unit.outlines import assert_outline, headings, parts, texts
 
+SPACES = [" ", "\t", "\u00a0", "\u202f", "\u2007", " \u00a0"]
+"""White space within lines: Word, web pages and LibreOffice write the third and fourth after § and numbers."""
+
 
 def test_paragraphs_are_parted_by_blank_lines() -> None:
     document = parse_text("  One\ntwo.\n \t\nThree.\n")
@@ -21,6 +24,46 @@ def test_numbered_lines_are_headings() -> None:
     )
 
     assert headings(document) == [(1, "1. Allgemeines"), (2, "1.2 Geltung"), (1, "§ 3 Fristen"), (1, "2 Ende")]
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_any_white_space_of_a_line_parts_a_number_from_its_title(space: str) -> None:
+    lines = ["§ 1 Geltung", "§§ 2-3 Begriffe", "§ 4: Fristen", "§ 5 a", "Art. 6 Ehe", "1. Zweck", "1.2 Ziel"]
+    document = parse_text("\n\nText.\n\n".join(line.replace(" ", space) for line in lines))
+
+    assert headings(document) == [(2 if line.startswith("1.2") else 1, line) for line in lines]
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_references_with_any_white_space_are_no_headings(space: str) -> None:
+    assert headings(parse_text(f"Text.\n\n{'§ 3 Abs. 2 BGB'.replace(' ', space)}\n\nText.\n")) == []
+
+
+@pytest.mark.parametrize("space", SPACES)
+def test_any_white_space_of_a_line_parts_an_item_from_its_mark(space: str) -> None:
+    document = parse_text(f"{space}-{space}a\n{space}1.{space}b\n")
+
+    (listed,) = document.blocks
+    assert listed.kind is BlockKind.LIST
+    assert [part.strip() for part in parts(document, listed)] == [f"-{space}a", f"1.{space}b"]
+
+
+def test_a_table_of_contents_may_have_other_white_space_than_the_headings() -> None:
+    document = parse_text(
+        "§\u00a01\tGeltung\n\n§\u00a02\tKosten\n\nDer Rat:\n\n§ 1 Geltung\n\nText.\n\n§ 2 Kosten\n\nText.\n"
+    )
+
+    assert headings(document) == [(1, "§ 1 Geltung"), (1, "§ 2 Kosten")]
+
+
+@pytest.mark.parametrize("space", [*SPACES, "§", "§\u00a0", "1", "1.", "-"])
+@pytest.mark.parametrize("before", ["", "a", "1", "1.", "§", "Art. 1", "§ 1", "§ 1:", "-"])
+@pytest.mark.parametrize("after", ["", "a", "1.", "\n-"])
+def test_no_line_takes_long(before: str, space: str, after: str) -> None:
+    # What is quadratic would run into the suite's timeout.
+    source = f"{before}{space * 100_000}{after}\n\nText."
+
+    assert parse_text(source).text == source
 
 
 def test_numbered_sentences_and_items_are_no_headings() -> None:
@@ -91,6 +134,6 @@ def test_a_paragraph_of_items_is_a_list() -> None:
     assert parts(document, listed) == ["- a\n  more", "- b"]
 
 
-@given(source=st.text(alphabet="Art1.§-( \t\n\r\x0b\u2028\x00", max_size=80))
+@given(source=st.text(alphabet="Art1.§-( \u00a0\u202f\t\n\r\x0b\u2028\x00", max_size=80))
 def test_blocks_hold_all_that_is_visible(source: str) -> None:
     assert_outline(parse_text(source))

@@ -24,9 +24,9 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.DOCX: 2,
     Profile.XLSX: 2,
     Profile.CSV: 2,
-    Profile.EMAIL: 3,
+    Profile.EMAIL: 4,
     Profile.MARKDOWN: 2,
-    Profile.TEXT: 2,
+    Profile.TEXT: 3,
 }
 """Version of each parser; increment it when the parser returns other text or blocks for the same content."""
 
