@@ -6,7 +6,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.settings import LexicalSettings
-from freki.operators.analyse_text import ANALYSER, MAX_BYTES, analyse_text, plain_terms, protected_words, query_terms
+from freki.operators.analyse_text import (
+    ANALYSER,
+    MAX_BYTES,
+    analyse_text,
+    plain_terms,
+    protected_words,
+    query_terms,
+    term_places,
+)
 from freki.operators.analyse_text.words import _STOPPED
 from freki.operators.detect_language import CANDIDATES
 from freki.schemas.errors import Misconfigured
@@ -294,6 +302,18 @@ def test_composed_and_decomposed_letters_are_the_same(text: str) -> None:
     assert analyse_text(unicodedata.normalize("NFD", text), language="de") == analyse_text(
         unicodedata.normalize("NFC", text), language="de"
     )
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2007"])
+@pytest.mark.parametrize(
+    "text",
+    ["§ 573 c BGB", "§§ 535, 536 ff.", "BGB > § 535 Inhalt", "Art. 5 Abs. 1 Nr. 2", "DIN EN 60204-1", "50 000 Euro"],
+)
+def test_no_break_spaces_are_spaces(text: str, space: str) -> None:
+    written = text.replace(" ", space)
+
+    assert terms(written) == terms(text)
+    assert list(term_places(written, language="de")) == list(term_places(text, language="de"))
 
 
 @pytest.mark.parametrize("heading", ["§ 535 Inhalt", "BGB > Mietvertrag > § 535 Inhalt", "Eins\n§ 535 Inhalt"])

@@ -37,6 +37,22 @@ def test_what_has_one_writing_is_recognised(text: str, found: list[tuple[ExactKi
     assert [(term.kind, term.text) for term in exact_terms(text)] == found
 
 
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2007"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "§ 573c BGB",
+        "nach Art. 5 Abs. 1 GG und Section 21",
+        "DIN EN 60204-1",
+        "24 V bei 2,5 A für 1.200,50 €",
+        "TLS 1.0",
+        "Was heißt „höhere Gewalt“ hier?",
+    ],
+)
+def test_no_break_spaces_are_spaces(text: str, space: str) -> None:
+    assert exact_terms(text.replace(" ", space)) == exact_terms(text) != ()
+
+
 @pytest.mark.parametrize(
     ("phrase", "text"),
     [

@@ -39,6 +39,8 @@ _IDENTIFIER = re.compile(
 _SPELLINGS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "\u00ad": None, "’": "'", "‐": "-", "‑": "-", "–": "-", "—": "-"}
 )
+# Word processors write no-break spaces within `§ 3`, `Art. 5` and `24 V`.
+_BLANKS = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
 
 
 def exact_terms(text: str) -> tuple[ExactTerm, ...]:
@@ -47,7 +49,7 @@ def exact_terms(text: str) -> tuple[ExactTerm, ...]:
     Quotations are enclosed in „…“, “…”, »…«, «…» or "…"; their content gives no other terms. At most 32 terms of the
     first 20,000 characters, each at most 200 characters long.
     """
-    read = unicodedata.normalize("NFC", text[:_MOST_READ])
+    read = unicodedata.normalize("NFC", text[:_MOST_READ]).translate(_BLANKS)
     phrases = (found[found.lastgroup or 0].strip() for found in _QUOTED.finditer(read))
     terms = [ExactTerm(kind=ExactKind.PHRASE, text=phrase) for phrase in phrases if _fold(phrase)]
     terms += sorted(_shaped(_QUOTED.sub(" ", read)), key=lambda term: _ORDER[term.kind])

@@ -30,7 +30,8 @@ _RAISED = re.compile(
     r"[⁰¹²³⁴-⁹¼-¾⅐-⅞](?<!(?<!\d)[¼-¾⅐-⅞])"
     rf"(?<!{_APART}[A-Za-z][²³])(?<!{_APART}[a-zµ][a-z][²³])(?<!{_APART}CO[²³])(?<!\dm[²³])(?<!\d[a-zµ]m[²³])"
 )
-
+# Blanks that do not break stand within `§ 3`, `Art. 5` and `DIN 18040`.
+_USUAL = {"\u2010": "-", "\u2011": "-", "\u00a0": " ", "\u2007": " ", "\u202f": " "}
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -111,8 +112,11 @@ def _folded(text: str) -> str:
 
 
 def _told_apart(text: str) -> str:
-    """Return a text of the same length without raised numbers, and with one kind of hyphen."""
-    return _RAISED.sub(" ", text).replace("\u2010", "-").replace("\u2011", "-")
+    """Return a text of the same length without raised numbers, and with one kind of hyphen and of blank."""
+    text = _RAISED.sub(" ", text)
+    for sign, usual in _USUAL.items():
+        text = text.replace(sign, usual)
+    return text
 
 
 def _within_limit(terms: str) -> str:
