@@ -18,6 +18,29 @@ _HEADING = re.compile(
     """,
     re.VERBOSE,
 )
+# A date or an amount, which a heading may look like. `3. Euro` and `3. Tage` are titles, `3. August Macke` is too.
+_MEASURE = re.compile(
+    r"""
+    (?: \d{1,2}\.? [^\S\n]+ (?i:
+            januar|jänner|februar|feber|märz|mai|juni|juli|september|oktober|november|dezember
+            |january|february|march|may|july|october|december
+            |(?:april|august|june|jan|feb|mär|mar|apr|jun|jul|aug|sept?|o[ck]t|nov|de[cz])\b\.?
+            (?! [^\S\n]+ (?-i:[A-ZÄÖÜ]) )
+        )
+      | \d{1,2}(?:\.\d\d)? [^\S\n]+ Uhr
+      | \d{1,3}(?:\.\d{3})* [^\S\n]+ (?:
+            Euro|EUR|Cent|Dollar|Franken|CHF|DM|Prozent|percent|Mio|Mrd|Millionen|Milliarden
+            |Tagen?|(?:Werk|Arbeits|Kalender|Bank)tagen?|Wochen|Monaten?|Jahren?|Stunden|Minuten|Sekunden
+            |(?:(?:working|business)[^\S\n])?days|weeks|months|years|hours|minutes|seconds
+            |Stück|Kilogramm|Gramm|Tonnen|Meter|(?:Kilo|Zenti|Milli|Quadrat|Kubik)meter|Hektar|Liter
+            |[kcm]?m[²³23]?|[km]?g|t|ha|[cmh]?l|k?Wh?|[KMGT]B
+        )
+      | 1 [^\S\n]+ (?:Tag|Woche|Monat|Jahr|Stunde|Minute)
+    )
+    (?![\w-])
+    """,
+    re.VERBOSE,
+)
 _TITLE = re.compile(r"[^\n]{1,120}(?<![\s.,;:!?])\Z")
 _ITEM = re.compile(r"^[^\S\n]*(?:[-*+•–]|\d{1,3}[.)])[^\S\n]", re.MULTILINE)
 
@@ -26,9 +49,9 @@ def parse_text(source: str) -> ParsedDocument:
     """Parse plain text into headings, paragraphs and lists, separated by blank lines.
 
     A heading is a single numbered line that does not end like a sentence: `1.2 Title` at the level of its number;
-    `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1. Consecutive decimal numbers of the same level are a list, and
-    consecutive paragraphs of a statute that all come again are its table of contents. A separate first line that does
-    not end like a sentence is the title.
+    `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1; not a date (`15. Mai 2024`) or an amount (`30 Euro`). Consecutive
+    decimal numbers of the same level are a list, and consecutive paragraphs of a statute that all come again are its
+    table of contents. A separate first line that does not end like a sentence is the title.
     """
     text = tidy(source)
     paragraphs = list(_PARAGRAPH.finditer(text))
@@ -39,7 +62,8 @@ def parse_text(source: str) -> ParsedDocument:
 
 def _title(text: str, blocks: Sequence[Block]) -> str | None:
     first = text[blocks[0].start : blocks[0].end] if len(blocks) > 1 else ""
-    return one_line(first) if blocks and blocks[0].kind is BlockKind.PROSE and _TITLE.match(first) else None
+    is_title = _TITLE.match(first) and not _MEASURE.match(first)
+    return one_line(first) if is_title and blocks[0].kind is BlockKind.PROSE else None
 
 
 def _block(paragraph: re.Match[str], level: int) -> Block:
@@ -55,7 +79,7 @@ def _block(paragraph: re.Match[str], level: int) -> Block:
 
 def _heading_levels(paragraphs: Sequence[str]) -> Iterator[int]:
     """Yield the level of each paragraph, 0 for those that are no heading."""
-    found = [_HEADING.match(paragraph) for paragraph in paragraphs]
+    found = [None if _MEASURE.match(paragraph) else _HEADING.match(paragraph) for paragraph in paragraphs]
     titles = [one_line(heading.group()) if heading else "" for heading in found]
     last = {title: index for index, title in enumerate(titles)}
     seen = 0

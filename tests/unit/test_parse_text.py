@@ -72,6 +72,78 @@ def test_numbered_sentences_and_items_are_no_headings() -> None:
     assert headings(document) == []
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "15. Mai 2024",
+        "15. Mai",
+        "1. Jänner 2024",
+        "3. Feber",
+        "15 May 2024",
+        "3 March",
+        "15. MAI 2024",
+        "15. Mai bis 30. Juni 2024",
+        "3. August 2024, 14 Uhr",
+        "3. Sept. 2024",
+        "12. Dez 2024",
+        "15.\u00a0Mai 2024",
+        "30 Euro je Antrag",
+        "30\u00a0EUR",
+        "2.500 Euro",
+        "7 Prozent",
+        "14 Tage",
+        "10 Werktage nach Zugang",
+        "1 Jahr",
+        "3 Monate zum Quartalsende",
+        "3 Wochen",
+        "14 Uhr",
+        "14.30 Uhr Eröffnung",
+        "25 Stück",
+        "5 kg je Person",
+        "120 km/h",
+        "30 days",
+        "3 Mio. Euro",
+    ],
+)
+def test_dates_and_amounts_are_neither_headings_nor_titles(line: str) -> None:
+    document = parse_text(f"{line}\n\n§ 1 Gebühr\n\n{line}\n\nText.\n")
+
+    assert headings(document) == [(1, "§ 1 Gebühr")]
+    assert document.title is None
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "15. Märkte",
+        "3 Tagesordnung",
+        "2 Jahresabschluss",
+        "1. Mai-Kundgebung",
+        "3. August Macke",
+        "2 Marktordnung",
+        "4 Tagebücher",
+        "1. Euro und Währungsunion",
+        "2 Euro-Einführung",
+        "5 Prozentrechnung",
+        "3 Uhren",
+        "7. Stücke für Klavier",
+        "4 Kilometergeld",
+        "8 Maintenance",
+        "2. Jahre der Not",
+        "3 Jan Hus",
+        "1. Tage und Nächte",
+        "2 Gebühren",
+        "6 Monatsbericht",
+    ],
+)
+def test_titles_that_begin_like_months_and_units_are_headings(line: str) -> None:
+    assert headings(parse_text(f"Text.\n\n{line}\n\nText.\n")) == [(1, line)]
+
+
+def test_numbers_of_parts_stand_before_any_title() -> None:
+    assert headings(parse_text("Text.\n\n2.1 Tage\n\nText.\n")) == [(2, "2.1 Tage")]
+
+
 def test_paragraphs_of_a_statute_are_headings_also_in_a_row_and_without_a_title() -> None:
     document = parse_text(
         "§ 1 Geltung\n\nDiese Satzung gilt.\n\n§ 2 Aufgehoben\n\n§ 3 Kündigung\n\nSie bedarf der Schriftform.\n\n"
