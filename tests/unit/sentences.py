@@ -51,6 +51,15 @@ Das gilt bspw. Mietern bzgl. Mietverträgen und lt. Vertrag.‖ Sonst gilt es ni
 Er starb 44 v. Chr. Geburt.‖ Andere starben 30 v. Chr.‖ Danach war Ruhe.
 Dipl.-Ing. Müller wohnt Karl-Marx-Str. 5.‖ Das steht unter Gl.-Nr. 400-2.
 Das Haus ist alt.‖ 2 Personen wohnen dort im 2. Halbs.‖ Das genügt.
+Das Gesetz (GVBl. S. 284) gilt.‖ Das Gesetz (GVBl. I S. 12) auch.
+Siehe GV. NRW. S. 213.‖ Siehe Nds. GVBl. S. 12.‖ Siehe GV. NW. S. 5 und GV. NRW. 2024 S. 7.
+Das steht im SächsGVBl. S. 5, in GVOBl. Schl.-H. S. 4, GMBl. 2020 S. 3, BStBl. II S. 1 und Hmb.GVBl. S. 9.
+Er steht im MBl. NRW. S. 2.‖ Dort steht er richtig.
+Das Staatsministerium (StAnz. S. 12, BAnz. AT 3.4.2020) teilt mit.‖ Das Amtsbl. S. 4 auch.
+Die Reg.-Bez. Köln und der Reg.-Präs. Darmstadt antworten.‖ Der Bez. Mitte auch.
+Dafür zahlt das Land NRW.‖ Sie gilt.‖ So war es in NRW.‖ 2023 waren es mehr.
+Es kam aus NRW.‖ So steht es dort.‖ Er liebt den Tanz.‖ Sie fuhr nach Banz.‖ Sonst nichts.
+Das sagte Herr Liebl.‖ Es gilt für aG oder Bl.‖ Er war an der GV.‖ Der Vorstand ging aus der GV.‖ 2023 gab es keine.
 Wir fanden das Gen und das Hox-Gen.‖ Dann kam Plan-B.‖ Es gab 3.‖ Maier zählte nach.
 """
 

@@ -11,3 +11,12 @@ def test_sentences_end_where_they_are_marked(passage: str) -> None:
     text = passage.replace("‖", "")
 
     assert marked(text, sentence_ends(text, 0, len(text))) == passage
+
+
+@pytest.mark.parametrize("space", ["\u00a0", "\u202f"])
+@pytest.mark.parametrize("passage", [*GERMAN.strip().splitlines(), *ENGLISH.strip().splitlines()])
+def test_no_break_spaces_change_no_sentence(passage: str, space: str) -> None:
+    text = passage.replace("‖", "")
+    written = text.replace(" ", space)
+
+    assert list(sentence_ends(written, 0, len(text))) == list(sentence_ends(text, 0, len(text)))

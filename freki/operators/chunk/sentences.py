@@ -7,12 +7,14 @@ from collections.abc import Iterator
 _ENDS = re.compile(r"[.!?…。！？](?:(?<=[。！？])[。！？]*|(?<![.!?…]{2})[.!?…]*[\"'»«“”’)\]]*(?=\s))")
 _UNENDING = re.compile(
     r"""
-    # Dipl.-Ing., Gl.-Nr.
+    # Dipl.-Ing., Gl.-Nr., Reg.-Bez.
     (?:\w+\.-)?(?:
     # German
-    abb|abl|abs|abschn|allg|anh|anl|anm|art|aufl|az|bd|bek|betr|bgbl|bspw?|buchst|bzgl|bzw|ca|dipl|dr|ehem|einschl
-    |entspr|evtl|fa|ff|fn|fr|geb|gem|gest|ggf|hl|hr|hrsg|inkl|insb|insbes|ing|jh|kap|lfd|lit|lt|max|mind|mio|mrd|nrn?
-    |prof|rdnr|rn|rz|sog|st|std|\w*str|tab|tel|tsd|usf|verf|vgl|vorl|zit|ziff|zzgl
+    abb|abs|abschn|allg|anh|anl|anm|art|aufl|az|bd|bek|betr|bez|bspw?|buchst|bzgl|bzw|ca|dipl|dr|ehem|einschl|entspr
+    |evtl|fa|ff|fn|fr|geb|gem|gest|ggf|hl|hr|hrsg|inkl|insb|insbes|ing|jh|kap|lfd|lit|lt|max|mind|mio|mrd|nds|nrn?
+    |präs|prof|rdnr|rn|rz|sog|st|std|\w*str|tab|tel|tsd|usf|verf|vgl|vorl|zit|ziff|zzgl
+    # Gazettes: BGBl., SächsGVBl., Hmb.GVBl.; no names, such as Liebl
+    |abl|amtsbl|bgbl|(?:\w+\.)?(?-i:\w+Bl)
     # English
     |al|approx|assn|cf|co|corp|dept|eds?|eq|est|figs?|gen|gov|inc|jr|ltd|mrs?|ms|mt|nos?|op|pp|refs?|rev|sec|sr|vol|vs
     # Months
@@ -29,9 +31,13 @@ _UNENDING_BEFORE = re.compile(
     (?:.+-)?(?:Alt|Drs|Erwgr|Halbs|Hs|Nrn?|\w*[Ss]tr|Tz|(?:U|Unter)[Aa]bs|Var
     |[Aa]rts|[Cc]h|[Cc]l|[Pp]aras?|[Pp]t|[Rr]egs?|[Ss]chs?|ss)\.\s+\d
     |Chr\.\s+Geb
+    # GV. NRW. S. 2, MBl. NRW. S. 2, StAnz. S. 12, BAnz. AT 3.4.2020
+    |GV\.\s+(?:NR?W|S\.)|NR?W\.\s+S\.\s?\d|(?:B|St)Anz\.\s+(?:AT|Nr\.|S\.|\d)
     """,
     re.VERBOSE,
 )
+# The gazettes of North Rhine-Westphalia: GV. NRW. 2024 S. 7. Others end with it: in NRW. 2023 waren es mehr.
+_GAZETTE_OF_STATE = re.compile(r"(?:GV|\w+Bl)\. NR?W")
 # What follows the day of a date: 3. März 2010, 3. 4. 2011.
 _AFTER_DAY = re.compile(
     r"(?:Jan(?:uar)?|Jänner|Feb(?:ruar)?|März?|Apr(?:il)?|Mai|Juni?|Juli?|Aug(?:ust)?|Sept?(?:ember)?|Okt(?:ober)?"
@@ -72,5 +78,7 @@ def _is_abbreviated(text: str, start: int, stop: int, following: int) -> bool:
         # The number of a list item begins its line.
         is_ordinal = len(words) == 1 or _BEFORE_ORDINAL.fullmatch(words[-2])
         return bool(is_ordinal or _AFTER_DAY.match(text, following))
-    before = f"{words[-1]}{text[stop : following + 3]}"
+    if text[following].isdigit() and _GAZETTE_OF_STATE.fullmatch(" ".join(words[-2:])):
+        return True
+    before = f"{words[-1]}{text[stop : following + 4]}"
     return bool(_UNENDING.fullmatch(words[-1]) or _UNENDING_BEFORE.match(before))
