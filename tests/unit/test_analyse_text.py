@@ -262,6 +262,34 @@ def test_a_question_finds_all_its_terms(query: str, chunk: str) -> None:
     assert set(stems(query).split()) <= set(stems(chunk).split())
 
 
+@pytest.mark.parametrize(
+    ("written", "spaced"),
+    [
+        ("§§ 48ff. VwVfG", "§§ 48 ff. VwVfG"),
+        ("§§ 48ff.", "§§ 48 ff."),
+        ("§§ 535ff BGB", "§§ 535 ff BGB"),
+        ("§§ 535aff. BGB", "§§ 535a ff. BGB"),
+        ("§§ 3, 5 und 8ff. BGB", "§§ 3, 5 und 8 ff. BGB"),
+        ("§48ff. VwVfG", "§48 ff. VwVfG"),
+        ("Paragraph 48ff. VwVfG", "Paragraph 48 ff. VwVfG"),
+        ("Art. 5ff. GG", "Art. 5 ff. GG"),
+        ("Was sagen Artikel 5ff. des Grundgesetzes?", "Was sagen Artikel 5 ff. des Grundgesetzes?"),
+        ("§ 5f. BauGB", "§ 5 f. BauGB"),
+        ("nach § 5f. der Satzung", "nach § 5 f. der Satzung"),
+        ("§\u00a048ff. VwVfG", "§ 48 ff. VwVfG"),
+    ],
+)
+def test_following_sections_need_no_space_in_a_query(written: str, spaced: str) -> None:
+    assert query_terms(written, language="de") == query_terms(spaced, language="de")
+
+
+@pytest.mark.parametrize("text", ["§ 5f BauGB", "Was steht in § 312f. Gilt das?", "Farbe 00ff", "§ 5 aff", "1ff"])
+def test_other_letters_behind_numbers_stay_in_a_query(text: str) -> None:
+    asked = query_terms(text, language="de").split()
+
+    assert [term for term in asked if "#" not in term] == [term for term in terms(text) if "#" not in term]
+
+
 def test_other_terms_need_another_version() -> None:
     # An index holds the terms of its analyser: change this only together with its version.
     text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."
@@ -360,6 +388,11 @@ HOSTILE = [
 def test_no_text_takes_long(piece: str) -> None:
     # What is quadratic would run into the suite's timeout.
     assert len(analyse_text(piece * (300_000 // len(piece)), language="de").encode()) <= MAX_BYTES
+
+
+@pytest.mark.parametrize("piece", ["§", "§ ", "§1", "§ 1,", "Art. 1 und ", "1,", "ff.", " "])
+def test_no_query_takes_long(piece: str) -> None:
+    assert len(query_terms("§ 1" + piece * (300_000 // len(piece)), language="de").encode()) <= MAX_BYTES
 
 
 @pytest.mark.parametrize(

@@ -37,6 +37,31 @@ def test_what_has_one_writing_is_recognised(text: str, found: list[tuple[ExactKi
     assert [(term.kind, term.text) for term in exact_terms(text)] == found
 
 
+@pytest.mark.parametrize(
+    ("written", "spaced"),
+    [
+        ("§§ 48ff. VwVfG", "§§ 48 ff. VwVfG"),
+        ("§§ 48ff.", "§§ 48 ff."),
+        ("§§ 535ff BGB", "§§ 535 ff BGB"),
+        ("§§ 535aff. BGB", "§§ 535a ff. BGB"),
+        ("§§ 3, 5 und 8ff. BGB", "§§ 3, 5 und 8 ff. BGB"),
+        ("§48ff. VwVfG", "§48 ff. VwVfG"),
+        ("Paragraph 48ff. VwVfG", "Paragraph 48 ff. VwVfG"),
+        ("Art. 5ff. GG", "Art. 5 ff. GG"),
+        ("Was sagen Artikel 5ff. des Grundgesetzes?", "Was sagen Artikel 5 ff. des Grundgesetzes?"),
+        ("§ 5f. BauGB", "§ 5 f. BauGB"),
+        ("nach § 5f. der Satzung", "nach § 5 f. der Satzung"),
+        ("§\u00a048ff. VwVfG", "§ 48 ff. VwVfG"),
+    ],
+)
+def test_following_sections_need_no_space(written: str, spaced: str) -> None:
+    assert exact_terms(written) == exact_terms(spaced) != ()
+
+
+def test_a_letter_behind_a_number_belongs_to_the_section() -> None:
+    assert [term.text for term in exact_terms("§ 5f BauGB, § 312f. Gilt das?")] == ["§ 5f", "§ 312f"]
+
+
 @pytest.mark.parametrize("space", ["\u00a0", "\u202f", "\u2007"])
 @pytest.mark.parametrize(
     "text",

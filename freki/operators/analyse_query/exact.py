@@ -18,9 +18,11 @@ _LETTER_UNITS = (
     "EUR|Euro|USD|GBP|[kcmnµ]?m[²³23]?|[kmµ]?g|[cm]?l|t|ha|[km]?V|m?A|[kMGT]?W|[kM]?Wh|m?Ah|[kMG]?Hz|[kM]?Pa|bar|Nm|dB|"
     "rpm|km/h|m/s|min|ms|[kMGT]i?B|[kMG]bit/s|Zoll|inch(?:es)?"
 )
+# `§§ 48ff.`, `§ 5f. BauGB`, while `§ 5f BauGB` and `§ 5f.` are § 5f.
+_FOLLOWING = r"ff\b|f\.\s+(?:\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ]|de[rs]\b)"
 _SHAPES = re.compile(
     rf"""
-      (?P<SECTION>(?:§§?|\b(?:[Aa]rt(?:\.|ikels?|icles?)?|[Pp]aragraph|[Ss]ection)\s)\s?\d{{1,6}}[a-z]?\b
+      (?P<SECTION>(?:§§?|\b(?:[Aa]rt(?:\.|ikels?|icles?)?|[Pp]aragraph|[Ss]ection)\s)\s?\d{{1,6}}(?:[a-z]??(?={_FOLLOWING})|[a-z]?\b)
         (?:\s(?:Abs\.|Absatz|Satz|S\.|Nr\.|Nummer|Buchst\.|lit\.)\s?[\da-z]{{1,4}}\b){{0,4}})
     | (?P<STANDARD>\b(?:{_BODIES})(?:[ /-](?:{_BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
     | (?P<QUANTITY>(?<![\w.,/-])\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}}\s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))

@@ -30,6 +30,12 @@ _RAISED = re.compile(
     r"[⁰¹²³⁴-⁹¼-¾⅐-⅞](?<!(?<!\d)[¼-¾⅐-⅞])"
     rf"(?<!{_APART}[A-Za-z][²³])(?<!{_APART}[a-zµ][a-z][²³])(?<!{_APART}CO[²³])(?<!\dm[²³])(?<!\d[a-zµ]m[²³])"
 )
+# `§§ 48ff.`, `§ 5f. BauGB`, while `§ 5f BauGB` and `§ 5f.` are § 5f.
+_FOLLOWED = re.compile(
+    r"(?:§|\b(?i:art(?:\.|ikeln?|ikels?|icles?)?|paragraph(?:en|s)?|sections?))\s{0,3}\d{1,6}[a-z]??"
+    r"(?:\s{0,3}(?:,|und|bis|oder|and|to|or|[-–])\s{0,3}\d{1,6}[a-z]??){0,20}?"
+    r"(?=ff\b|f\.\s+(?:\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ]|de[rs]\b))"
+)
 # Blanks that do not break stand within `§ 3`, `Art. 5` and `DIN 18040`.
 _USUAL = {"\u2010": "-", "\u2011": "-", "\u00a0": " ", "\u2007": " ", "\u202f": " "}
 
@@ -93,9 +99,10 @@ def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
 def query_terms(text: str, *, language: str, protected: frozenset[str] = NOTHING) -> str:
     """Return the terms of a query: those of the text, and for `§ 535` or `Art. 5` also the heading term, twice.
 
-    The section itself then ranks before others that refer to it.
+    The section itself then ranks before others that refer to it. `§§ 48ff.` is read as `§§ 48 ff.`
     """
-    terms = analyse_text(text, language=language, protected=protected).split()
+    spaced = _FOLLOWED.sub(r"\g<0> ", text)
+    terms = analyse_text(spaced, language=language, protected=protected).split()
     headings = dict.fromkeys(headed(term) for term in terms if _NUMBERED.fullmatch(term))
     return _within_limit(" ".join([*(term for term in terms if term not in headings), *headings, *headings]))
 
