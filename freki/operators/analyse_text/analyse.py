@@ -36,6 +36,7 @@ _FOLLOWED = re.compile(
     r"(?:\s{0,3}(?:,|und|bis|oder|and|to|or|[-–])\s{0,3}\d{1,6}[a-z]??){0,20}?"
     r"(?=ff\b|f\.\s+(?:\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ]|de[rs]\b))"
 )
+_JOINED = re.compile(r"\b\d{1,6}[a-z]?ff\b")
 # Blanks that do not break stand within `§ 3`, `Art. 5` and `DIN 18040`.
 _USUAL = {"\u2010": "-", "\u2011": "-", "\u00a0": " ", "\u2007": " ", "\u202f": " "}
 
@@ -99,10 +100,12 @@ def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
 def query_terms(text: str, *, language: str, protected: frozenset[str] = NOTHING) -> str:
     """Return the terms of a query: those of the text, and for `§ 535` or `Art. 5` also the heading term, twice.
 
-    The section itself then ranks before others that refer to it. `§§ 48ff.` is read as `§§ 48 ff.`
+    The section itself then ranks before others that refer to it. `§§ 48ff.` is read as `§§ 48 ff.`, and as the word
+    `48ff` of documents that write it so.
     """
     spaced = _FOLLOWED.sub(r"\g<0> ", text)
     terms = analyse_text(spaced, language=language, protected=protected).split()
+    terms += dict.fromkeys(_JOINED.findall(text.lower())) if spaced != text else ()
     headings = dict.fromkeys(headed(term) for term in terms if _NUMBERED.fullmatch(term))
     return _within_limit(" ".join([*(term for term in terms if term not in headings), *headings, *headings]))
 
