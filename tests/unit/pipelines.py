@@ -189,14 +189,13 @@ class Pipeline:
             )
 
     async def ask(self, query: ContextQuery, *, headers: Headers = ()) -> ContextResult:
-        """Take a question to its answer."""
+        """Take a question to its answer, and until it is reported."""
         event = Event(topic="queries", key=b"q", value=Codec(ContextQuery).encode(query), headers=headers)
-        before = len(self.producer.to("contexts"))
         await self._deliveries["queries"].deliver([event], group="g")
         # It may be answered beside its batch, and nobody is told of that.
-        while len(answers := self.producer.to("contexts")) == before:  # noqa: ASYNC110
+        while not self.retrieving.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        return Codec(ContextResult).decode(answers[-1].value or b"")
+        return Codec(ContextResult).decode(self.producer.to("contexts")[-1].value or b"")
 
 
 def _arrived(sent: Sent) -> Event:
