@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.trace import NoOpTracer
 
 from freki.infra.keys import Cipher, make_keys
 from freki.schemas import Timestamp
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import (
     DeadLetter,
     NotADeadLetter,
@@ -19,8 +21,9 @@ from freki.streams.deliver.dead_letters import (
     sealed,
     to_record,
 )
+from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, recorded_at
-from tests.unit.deliveries import Event
+from tests.unit.deliveries import Event, FakeProducer
 
 _KEYS = make_keys(Path(tempfile.mkdtemp()) / "freki.keys")
 
@@ -118,6 +121,22 @@ def test_a_note_of_a_replay_names_its_letter_and_is_none(place: tuple[int, int],
     assert replayed_by(stored(to_record(letter, "dead-letters"))) is None
     with pytest.raises(NotADeadLetter):
         from_record(note)
+
+
+@given(letter=letters, died=letters)
+def test_a_record_that_was_a_dead_letter_once_gets_a_letter_of_its_own(letter: DeadLetter, died: DeadLetter) -> None:
+    # Copied with its headers, as tools do.
+    copied = to_record(replace(letter, encrypted=True), "documents")
+    noted = replace(copied, headers=(*copied.headers, *note_replayed((0, 5), "dead-letters").headers))
+    queue = DeadLetterQueue[bytes](Outbox(FakeProducer(), NoOpTracer()), "dead-letters")
+
+    record = stored(to_record(queue.letter(stored(noted), ValueError(died.message), stage="s", attempts=1), "d"))
+    own = from_record(record)
+
+    assert replayed_by(record) is None
+    assert (own.omitted, own.encrypted, own.stage) == ("", False, "s")
+    assert own.value == copied.value
+    assert own.headers == letter.headers
 
 
 @pytest.mark.parametrize(

@@ -14,15 +14,17 @@ from freki.schemas import Coverage, DocumentId, Hold, TenantId
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.findings import Findings
 from freki.schemas.names import root_id
+from freki.streams.deliver.dead_letters import note_replayed
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.privacy.requests import ErasureRequests
 from freki.streams.privacy.retention import Retained, Retention
 from freki.streams.wire.erasing.holds import RecentHolds
 from freki.streams.wire.erasing.readers import Readers
-from freki.streams.wire.erasing.remove import Remover
+from freki.streams.wire.erasing.remove import Remover, sent_again
 from freki.streams.wire.erasing.serve import resume_held, retain
 from freki.streams.wire.erasing.topics import searched_topics
 from tests.erasing import TENANT, hold
+from tests.unit.deliveries import Event
 
 A, B = DocumentId("a"), DocumentId("b")
 
@@ -143,6 +145,23 @@ async def written(settings: Settings) -> Findings:
     store = ClaimStore(settings.claims)
     claims = [await store.put(b"text", document=root_id(TenantId("hr"), each), version=1) for each in (A, B)]
     return Findings(claimed={claim.uri: frozenset({name}) for claim, name in zip(claims, (A, B), strict=True)})
+
+
+def test_of_dead_letters_before_an_erased_one_all_stays_that_still_says_something() -> None:
+    def letter(partition: int, offset: int) -> Event:
+        return Event(topic="dead-letters", partition=partition, offset=offset)
+
+    def note(partition: int, offset: int, of: tuple[int, int]) -> Event:
+        sent = note_replayed(of, "dead-letters")
+        return Event(topic="dead-letters", partition=partition, offset=offset, key=sent.key, headers=sent.headers)
+
+    open_one, of_elsewhere, of_later = letter(0, 0), note(0, 3, (1, 0)), note(0, 5, (0, 8))
+    records = [
+        *(open_one, letter(0, 1), note(0, 2, (0, 1)), of_elsewhere, letter(0, 4), of_later, letter(0, 6)),
+        *(letter(0, 7), letter(0, 8), letter(1, 0)),
+    ]
+
+    assert sent_again(records, 0, 6, {4, 6}) == [open_one, of_elsewhere, of_later]
 
 
 def test_topics_are_searched_in_the_order_in_which_workers_copy_content(settings: Settings) -> None:

@@ -17,6 +17,7 @@ from freki.streams.deliver.dead_letters import (
     printable,
     sealed,
     to_record,
+    without_reasons,
 )
 from freki.streams.deliver.errors import ErrorAction, action_for, stops_stage
 from freki.streams.deliver.outbox import Outbox
@@ -56,7 +57,7 @@ class DeadLetterQueue(Generic[T]):
         return DeadLetter(
             key=stored.key,
             value=stored.value,
-            headers=without_token(stored.headers),
+            headers=without_reasons(without_token(stored.headers)),
             topic=stored.topic,
             partition=stored.partition,
             offset=stored.offset,

@@ -104,6 +104,14 @@ def to_record(letter: DeadLetter, topic: str) -> Outgoing:
     )
 
 
+def without_reasons(headers: Headers) -> Headers:
+    """Return headers without those of a dead letter.
+
+    A record has them if it was copied from one, or by mistake; in its own letter they would be taken for that letter's.
+    """
+    return tuple((name, value) for name, value in headers if not name.startswith(_PREFIX))
+
+
 def abridged(letter: DeadLetter) -> Iterator[DeadLetter]:
     """Yield the whole dead letter, then without its value, then also without headers and a long key."""
     yield letter
@@ -131,7 +139,7 @@ def from_record(stored: Stored) -> DeadLetter:
         return DeadLetter(
             key=stored.key,
             value=None if _NULL in reasons else stored.value,
-            headers=tuple((name, value) for name, value in stored.headers if not name.startswith(_PREFIX)),
+            headers=without_reasons(stored.headers),
             topic=reasons[_TOPIC],
             partition=int(reasons[_PARTITION]),
             offset=int(reasons[_OFFSET]),

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from freki.infra.kafka import Reader
@@ -18,6 +18,7 @@ from freki.streams.audit.events import letter_replayed
 from freki.streams.deliver.dead_letters import (
     DeadLetter,
     Letter,
+    NotADeadLetter,
     from_record,
     note_replayed,
     omitted_of,
@@ -75,7 +76,9 @@ async def read_letters(settings: Settings) -> Letters:
         async for stored in reader.until_end():
             if (place := replayed_by(stored)) is not None:
                 replayed.add(place)
-            else:
+                continue
+            # Somebody may have written something else there, which stops no command.
+            with suppress(NotADeadLetter):
                 by_place[stored.partition, stored.offset] = await opened(from_record(stored), cipher)
     return Letters(by_place=by_place, replayed=replayed)
 

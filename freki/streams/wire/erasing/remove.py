@@ -1,6 +1,6 @@
 """Removal of content that was found on topics and in claims."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from freki.infra.claims import ClaimStore
@@ -12,7 +12,7 @@ from freki.schemas.errors import Rejected
 from freki.schemas.findings import Findings, Removal
 from freki.streams.deliver.dead_letters import replayed_by
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.messages import Outgoing
+from freki.streams.messages import Outgoing, Stored
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import DAY_MS
 from freki.streams.wire.erasing.readers import Readers
@@ -104,24 +104,35 @@ class Remover:
     async def _rewrite_letters(self, partition: int, last: int, erased: Collection[int]) -> None:
         """Send the other dead letters of a partition again, so that the records up to the last of ours may go.
 
-        Replayed ones and the notes of it are left out. If this is interrupted, a letter is there twice.
+        If this is interrupted, a letter is there twice.
         """
         async with Reader(self._settings.kafka, self._topics.dead_letters.name, start="earliest") as reader:
             records = [record async for record in reader.until_end()]
-        replayed = {place for record in records if (place := replayed_by(record)) is not None}
-        kept = [
-            record
-            for record in records
-            if record.partition == partition
-            and record.offset <= last
-            and record.offset not in erased
-            and replayed_by(record) is None
-            and (record.partition, record.offset) not in replayed
-        ]
         topic = self._topics.dead_letters.name
         await self._outbox.send(
-            *(Outgoing(topic=topic, key=each.key, value=each.value, headers=each.headers) for each in kept)
+            *(
+                Outgoing(topic=topic, key=each.key, value=each.value, headers=each.headers)
+                for each in sent_again(records, partition, last, erased)
+            )
         )
+
+
+def sent_again(records: Sequence[Stored], partition: int, last: int, erased: Collection[int]) -> list[Stored]:
+    """Return the records of a partition up to an offset that still say something once all up to there are gone.
+
+    That is: letters that are neither erased nor replayed, and notes that letters elsewhere were replayed.
+    """
+    notes = [replayed_by(record) for record in records]
+    replayed = set(notes)
+    return [
+        record
+        for record, note in zip(records, notes, strict=True)
+        if record.partition == partition
+        and record.offset <= last
+        and record.offset not in erased
+        and (record.partition, record.offset) not in replayed
+        and (note is None or note[0] != partition or note[1] > last)
+    ]
 
 
 def _files_of_store(settings: Settings) -> Where:
