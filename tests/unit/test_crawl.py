@@ -1,6 +1,7 @@
 """What a crawler reads: addresses, pages, robots.txt, sitemaps."""
 
 import gzip
+from contextlib import suppress
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,8 @@ from freki.operators.crawl import Robots, decode_page, normalise_url, read_links
 from freki.operators.errors import UnreadableContent
 
 HERE = "https://example.org/a/b.html"
+NO_TEXT = ("undefined", "idna", "rot13", "base64", "zip", "unicode_escape", "punycode")
+"""Codecs of Python that are no encodings of text; some of them raise whatever they decode."""
 
 
 @pytest.mark.parametrize(
@@ -88,10 +91,26 @@ def test_a_page_may_ask_not_to_be_indexed_or_followed(rules: str, links: int, *,
         ("Größe".encode("utf-16"), "text/html"),
         ("Größe".encode(), "text/html; charset=no-such-thing"),
         ("Größe".encode(), "text/html; charset=base64"),
+        ("Größe".encode(), "text/html; charset=utf-32"),
     ],
 )
 def test_a_page_is_decoded_as_a_browser_does(content: bytes, content_type: str) -> None:
     assert decode_page(content, content_type).endswith("Größe")
+
+
+@pytest.mark.parametrize("label", NO_TEXT)
+def test_a_page_in_an_encoding_that_is_none_of_text_is_read_as_utf_8(label: str) -> None:
+    assert decode_page("Größe".encode(), f"text/html; charset={label}") == "Größe"
+    assert decode_page(f'<meta charset="{label}">Größe'.encode(), "text/html").endswith("Größe")
+
+
+# Python warns that `unicode_escape` is no encoding for the bytes that the XML parser asks it about.
+@pytest.mark.filterwarnings("ignore:.*invalid escape sequence")
+@pytest.mark.parametrize("label", NO_TEXT)
+def test_a_sitemap_in_an_encoding_that_is_none_of_text_is_read_or_refused(label: str) -> None:
+    content = f"<?xml version='1.0' encoding='{label}'?><urlset><url><loc>{HERE}</loc></url></urlset>".encode()
+    with suppress(UnreadableContent):
+        assert read_sitemap(content, url=HERE).pages == (HERE,)
 
 
 def test_robots_may_forbid_ask_for_patience_and_name_sitemaps() -> None:

@@ -7,13 +7,12 @@ from collections.abc import Iterator
 from selectolax.lexbor import LexborHTMLParser
 
 from freki.operators.crawl.url import normalise_url
+from freki.schemas.charsets import text_codec
 from freki.schemas.names import record
 
 MAX_LINKS = 5000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _HEAD_BYTES = 2048
-# Labels as interpreted by browsers: WHATWG Encoding, 4.2.
-_AS_BROWSERS = {"iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254"}
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
 
@@ -67,11 +66,11 @@ def decode_page(content: bytes, content_type: str) -> str:
 
 def _encoding(label: str) -> str:
     try:
-        name = codecs.lookup(label).name
-        codecs.decode(b"", name, "strict").encode()
-    except (LookupError, AttributeError, TypeError):
+        codec = text_codec(label)
+    except LookupError:
         return "utf-8"
-    return _AS_BROWSERS.get(name, "utf-8" if name.startswith("utf-16") else name)
+    # A page without a byte order mark is hardly in UTF-16 or UTF-32: browsers read one whose `<meta>` says so as UTF-8.
+    return "utf-8" if codec.startswith("utf-") else codec
 
 
 def _addresses(tree: LexborHTMLParser, selector: str, attribute: str, base: str) -> Iterator[str]:
