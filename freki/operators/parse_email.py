@@ -73,18 +73,28 @@ def _bare_id(content_id: object) -> str:
 
 
 def _parts(part: Message) -> list[Message]:
-    payload = part.get_payload()
-    return [inner for inner in payload if isinstance(inner, Message)] if isinstance(payload, list) else []
+    if not part.is_multipart():
+        return []  # `get_payload` would decode the content, and raise for a charset such as `undefined`
+    return [inner for inner in part.get_payload() if isinstance(inner, Message)]
 
 
 def _is_attached(part: Message) -> bool:
-    return part.get_content_disposition() == "attachment" or part.get_filename() is not None
+    return part.get_content_disposition() == "attachment" or _filename(part) is not None
+
+
+def _filename(part: Message) -> str | None:
+    """Return the name that a part states for its file, undecoded where its charset is none of text."""
+    try:
+        return part.get_filename()
+    except ValueError:
+        given = part.get_param("filename", None, "content-disposition") or part.get_param("name", "")
+        return str(given[2] if isinstance(given, tuple) else given)
 
 
 def _attachments(mail: Message) -> Iterator[str]:
     """Yield the names of attachments, and the subjects of forwarded mails without one, in order."""
     for part in mail.walk():
-        name = part.get_filename()
+        name = _filename(part)
         if name:
             yield one_line(_decoded(name))
         elif part is not mail and part.get_content_type() == _FORWARDED:

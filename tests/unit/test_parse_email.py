@@ -104,6 +104,20 @@ def test_utf_8_is_read_where_only_ascii_is_stated() -> None:
     assert _parse(head + b"K=C3=B6ln").text.endswith("Köln")
 
 
+@pytest.mark.parametrize("label", ["undefined", "idna", "rot13", "base64", "zip", "unicode_escape", "punycode"])
+def test_a_mail_whose_charsets_are_none_of_text_is_read(label: str) -> None:
+    mail = (
+        f"Subject: =?{label}?q?x?=\nContent-Type: multipart/mixed; boundary=b\n\n--b\n"
+        f"Content-Type: text/plain; charset={label}\n\nKöln\n--b\n"
+        f"Content-Disposition: attachment; filename*={label}''a%C3%A4.pdf\n\nx\n--b--\n"
+    ).encode()
+
+    document = _parse(mail)
+
+    assert texts(document, BlockKind.PROSE) == ["Köln"]
+    assert document.attributes["attachments"] in {"aä.pdf", "aÃ¤.pdf"}
+
+
 _IMAGE = b"Content-Type: image/png\nContent-ID: <i>\n\nx\n"
 _PAGE = b"Content-Type: text/html\nContent-ID: <r>\n\n<p>Inhalt\n"
 
