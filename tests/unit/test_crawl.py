@@ -129,6 +129,12 @@ def test_robots_may_forbid_ask_for_patience_and_name_sitemaps() -> None:
     assert (robots.delay_s, robots.sitemaps) == (7, ["https://example.org/map.xml"])
 
 
+def test_robots_with_a_byte_order_mark_forbid_too() -> None:
+    robots = Robots(b"\xef\xbb\xbfUser-agent: *\nDisallow: /secret/\n", "freki")
+
+    assert not robots.allows("https://example.org/secret/x")
+
+
 def test_no_rules_allow_all() -> None:
     robots = Robots(b"\xff<html>not found", "freki")
 

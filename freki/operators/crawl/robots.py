@@ -14,7 +14,7 @@ class Robots:
     """The rules of one host for one agent, by RFC 9309 with wildcards, and Crawl-delay."""
 
     def __init__(self, content: bytes, agent: str) -> None:
-        self._rules = Protego.parse(content[:MAX_BYTES].decode(errors="replace"))
+        self._rules = Protego.parse(content[:MAX_BYTES].decode("utf-8-sig", errors="replace"))
         self._agent = agent
 
     def allows(self, url: str) -> bool:
