@@ -1,8 +1,10 @@
 import json
 import os
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import pytest
@@ -11,8 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.sources import StreamRecord, is_missing, read_source, read_stream, walk
+from freki.infra.sources.watch import FolderState
 from freki.schemas.errors import Rejected
 
+NOBODY = 65534
 UPSERT = {"op": "upsert", "document_id": "a.md", "version": 1, "content": "Größe"}
 
 
@@ -71,6 +75,7 @@ def test_a_hidden_folder_that_is_named_itself_is_read(tmp_path: Path) -> None:
         "a.md.part",
         "a.md.filepart",
         "a.md___jb_tmp___",
+        "lost+found/#123",
     ],
 )
 def test_what_is_hidden_or_left_by_tools_is_no_document(tmp_path: Path, name: str) -> None:
@@ -181,6 +186,65 @@ def test_a_source_is_missing_only_if_it_is_a_file_of_this_machine(tmp_path: Path
     assert is_missing((tmp_path / "Größe 2.md").as_uri())
     assert not is_missing("https://example.org/nowhere")
     assert not is_missing("file://elsewhere/nowhere")
+
+
+@contextmanager
+def unprivileged(folder: Path) -> Iterator[None]:
+    """Act as a user whom rights bind, where root runs the tests; the folder becomes hers."""
+    if os.geteuid() != 0:
+        yield
+        return
+    for path in (folder, *folder.rglob("*")):
+        os.chown(path, NOBODY, NOBODY)
+    os.seteuid(NOBODY)
+    try:
+        yield
+    finally:
+        os.seteuid(0)
+
+
+@pytest.fixture
+def open_folder() -> Iterator[Path]:
+    """Give a folder that other users reach, unlike `tmp_path`."""
+    with TemporaryDirectory() as folder:
+        yield Path(folder).resolve()
+
+
+def test_a_folder_that_may_be_listed_and_not_entered_is_refused_and_nothing_below_is_missing(open_folder: Path) -> None:
+    make(open_folder, "a.md", "sub/b.md")
+    with unprivileged(open_folder):
+        state = FolderState(open_folder, walk([open_folder]))
+        (open_folder / "sub").chmod(0o644)
+        try:
+            for reads in (lambda: ids(open_folder), lambda: state.look({open_folder}, now=0)):
+                with pytest.raises(Rejected, match=r"sub/b\.md: Permission denied"):
+                    reads()
+            is_taken_as_missing = is_missing((open_folder / "sub" / "b.md").as_uri())
+        finally:
+            (open_folder / "sub").chmod(0o755)
+
+    assert not is_taken_as_missing
+    assert state.look({open_folder}, now=1) == state.look(set(), now=2) == []
+
+
+def test_a_link_that_leads_out_to_what_is_closed_does_no_harm(open_folder: Path) -> None:
+    make(open_folder, "inside/a.md", "closed/b.md")
+    (open_folder / "inside" / "link.md").symlink_to(open_folder / "closed" / "b.md")
+    with unprivileged(open_folder):
+        (open_folder / "closed").chmod(0)
+        try:
+            found = ids(open_folder / "inside")
+        finally:
+            (open_folder / "closed").chmod(0o755)
+
+    assert found == ["a.md"]
+
+
+def test_a_link_to_a_name_that_is_too_long_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "link.md").symlink_to("x" * 300)
+
+    with pytest.raises(Rejected, match=r"link\.md: File name too long"):
+        ids(tmp_path)
 
 
 def test_the_same_folder_named_twice_is_read_once(tmp_path: Path) -> None:

@@ -4,9 +4,9 @@ import os
 import unicodedata
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from errno import ELOOP, ENOENT, ENOTDIR, ESTALE
+from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ESTALE
 from pathlib import Path, PurePosixPath
-from stat import S_ISREG
+from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Self
 from urllib.parse import unquote_to_bytes, urlsplit
 
@@ -32,7 +32,7 @@ _MEDIA_TYPES = {
 }
 """Media types by suffix, independent of the operating system; the worker recognises other types."""
 
-_SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "Thumbs.db", "desktop.ini"})
+_SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "Thumbs.db", "desktop.ini", "lost+found"})
 _SKIPPED_BEGINNINGS = (".", "~$")
 _SKIPPED_ENDINGS = (
     *("~", "#", ".swp", ".swo", "___jb_tmp___", "___jb_old___"),
@@ -134,9 +134,18 @@ def scan(root: Path, start: Path, naming: Naming) -> Iterator[SourceFile]:
     waiting = [start]
     while waiting:
         path = waiting.pop()
-        if path.is_dir() and (path == root or not path.is_symlink()):
+        try:
+            # Not `is_dir`, which raises where the folder around may be listed and not entered.
+            mode = path.stat(follow_symlinks=path == root).st_mode
+        except OSError as error:
+            if error.errno in _NOT_THERE:
+                continue
+            raise _translated(path, error) from error
+        if S_ISDIR(mode):
             waiting += sorted(_children(path), reverse=True)
-        elif file := _file_within(root, path, naming):
+        elif S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(root):
+            continue  # before what it leads to is looked at, which may be closed to us
+        elif file := _file(path, naming):
             yield file
 
 
@@ -155,7 +164,16 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
 def is_missing(uri: str) -> bool:
     """Return whether an address is that of a file on this machine that does not exist; False for other addresses."""
     parts = urlsplit(uri)
-    return parts.scheme == "file" and not parts.netloc and not os.path.lexists(unquote_to_bytes(parts.path))
+    if parts.scheme != "file" or parts.netloc:
+        return False
+    try:
+        os.lstat(unquote_to_bytes(parts.path))
+    except OSError as error:
+        # Not `lexists`, for which what lies in a closed folder is missing.
+        return error.errno in _NOT_THERE
+    except ValueError:
+        return True
+    return False
 
 
 def is_skipped(name: str) -> bool:
@@ -185,12 +203,6 @@ def _resolved(given: Path) -> Path:
         return path if path.is_dir() else given.parent.resolve(strict=True) / given.name
     except OSError as error:
         raise _translated(given, error) from error
-
-
-def _file_within(root: Path, path: Path, naming: Naming) -> SourceFile | None:
-    file = _file(path, naming)
-    leads_out = file and path.is_symlink() and not path.resolve().is_relative_to(root)
-    return None if leads_out else file
 
 
 def _file(path: Path, naming: Naming) -> SourceFile | None:
@@ -224,4 +236,5 @@ def _children(folder: Path) -> list[Path]:
 
 def _translated(path: Path, error: OSError) -> InfraError:
     known = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError | IsADirectoryError)
+    known = known or error.errno == ENAMETOOLONG
     return (Rejected if known else Unavailable)(f"{path}: {error.strerror}")
