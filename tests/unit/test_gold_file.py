@@ -38,6 +38,21 @@ def path(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no mark", "byte order mark"])
+def test_a_file_of_an_editor_on_windows_is_read_and_saved(path: Path, mark: str) -> None:
+    path.write_text(f"{mark}{WRITTEN}", encoding="utf-8", newline="\r\n")
+    file = GoldFile.read(path)
+
+    file.decide(0, ReviewState.KEPT)
+    file.save()
+
+    assert [question.review for question in GoldFile.read(path).questions] == [
+        ReviewState.KEPT,
+        ReviewState.OPEN,
+        ReviewState.OPEN,
+    ]
+
+
 def test_a_decision_changes_only_its_own_value(path: Path) -> None:
     file = GoldFile.read(path)
 

@@ -100,7 +100,9 @@ class GoldFile:
     def save(self) -> None:
         """Write the file by renaming a complete one. Raises Rejected if it was changed since it was read or saved."""
         try:
-            now = self._target.read_text(encoding="utf-8") if self._target.exists() else None
+            # Read as `read_text` does: with line ends as they are, and without a byte order mark.
+            content = self._target.read_bytes() if self._target.exists() else None
+            now = None if content is None else content.decode("utf-8-sig", errors="replace")
             if now != self._stored:
                 raise Rejected(f"{self.path} was changed meanwhile by another program: start again; nothing is lost")
             self._target.parent.mkdir(parents=True, exist_ok=True)
