@@ -164,7 +164,7 @@ def _header_lines(settings: CrawlSettings, options: Sequence[str]) -> Iterator[t
             yield "--header", [option]
             continue
         try:
-            yield file, Path(file).expanduser().read_text(encoding="utf-8").splitlines()
+            yield file, Path(file).expanduser().read_text(encoding="utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
             reason = error.strerror if isinstance(error, OSError) else "it is no text"
             raise Misconfigured(f"the headers of {file} cannot be read: {reason}") from None

@@ -1,5 +1,6 @@
 """The readable text and outline of a mail."""
 
+from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from email import message_from_bytes
@@ -32,7 +33,8 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocu
     UnreadableContent for a mail that cannot be parsed.
     """
     try:
-        mail = message_from_bytes(content if isinstance(content, bytes) else content.encode())
+        raw = content if isinstance(content, bytes) else content.encode()
+        mail = message_from_bytes(raw.removeprefix(BOM_UTF8))
         bodies = _bodies(mail, {_HTML: html, _PLAIN: text})
         attached = ", ".join(_attachments(mail))
         head = {name: _header(mail, name) for name in _SHOWN}

@@ -1,7 +1,12 @@
 """What a crawl does where a site asks for a login."""
 
+from pathlib import Path
+
 import pytest
 
+from freki.cli.crawl import _header_lines
+from freki.infra.settings import CrawlSettings
+from freki.infra.sources.web import read_cookies
 from freki.operators.crawl import is_login, is_logout
 from freki.schemas.errors import Misconfigured
 from tests.unit.published import World
@@ -200,3 +205,16 @@ async def test_a_page_that_moved_is_followed_with_a_login_too(site: Site) -> Non
 def test_logins_are_known_by_words_of_their_addresses(url: str, *, login: bool, logout: bool) -> None:
     assert (is_login(HOME + url), is_logout(HOME + url)) == (login, logout)
     assert is_login(f"https://accounts.example.com{url}")
+
+
+def test_files_of_cookies_and_headers_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    cookies, headers = tmp_path / "cookies.txt", tmp_path / "headers.txt"
+    cookies.write_text(
+        "\ufeff# Netscape HTTP Cookie File\nwiki.example\tFALSE\t/\tFALSE\t0\tsid\t1\n", encoding="utf-8"
+    )
+    headers.write_text("\ufeffX-Token: 1\n", encoding="utf-8")
+
+    [(_, lines)] = _header_lines(CrawlSettings(), [f"@{headers}"])
+
+    assert [cookie.name for cookie in read_cookies(cookies, hosts=["wiki.example"])] == ["sid"]
+    assert lines == ["X-Token: 1"]

@@ -89,6 +89,14 @@ def test_compressed_files_of_several_frames_hold_the_same(beir: Path) -> None:
     assert read_set(beir) == plain
 
 
+def test_files_may_begin_with_a_byte_order_mark(beir: Path) -> None:
+    plain = read_set(beir)
+    for path in beir.iterdir():
+        path.write_text("\ufeff" + path.read_text(encoding="utf-8"), encoding="utf-8")
+
+    assert read_set(beir) == plain
+
+
 def test_judgements_may_lie_where_beir_has_them(beir: Path) -> None:
     plain = read_set(beir)
     (beir / "qrels").mkdir()

@@ -209,3 +209,7 @@ def test_any_mail_is_an_outline_or_refused(lines: list[str], end: str) -> None:
     except UnreadableContent:
         return
     assert_outline(document)
+
+
+def test_a_mail_may_begin_with_a_byte_order_mark() -> None:
+    assert _parse("\ufeffSubject: Grüße\n\nText").title == "Grüße"

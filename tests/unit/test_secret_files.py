@@ -51,7 +51,7 @@ def test_a_section_in_a_section_reads_files_too(folder: Path, monkeypatch: pytes
 
 
 def test_the_file_may_be_named_in_freki_toml(folder: Path) -> None:
-    (folder / "secret").write_text("hush\r\n", encoding="utf-8")
+    (folder / "secret").write_text("\ufeffhush\r\n", encoding="utf-8")
     (folder / "freki.toml").write_text('[kafka]\npassword_file = "secret"\n', encoding="utf-8")
 
     assert secret("FREKI_KAFKA__PASSWORD") == "hush"

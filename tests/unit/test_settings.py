@@ -137,3 +137,9 @@ def test_a_profile_may_be_json_or_a_variable_for_each_of_its_fields(monkeypatch:
         "phi3": (3, 800),
         "70b": (9, 4000),
     }
+
+
+def test_the_file_may_begin_with_a_byte_order_mark(folder: Path) -> None:
+    write_toml(folder, '\ufeff[llm]\r\nurl = "http://host/v1"\r\n')
+
+    assert Settings().llm.url == "http://host/v1"

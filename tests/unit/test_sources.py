@@ -413,3 +413,9 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
 def test_a_stream_that_is_not_there_is_refused(tmp_path: Path) -> None:
     with pytest.raises(Rejected, match="No such file"):
         list(read_stream(tmp_path / "s.jsonl"))
+
+
+def test_a_stream_may_begin_with_a_byte_order_mark(tmp_path: Path) -> None:
+    path = stream(tmp_path, b"\xef\xbb\xbf" + lines(UPSERT))
+
+    assert [record.content for record in read_stream(path)] == ["Größe"]

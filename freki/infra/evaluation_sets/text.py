@@ -16,7 +16,7 @@ def read_text(path: Path) -> str:
     """Read a file; one that ends in `.zst` is decompressed. Raises Rejected where that fails."""
     try:
         with path.open("rb") as file:
-            return plain(file, compressed=path.suffix == ".zst").read().decode()
+            return plain(file, compressed=path.suffix == ".zst").read().decode("utf-8-sig")
     except OSError as error:
         raise Rejected(f"{path}: {error.strerror or error}") from error
     except zstandard.ZstdError as error:

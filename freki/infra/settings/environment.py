@@ -2,7 +2,10 @@
 
 import os
 import re
+import tomllib
 from collections.abc import Mapping
+from importlib.resources.abc import Traversable
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 from pydantic.fields import FieldInfo
@@ -69,6 +72,10 @@ class File(TomlConfigSettingsSource):
     def __call__(self) -> dict[str, Any]:
         """Return the given settings."""
         return _without_empty(super().__call__())
+
+    def _read_file(self, file_path: Path | Traversable) -> dict[str, Any]:
+        """Read a file; editors on Windows begin it with a byte order mark, which TOML has not."""
+        return tomllib.loads(file_path.read_text(encoding="utf-8-sig"))
 
 
 def _without_empty(values: dict[str, Any]) -> dict[str, Any]:

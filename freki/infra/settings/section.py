@@ -85,8 +85,8 @@ def secret_of(name: str) -> str:
 
 def _read_secret(name: str, path: Path) -> str:
     try:
-        # Editors and `echo` end a file with a line break, which is not part of the secret.
-        text = path.expanduser().read_text(encoding="utf-8").rstrip("\r\n")
+        # Editors and `echo` end a file with a line break, some begin it with a byte order mark: both are no part of it.
+        text = path.expanduser().read_text(encoding="utf-8-sig").rstrip("\r\n")
     except OSError as error:
         raise _unusable(name, f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:

@@ -1,6 +1,7 @@
 """Recorded streams of document changes: one JSON object per line, plain or compressed with Zstandard."""
 
 import io
+from codecs import BOM_UTF8
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -65,6 +66,8 @@ def _records(stream: io.BufferedReader, path: Path, max_line_bytes: int) -> Iter
         number += 1
         if len(line) > max_line_bytes:
             raise Rejected(f"{path}, line {number}: longer than {max_line_bytes} bytes")
+        if number == 1:
+            line = line.removeprefix(BOM_UTF8)
         if line.strip():
             yield _record(line, f"{path}, line {number}")
 

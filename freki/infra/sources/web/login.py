@@ -74,7 +74,7 @@ def read_cookies(file: Path, *, hosts: Collection[str]) -> Sequence[Cookie]:
     them that has not expired.
     """
     try:
-        lines = file.expanduser().read_text(encoding="utf-8").splitlines()
+        lines = file.expanduser().read_text(encoding="utf-8-sig").splitlines()
     except OSError as error:
         raise Misconfigured(f"the cookies of {file} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError:
