@@ -2,6 +2,7 @@ import asyncio
 import errno
 import hashlib
 import os
+import socket
 import threading
 from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -20,6 +21,7 @@ from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck, DocumentId, RootId, TenantId
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.names import root_id
+from freki.streams.deliver.retry import Backoff
 
 CONTENT = "Größe".encode()
 A, B = (root_id(TenantId("hr"), DocumentId(name)) for name in "ab")
@@ -380,8 +382,20 @@ async def test_what_is_no_regular_file_is_refused_and_not_waited_for(store: Clai
     (tmp_path / "own" / "self").symlink_to("self")
 
     for name in ("pipe", "folder", "self"):
-        with pytest.raises((Rejected, Unavailable)):
+        with pytest.raises(Rejected):
             await store.get(claim_of(f"{tmp_path}/own/{name}", b""))
+
+
+@pytest.mark.parametrize("name", ["a" * 300, "a/" * 3_000, "\ud800"])
+async def test_a_name_that_no_file_can_have_is_refused(store: ClaimStore, tmp_path: Path, name: str) -> None:
+    with pytest.raises(Rejected, match=r"cannot be read|no file"):
+        await store.get(claim_of(f"file://{tmp_path}/own/{name}"))
+
+
+async def test_under_a_name_that_no_file_can_have_is_none(store: ClaimStore, tmp_path: Path) -> None:
+    await put(store, CONTENT)
+
+    assert not await store.has(f"file://{tmp_path}/own/{'a' * 300}")
 
 
 async def test_an_object_under_an_allowed_prefix_is_read(tmp_path: Path, bucket: str) -> None:
@@ -465,6 +479,76 @@ async def test_a_web_server_that_is_down_is_worth_waiting_for(tmp_path: Path) ->
 
     with pytest.raises(Unavailable, match="cannot be reached"):
         await store.get(claim_of("http://127.0.0.1:1/docs/a.md"))
+
+
+async def failures(store: ClaimStore, claim: ClaimCheck, count: int) -> None:
+    """Read what cannot be read so many times, and be told to try again each time."""
+    for _ in range(count):
+        with pytest.raises(Unavailable):
+            await store.get(claim)
+
+
+LAST_BUT_ONE = Backoff().attempts - 1
+"""The attempt that may fail at most, so that the record is a dead letter before the stage stops."""
+
+
+async def test_what_a_web_server_never_gives_is_refused_before_the_stage_stops(web: tuple[ClaimStore, str]) -> None:
+    store, prefix = web
+    claim = claim_of(f"{prefix}broken.md")
+    await failures(store, claim, LAST_BUT_ONE - 1)
+
+    for count in (LAST_BUT_ONE, LAST_BUT_ONE + 1):
+        with pytest.raises(
+            Rejected, match=rf"broken\.md.* answers 500, {count} times in a row: `freki dead-letters replay`"
+        ):
+            await store.get(claim)
+    await failures(store, claim_of(claim.uri, b"a later version"), 1)
+    assert await store.get(claim_of(f"{prefix}a.md")) == CONTENT
+
+
+async def test_what_cannot_be_read_while_its_directory_is_there_is_refused(store: ClaimStore, tmp_path: Path) -> None:
+    await put(store, CONTENT)
+    with socket.socket(socket.AF_UNIX) as unopenable:
+        unopenable.bind(str(tmp_path / "own" / "socket"))
+    claim = claim_of(f"{tmp_path}/own/socket")
+    await failures(store, claim, LAST_BUT_ONE - 1)
+
+    with pytest.raises(Rejected, match=f"{LAST_BUT_ONE} times"):
+        await store.get(claim)
+
+
+async def test_a_directory_that_stays_away_is_waited_for(store: ClaimStore, tmp_path: Path) -> None:
+    claim = await put(store, CONTENT)
+    (tmp_path / "own").rename(tmp_path / "unmounted")
+
+    await failures(store, claim, LAST_BUT_ONE + 2)
+
+    (tmp_path / "unmounted").rename(tmp_path / "own")
+    assert await store.get(claim) == CONTENT
+
+
+async def test_only_failures_without_a_success_between_them_count(tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    store, claim = ClaimStore(settings(tmp_path, str(other))), claim_of(f"{other}/a.md")
+    await failures(store, claim, LAST_BUT_ONE - 1)
+    other.mkdir()
+    (other / "a.md").write_bytes(CONTENT)
+    assert await store.get(claim) == CONTENT
+    other.rename(tmp_path / "away")
+
+    await failures(store, claim, LAST_BUT_ONE - 1)
+    with pytest.raises(Rejected, match=f"{LAST_BUT_ONE} times"):
+        await store.get(claim)
+
+
+async def test_failures_of_a_thousand_claims_are_remembered_at_most(tmp_path: Path) -> None:
+    store = ClaimStore(settings(tmp_path, str(tmp_path / "other")))
+    first = claim_of(f"{tmp_path}/other/first.md")
+    await failures(store, first, LAST_BUT_ONE - 1)
+    for number in range(1_000):
+        await failures(store, claim_of(f"{tmp_path}/other/{number}.md"), 1)
+
+    await failures(store, first, LAST_BUT_ONE - 1)
 
 
 async def test_another_port_host_or_scheme_is_not_asked(

@@ -3,6 +3,7 @@
 Readers return at most one byte more than requested, so that the caller detects oversized content.
 """
 
+import errno
 import os
 import secrets
 from collections.abc import Iterable
@@ -32,7 +33,11 @@ def read_file(location: ClaimLocation, roots: Iterable[ClaimLocation], size: int
         raise Unavailable(
             f"{' and '.join(map(str, holders))} is not there: is the disk that all workers share mounted?"
         )
-    real = Path(location.path).resolve()
+    try:
+        real = Path(location.path).resolve()
+    except (RuntimeError, ValueError) as error:
+        # RuntimeError: links in a circle, before Python 3.13.
+        raise Rejected(f"no file can have that name: {error}") from error
     if not any(real.is_relative_to(holder.resolve()) for holder in holders):
         raise Rejected("it is a link that leads out of what FREKI_CLAIMS__ALLOWED names")
     # A pipe would block, and the last component may have become a link after it was resolved.
@@ -85,8 +90,13 @@ def remove_object(location: ClaimLocation) -> bool:
 
 
 def has_file(location: ClaimLocation) -> bool:
-    """Return whether a file is there."""
-    return Path(location.path).exists()
+    """Return whether a file is there. Also raises OSError."""
+    try:
+        return Path(location.path).exists()
+    except OSError as error:
+        if error.errno == errno.ENAMETOOLONG:
+            return False
+        raise
 
 
 def has_object(location: ClaimLocation) -> bool:

@@ -45,6 +45,12 @@ _ENVELOPE_BYTES = 4_096
 """Maximum length of what an envelope adds to content: a wrapped data key above all."""
 _LISTED_APART = 50
 """Most documents whose folders are listed one by one."""
+_NO_NAME_OF_A_FILE = frozenset({errno.ENAMETOOLONG, errno.ELOOP, errno.EINVAL})
+"""Errors of names under which there can be no file, so that waiting does not help."""
+_FAILURES_OF_A_CLAIM = 7
+"""Consecutive transient failures after which a claim counts as unreadable: one attempt less than a delivery makes."""
+_CLAIMS_THAT_FAIL = 1_000
+"""Most claims whose failures are counted."""
 _TIMEOUT_S = 60.0
 """Timeout per content: 64 MB at 1 MB/s."""
 
@@ -66,6 +72,8 @@ class ClaimStore:
     def __init__(self, settings: ClaimSettings, cipher: Cipher | None = None) -> None:
         self._cipher = cipher
         self._is_marked = False
+        # By hash, since an address may be long.
+        self._failures: dict[int, int] = {}
         self._max_bytes = settings.max_bytes
         self._directory = _configured(settings.directory, "FREKI_CLAIMS__DIRECTORY")
         if self._directory.scheme in WEB:
@@ -90,14 +98,20 @@ class ClaimStore:
         """Read the content of a claim.
 
         Raises Rejected where the location is not allowed, or the content is missing or differs, and Unavailable where
-        the location cannot be reached.
+        the location cannot be reached. A claim that cannot be reached time and again is Rejected too, unless
+        `directory` is what is out of reach: no record alone may stop a worker.
         """
         location = self._readable_location(claim.uri)
         if not 0 <= claim.size <= self._max_bytes:
             raise Rejected(f"a claim of {claim.size} bytes: FREKI_CLAIMS__MAX_BYTES allows 0 to {self._max_bytes}")
-        with _translated(claim.uri):
-            async with asyncio.timeout(_TIMEOUT_S):
-                content = await self._read(location, claim.size)
+        try:
+            with _translated(claim.uri):
+                async with asyncio.timeout(_TIMEOUT_S):
+                    content = await self._read(location, claim.size)
+        except Unavailable as error:
+            await self._give_up_in_time(claim, location, error)
+            raise
+        self._failures.pop(hash(claim), None)
         content = await self._opened(location, claim, content)
         if len(content) != claim.size or await asyncio.to_thread(_sha256, content) != claim.sha256.lower():
             raise Rejected(f"{_shown(claim.uri)}: the content is not the one that was claimed: publish it again")
@@ -268,6 +282,23 @@ class ClaimStore:
             async with asyncio.timeout(_TIMEOUT_S):
                 await asyncio.to_thread(write, location, content)
 
+    async def _give_up_in_time(self, claim: ClaimCheck, location: ClaimLocation, error: Unavailable) -> None:
+        """Count a failure. Raises Rejected if there were too many in a row, and Unavailable as of `check`.
+
+        Rejected claims stay counted: the batch that holds one is tried again in parts.
+        """
+        count = self._failures.pop(hash(claim), 0) + 1
+        self._failures[hash(claim)] = count
+        if len(self._failures) > _CLAIMS_THAT_FAIL:
+            del self._failures[next(iter(self._failures))]
+        if count < _FAILURES_OF_A_CLAIM:
+            return
+        if self._directory.holds(location):
+            await self.check()
+        raise Rejected(
+            f"{error}, {count} times in a row: `freki dead-letters replay` sends its dead letter once it can be read"
+        ) from error
+
     def _readable_location(self, uri: str) -> ClaimLocation:
         try:
             location = parse_location(uri)
@@ -307,6 +338,8 @@ def _translated(uri: str, *, to: str = "read") -> Iterator[None]:
     except Exception as error:
         if isinstance(error, OSError) and error.errno == errno.EROFS:
             raise Rejected(f"{_shown(uri)} cannot be {to}: its disk is mounted for reading only") from error
+        if isinstance(error, OSError) and error.errno in _NO_NAME_OF_A_FILE:
+            raise Rejected(f"{_shown(uri)} cannot be {to}: {error.strerror or type(error).__name__}") from error
         # Every driver has exceptions of its own.
         raise Unavailable(f"{_shown(uri)} cannot be reached: {type(error).__name__}: {error}") from error
 
