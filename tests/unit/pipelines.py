@@ -190,12 +190,20 @@ class Pipeline:
 
     async def ask(self, query: ContextQuery, *, headers: Headers = ()) -> ContextResult:
         """Take a question to its answer, and until it is reported."""
-        event = Event(topic="queries", key=b"q", value=Codec(ContextQuery).encode(query), headers=headers)
-        await self._deliveries["queries"].deliver([event], group="g")
-        # It may be answered beside its batch, and nobody is told of that.
+        return (await self.ask_together(query, headers=headers))[-1]
+
+    async def ask_together(self, *queries: ContextQuery, headers: Headers = ()) -> list[ContextResult]:
+        """Take questions of one batch to their answers, in the order in which these were sent."""
+        before = len(self.producer.to("contexts"))
+        events = [
+            Event(topic="queries", key=b"q", value=Codec(ContextQuery).encode(query), headers=headers)
+            for query in queries
+        ]
+        await self._deliveries["queries"].deliver(events, group="g")
+        # Some may be answered beside their batch, and nobody is told of that.
         while not self.retrieving.is_idle:  # noqa: ASYNC110
             await asyncio.sleep(0)
-        return Codec(ContextResult).decode(self.producer.to("contexts")[-1].value or b"")
+        return [Codec(ContextResult).decode(sent.value or b"") for sent in self.producer.to("contexts")[before:]]
 
 
 def _arrived(sent: Sent) -> Event:

@@ -162,6 +162,23 @@ async def test_a_service_that_stalls_leaves_time_for_the_next_one_and_no_later_q
     assert results[-1].answered_at == results[-1].asked_at
 
 
+async def test_a_service_that_had_little_time_or_nothing_to_score_is_not_one_that_is_down(world: World) -> None:
+    clock = Clock()
+    service = Service(clock)
+    chain = Chain(world, clock, service)
+    service.stalls = True
+    hurried = [await chain.ask(deadline_ms=300) for _ in range(FAILURES + 1)]
+    asked = len(service.budgets)
+    without = [await chain.ask(rerank_candidates=0) for _ in range(FAILURES + 1)]
+    service.stalls = False
+
+    assert (await chain.ask()).reranker == "remote"
+    assert all("no score came within" in "".join(told(result)) for result in hurried)
+    assert asked == len(hurried)
+    assert len(service.budgets) == asked + 1, "without candidates it is not asked"
+    assert [told(result) for result in without] == [[]] * len(without)
+
+
 async def test_a_service_that_is_the_last_resort_has_all_the_time(world: World) -> None:
     clock = Clock()
     service = Service(clock)

@@ -13,6 +13,7 @@ from opentelemetry.trace import get_current_span
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, ResultStatus
+from freki.schemas.errors import Rejected
 from freki.schemas.identity import Refusal
 from freki.schemas.limits import LIMIT
 from freki.streams.audit.events import asked, refused
@@ -30,8 +31,18 @@ from freki.streams.retrieve.retriever import OnStep, Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
 MAX_PATIENT = 64
-"""Maximum number of queries that wait for versions of documents beside the others."""
+"""Maximum number of queries that wait for versions of documents; more are refused, since they would hold up others."""
+CROWDED = Notice(
+    stage="wait",
+    kind=NoticeKind.SKIPPED,
+    message="too many queries wait for versions of documents already; ask again later, or without `at_least`",
+)
 
+TOO_LARGE = Notice(
+    stage="reply",
+    kind=NoticeKind.REJECTED,
+    message="the answer does not fit a record: lower top_k, neighbours, context_tokens or expand_chunks",
+)
 UNAUDITED = Notice(
     stage="audit",
     kind=NoticeKind.SKIPPED,
@@ -100,12 +111,14 @@ class QueryHandler:
         """
         prompt: list[Received[ContextQuery]] = []
         for received in await self._in_time(await self._allowed(await self._valid(await self._admitted(batch)))):
-            if received.value.at_least and len(self._patient) < MAX_PATIENT:
+            if not received.value.at_least:
+                prompt.append(received)
+            elif len(self._patient) < MAX_PATIENT:
                 task = asyncio.create_task(self._answer([received]))
                 self._patient.add(task)
                 task.add_done_callback(self._ended)
             else:
-                prompt.append(received)
+                await self._refuse(received, CROWDED, to=received.value.reply_to)
         if prompt:
             await self._answer(prompt)
 
@@ -193,7 +206,13 @@ class QueryHandler:
                     await self._send_refusal(received, UNAUDITED, to=received.value.reply_to)
                     continue
                 started_s = time.perf_counter()
-                await self._replies.send(received, result, to=received.value.reply_to, private=self._keeps_apart)
+                try:
+                    await self._replies.send(received, result, to=received.value.reply_to, private=self._keeps_apart)
+                except Rejected as error:
+                    # The others of the batch must not be answered again for it.
+                    _log.warning("an answer cannot be sent", query_id=result.query_id, error=str(error))
+                    await self._send_refusal(received, TOO_LARGE, to=received.value.reply_to)
+                    continue
                 self._retriever.learn_sending(time.perf_counter() - started_s)
                 # Not before: it takes a millisecond, and more where traces have content.
                 self._report(received.trace, retrieval, result)

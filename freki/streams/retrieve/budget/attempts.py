@@ -38,6 +38,10 @@ class StepFailed(Exception):
     """A step cannot do its work. The message says why; it is shown to others than the sender of the query, too."""
 
 
+class NotInTime(Exception):
+    """A step had too little time to tell whether its service is down, or slow. The message says so, to all."""
+
+
 _OUTAGES = (Unavailable, Misconfigured, StepFailed)
 """Failures of a service that is down, not of a request that it cannot answer."""
 
@@ -80,7 +84,7 @@ class Attempts:
         try:
             async with asyncio.timeout(limit_s):
                 result = await call
-        except (InfraError, StepFailed, TimeoutError) as error:
+        except (InfraError, StepFailed, NotInTime, TimeoutError) as error:
             reason = _told(error)
             traces = [query.trace_id for query in queries]
             _log.warning("a step failed", stage=step, service=service, error=repr(error), trace_ids=traces)
@@ -112,7 +116,7 @@ class Attempts:
 def _told(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer within the deadline"
-    return str(error) if isinstance(error, StepFailed) else getattr(error, "gist", "it failed")
+    return str(error) if isinstance(error, StepFailed | NotInTime) else getattr(error, "gist", "it failed")
 
 
 def _tell(queries: Sequence[ParsedQuery], step: str, message: str) -> None:

@@ -12,7 +12,7 @@ from freki.schemas import NoticeKind, RerankerChoice
 from freki.schemas.index import RerankPair
 from freki.schemas.names import extended
 from freki.streams.ports import Reranker
-from freki.streams.retrieve.budget.attempts import FINISHING, MIN_STEP_S, Attempts, StepFailed
+from freki.streams.retrieve.budget.attempts import FINISHING, MIN_STEP_S, PATIENCE_S, Attempts, NotInTime, StepFailed
 from freki.streams.retrieve.budget.deadline_lock import DeadlineLock
 from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.candidates import NO_RERANKER, LoadedCandidates, LoadedChunk, RankedCandidates
@@ -69,7 +69,8 @@ class Reranking:
         for name in _CHAIN[choice]:
             if name == LOCAL and name not in self._rerankers and candidates.found[0].matched is not None:
                 return _scored(candidates, candidates.found, [each.matched for each in candidates.found], name)
-            scores = await self._scores(query, name, head, later)
+            # Without any candidates, nothing can be learnt of a service.
+            scores = await self._scores(query, name, head, later) if head else None
             if scores is not None:
                 self._note_unranked(query, name, scores)
                 return _scored(candidates, head, scores, name)
@@ -140,7 +141,8 @@ async def _score(reranker: Reranker, pairs: Sequence[RerankPair], budget_s: floa
     scores = await reranker.score(pairs, budget_s=budget_s)
     # A local reranker begins nothing that it would not finish; a remote one without any score may be down.
     if reranker.name != LOCAL and all(score is None for score in scores):
-        raise StepFailed(f"no score came within {1000 * budget_s:.0f} ms")
+        failure = StepFailed if budget_s >= PATIENCE_S else NotInTime
+        raise failure(f"no score came within {1000 * budget_s:.0f} ms")
     return scores
 
 
