@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from freki.schemas import ContextualChunkBatch, IndexOutcome, OutcomeStatus
+from freki.schemas import ContextualChunkBatch, IndexOutcome, OutcomeStatus, RevisionOperation, Timestamp
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index import Indexer, ReceivedPart
 from tests.unit.revisions import World, revision
@@ -220,3 +220,41 @@ async def test_the_receipt_of_a_revision_that_was_overtaken_while_it_was_committ
     assert await in_flight == [(2, OutcomeStatus.STALE)]
     assert await world.texts("a") is None
     assert await world.leftovers() == 0
+
+
+@pytest.mark.parametrize("bare", [False, True])
+async def test_the_receipt_of_a_deletion_that_was_overtaken_while_it_was_committed_says_so(*, bare: bool) -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u"]))
+    slow, held = slow_store(world, "commit")
+    batches = (
+        revision("a", 0, None, operation=RevisionOperation.TOMBSTONE, recorded_at=Timestamp(2))
+        if bare
+        else revision("a", 2, None)
+    )
+    results = slow.index([ReceivedPart(batch, 0) for batch in batches], lane=Lane.EXPRESS)
+    in_flight = asyncio.ensure_future(anext(results))
+    await held.reached.wait()
+    await feed(world.indexer(), revision("a", 3, ["v"]))
+
+    held.let_go.set()
+
+    [outcome] = await in_flight
+    assert (outcome.status, outcome.searchable_at) == (OutcomeStatus.STALE, None)
+    assert "version 3 was committed" in outcome.reason
+    assert await world.texts("a") == ["v"]
+    assert await world.leftovers() == 0
+
+
+async def test_a_deletion_below_another_one_has_deleted() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["u"]))
+    slow, held = slow_store(world, "commit")
+    in_flight = asyncio.create_task(feed(slow, revision("a", 2, None), Lane.EXPRESS))
+    await held.reached.wait()
+    await feed(world.indexer(), revision("a", 3, None))
+
+    held.let_go.set()
+
+    assert await in_flight == [(2, OutcomeStatus.DELETED)]
+    assert await world.texts("a") is None

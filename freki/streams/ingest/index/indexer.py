@@ -288,11 +288,11 @@ class Indexer:
         self, piece: Piece, root: Root, swept: Swept, base: Root | None, searchable_at: Timestamp
     ) -> IndexOutcome:
         """Return the receipt of a commit: STALE if a newer revision was committed before it."""
-        counts = swept.root
-        overtaken = counts is not None and (counts.version, counts.deleted) > (root.version, root.deleted)
+        newer = _newer(swept.root, root)
+        overtaken = newer is not None
         reason = remark(piece.revision, root.chunks)
-        if overtaken and counts is not None:
-            reason = f"version {counts.version} was committed while version {root.version} was written"
+        if newer is not None:
+            reason = f"version {newer.version} was committed while version {root.version} was written"
         effect = Effect(
             OutcomeStatus.STALE if overtaken else written_status(piece, base),
             chunks=0 if overtaken else root.chunks,
@@ -309,6 +309,7 @@ class Indexer:
         if not pieces:
             return []
         deletions = [piece for piece in pieces if decisions[piece.root_id].action is Action.DELETE]
+        roots: list[Root] = []
         committed = self._now()
         if deletions:
             attempt = self._committer.new_attempt()
@@ -321,6 +322,7 @@ class Indexer:
         searchable_at = self._now()
         # A crash between commit and sweep leaves orphaned rows; the repeated event sweeps them.
         swept = await self._committer.sweep([piece.root_id for piece in pieces])
+        decisions = {**decisions, **_overtaken(roots, swept)}
         return [
             self._ended(
                 piece, decisions[piece.root_id], bases.get(piece.root_id), swept[piece.root_id].removed, searchable_at
@@ -349,6 +351,23 @@ def _decisions(pieces: Sequence[Piece], bases: Bases) -> dict[RootId, Decision]:
     return {
         key: decide(bases.get(key), piece.revision, metadata_hash=piece.metadata_hash, edition=piece.edition)
         for key, piece in by_root(pieces).items()
+    }
+
+
+def _newer(counts: Root | None, root: Root) -> Root | None:
+    """Return the standing root if it ranks above a root that was committed."""
+    is_newer = counts is not None and (counts.version, counts.deleted) > (root.version, root.deleted)
+    return counts if is_newer else None
+
+
+def _overtaken(deletions: Sequence[Root], swept: Mapping[RootId, Swept]) -> dict[RootId, Decision]:
+    """Return as stale the deletions whose documents a newer revision keeps; one below another deletion did no less."""
+    return {
+        root.root_id: Decision(
+            Action.STALE, f"version {newer.version} was committed while version {root.version} was deleted"
+        )
+        for root in deletions
+        if (newer := _newer(swept[root.root_id].root, root)) is not None and not newer.deleted
     }
 
 
