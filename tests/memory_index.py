@@ -64,7 +64,8 @@ class MemoryIndex:
         """The rows of each chunk, and where they stand."""
         self._roots: dict[RootId, dict[CommitId, Root]] = {}
         self._pages: dict[RootId, dict[PageId, ManifestPage]] = {}
-        self._checked: set[PageId] = set()
+        self._marks: dict[RootId, dict[PageId, ManifestPage]] = {}
+        """Pages that are marked as checked, whether they stand or not, without their entries."""
         self._watermarks: dict[int, Watermark] = {}
 
     async def __aenter__(self) -> Self:
@@ -181,9 +182,9 @@ class MemoryIndex:
         }
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
-        """List all manifest pages of documents, whether a root names them or not."""
+        """List all manifest pages of documents, whether a root names them or not, and marks whose page is gone."""
         return {
-            key: [self._page_head(page) for page in self._pages.get(key, {}).values()]
+            key: [self._page_head(page) for page in (self._marks.get(key, {}) | self._pages.get(key, {})).values()]
             for key in map(checked_key, root_ids)
         }
 
@@ -196,7 +197,8 @@ class MemoryIndex:
 
     async def mark_checked(self, pages: Sequence[ManifestPage]) -> None:
         """Note of pages that a root may name them."""
-        self._checked.update(page.page_id for page in pages)
+        for page in pages:
+            self._marks.setdefault(page.root_id, {})[page.page_id] = replace(page, entries=())
 
     async def commit(self, roots: Sequence[Root], watermarks: Sequence[Watermark]) -> None:
         """Write roots: from here readers see their revisions, each as a whole. Watermarks never fall back."""
@@ -213,7 +215,7 @@ class MemoryIndex:
         """Remove pages and roots; absent ones are fine."""
         for page_id in map(checked_long_key, pages):
             self._pages.get(_root_of(page_id), {}).pop(page_id, None)
-            self._checked.discard(page_id)
+            self._marks.get(_root_of(page_id), {}).pop(page_id, None)
         for commit_id in map(checked_long_key, commits):
             self._roots.get(_root_of(commit_id), {}).pop(commit_id, None)
 
@@ -305,13 +307,13 @@ class MemoryIndex:
         return len(forgotten)
 
     async def _forgettable(self, before: Timestamp) -> list[RootId]:
-        rows = await self.rows_of(list(self._roots))
+        rows, heads = await self.rows_of(list(self._roots)), await self.page_heads(list(self._roots))
         return [
             key
             for key, roots in self._roots.items()
             if roots
             and not rows[key]
-            and not self._pages.get(key)
+            and not heads[key]
             and all(root.deleted and root.searchable_at < before for root in roots.values())
         ]
 
@@ -323,7 +325,7 @@ class MemoryIndex:
             attempt=page.attempt,
             part=page.part,
             cut=page.cut,
-            checked=page.page_id in self._checked,
+            checked=all(page.page_id in held.get(page.root_id, {}) for held in (self._pages, self._marks)),
             row_ids=tuple(entry.row_id for entry in page.entries),
         )
 

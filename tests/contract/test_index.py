@@ -656,6 +656,25 @@ class IndexContract:
         }
         assert await index.pages([pages[1].page_id]) == {pages[1].page_id: pages[1]}
 
+    async def test_a_mark_that_came_after_its_page_went_is_listed_as_an_unchecked_page_without_rows(
+        self, index: Index
+    ) -> None:
+        stayed, gone = page("r", 1, 0), page("r", 2, 1, entries=2, edition=1, attempt="a2")
+        await index.write_pages([stayed, gone])
+        await index.discard([gone.page_id])
+
+        await index.mark_checked([stayed, gone])
+
+        lone = replace(page_head(gone), row_ids=())
+        heads = (await index.page_heads([RootId("r")]))[RootId("r")]
+        assert by_id(heads) == by_id([page_head(stayed, checked=True), lone])
+        assert len(heads) == 2
+        assert await index.pages([gone.page_id]) == {}
+        assert await index.naming([RootId("r")], [gone.entries[0].chunk_id]) == {}
+
+        await index.discard([lone.page_id])
+        assert await index.page_heads([RootId("r")]) == {"r": [page_head(stayed, checked=True)]}
+
     async def test_a_document_may_have_more_pages_than_one_answer_takes(self, index: Index) -> None:
         many = [page("r", 1, part) for part in range(1_200)]
         await index.write_pages(many)
@@ -1197,7 +1216,7 @@ class IndexContract:
         assert await index.watermarks() == [watermark(0, 1, commits=1)]
 
     async def test_a_deletion_is_forgotten_only_where_nothing_else_of_its_document_is_left(self, index: Index) -> None:
-        names = ("alone", "twice", "young", "raised", "late", "row", "page", "marked")
+        names = ("alone", "twice", "young", "raised", "late", "row", "page", "marked", "mark")
         old = [root(name, version=5, deleted=True, searchable_at=Timestamp(1)) for name in names]
         more = [
             root("twice", version=4, deleted=True, searchable_at=Timestamp(2)),
@@ -1206,11 +1225,11 @@ class IndexContract:
             # It would count as soon as the deletion were gone.
             root("late", version=4, searchable_at=Timestamp(2)),
         ]
-        marked = page("marked", 4, 0)
+        marked, mark = page("marked", 4, 0), page("mark", 4, 0)
         await index.commit([*old, *more], [])
         await write(index, chunk("c", root_id=RootId("row")))
         await index.write_pages([page("page", 4, 0), marked])
-        await index.mark_checked([marked])
+        await index.mark_checked([marked, mark])
 
         assert await index.purge_deleted(Timestamp(100)) == 2
 
@@ -1218,8 +1237,8 @@ class IndexContract:
         assert len((await index.commits([RootId("late")]))[RootId("late")]) == 2
 
         await index.delete([row("c")])
-        await index.discard([page("page", 4, 0).page_id, marked.page_id], [more[3].commit_id])
-        assert await index.purge_deleted(Timestamp(100)) == 4
+        await index.discard([page("page", 4, 0).page_id, marked.page_id, mark.page_id], [more[3].commit_id])
+        assert await index.purge_deleted(Timestamp(100)) == 5
         assert set(await index.roots([RootId(name) for name in names])) == {"young", "raised"}
         assert await index.purge_deleted(Timestamp(201)) == 1
 

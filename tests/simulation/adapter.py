@@ -110,6 +110,7 @@ async def final_state(index: MemoryIndex) -> FinalState:
         if row.row_id not in named
     ]
     leftovers += [f"page {page_id}" for pages in index._pages.values() for page_id in pages if page_id not in named]
+    leftovers += [f"mark {page_id}" for marks in index._marks.values() for page_id in marks if page_id not in named]
     # A root below a tombstone keeps the tombstone's time until the next commit carries it on.
     leftovers += [
         f"root {commit_id}"

@@ -6,10 +6,18 @@ from typing import Any
 
 import pytest
 
-from freki.schemas import ContextualChunkBatch, IndexOutcome, OutcomeStatus, RevisionOperation, Timestamp
+from freki.operators.identify import root_id
+from freki.schemas import (
+    ContextualChunkBatch,
+    DocumentId,
+    IndexOutcome,
+    OutcomeStatus,
+    RevisionOperation,
+    Timestamp,
+)
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index import Indexer, ReceivedPart
-from tests.unit.revisions import World, revision
+from tests.unit.revisions import TENANT, World, revision
 
 
 class Held:
@@ -243,6 +251,26 @@ async def test_the_receipt_of_a_deletion_that_was_overtaken_while_it_was_committ
     assert (outcome.status, outcome.searchable_at) == (OutcomeStatus.STALE, None)
     assert "version 3 was committed" in outcome.reason
     assert await world.texts("a") == ["v"]
+    assert await world.leftovers() == 0
+
+
+async def test_a_mark_that_comes_after_its_page_was_swept_goes_with_the_end_of_its_revision() -> None:
+    world = World()
+    first, *rest = revision("a", 1, ["u", "v", "w", "x"])
+    slow, held = slow_store(world, "mark_checked")
+    in_flight = asyncio.create_task(feed(slow, [first], Lane.BULK))
+    await held.reached.wait()
+    await feed(world.indexer(), revision("a", 2, None), Lane.EXPRESS)
+    held.let_go.set()
+    await in_flight
+    key = root_id(TENANT, DocumentId("a"))
+    [mark] = (await world.index.page_heads([key]))[key]
+    assert (mark.checked, mark.row_ids) == (False, ())
+
+    late = await feed(slow, rest, Lane.BULK)
+
+    assert late == [(1, OutcomeStatus.STALE)]
+    assert await world.index.page_heads([key]) == {key: []}
     assert await world.leftovers() == 0
 
 

@@ -98,7 +98,7 @@ class MilvusRoots(MilvusConnection):
         return found
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
-        """Return all manifest pages of documents, whether a root names them or not."""
+        """Return all manifest pages of documents, whether a root names them or not, and marks whose page is gone."""
         rows = [row async for row in self._rows_of(MANIFESTS, root_ids, _HEAD_FIELDS, size=SCANNED_PLACES)]
         return {root_id: [] for root_id in root_ids} | heads_of(rows)
 

@@ -246,22 +246,34 @@ def page_of(row: Row) -> ManifestPage:
 
 
 def heads_of(rows: Iterable[Row]) -> dict[RootId, list[PageHead]]:
-    """Return pages without positions, by document, and whether each is marked as checked."""
-    every = list(rows)
-    marks = {row["id"].removesuffix(MARKED) for row in every if row["is_mark"]}
+    """Return pages without positions, by document, and whether each is marked as checked.
+
+    A mark without its page counts as an unchecked page that names no row: whoever deletes pages deletes it too.
+    """
+    pages: list[Row] = []
+    marks: dict[str, Row] = {}
+    for row in rows:
+        if row["is_mark"]:
+            marks[row["id"].removesuffix(MARKED)] = row
+        else:
+            pages.append(row)
     found: dict[RootId, list[PageHead]] = {}
-    for row in every:
-        if not row["is_mark"]:
-            found.setdefault(RootId(row["root_id"]), []).append(
-                PageHead(
-                    page_id=PageId(row["id"]),
-                    version=row["version"],
-                    edition=row["edition"],
-                    attempt=Attempt(row["attempt"]),
-                    part=row["part"],
-                    cut=row["cut"],
-                    checked=row["id"] in marks,
-                    row_ids=tuple(map(RowId, row["row_ids"])),
-                )
-            )
+    for row in pages:
+        is_checked = marks.pop(row["id"], None) is not None
+        found.setdefault(RootId(row["root_id"]), []).append(_head_of(row, PageId(row["id"]), checked=is_checked))
+    for page, mark in marks.items():
+        found.setdefault(RootId(mark["root_id"]), []).append(_head_of(mark, PageId(page), checked=False))
     return found
+
+
+def _head_of(row: Row, page: PageId, *, checked: bool) -> PageHead:
+    return PageHead(
+        page_id=page,
+        version=row["version"],
+        edition=row["edition"],
+        attempt=Attempt(row["attempt"]),
+        part=row["part"],
+        cut=row["cut"],
+        checked=checked,
+        row_ids=tuple(map(RowId, row["row_ids"])),
+    )

@@ -71,7 +71,10 @@ class Roots(Protocol):
         """Return what the manifest pages name that name any of these chunks, of documents, of any revision."""
 
     async def page_heads(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Sequence[PageHead]]:
-        """Return all manifest pages of documents, whether a root refers to them or not."""
+        """Return all manifest pages of documents, whether a root refers to them or not.
+
+        A mark that was written after its page was deleted is returned as an unchecked page without rows.
+        """
 
     async def write_pages(self, pages: Sequence[ManifestPage]) -> None:
         """Write pages; they have no effect until a root refers to them."""
