@@ -1,6 +1,7 @@
 """Why hits stand where they stand, and which step lost what was expected."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -145,15 +146,16 @@ async def test_what_no_time_is_left_for_is_not_looked_up_and_that_is_said(world:
             return await world.index.roots(keys)
 
     clock, whole = Clock(), Broken(world.index)
-    await Chain(world, clock, store=whole).ask()
+    only_a = Filter(field="document_id", operator=FilterOperator.EQ, values=("a",))
+    await Chain(world, clock, store=whole).ask(filters=(only_a,))
     slow = Slow(world.index)
 
-    asked = tuple(DocumentId(f"nowhere-{number}") for number in range(16))
-    result = await Chain(world, clock, store=slow).ask(expect=asked)
+    asked = (*(DocumentId(f"nowhere-{number}") for number in range(15)), DocumentId("b"))
+    result = await Chain(world, clock, store=slow).ask(expect=asked, filters=(only_a,))
 
-    first, *others = explained(result).expected
-    assert first.reason == NOT_THERE
-    assert {each.reason for each in others} == {NO_TIME}
+    *missing, there = explained(result).expected
+    assert {each.reason for each in missing} == {NOT_THERE}
+    assert there.reason == NO_TIME
     assert slow.calls["roots"] == whole.calls["roots"] + 1
 
 
@@ -179,3 +181,60 @@ async def test_who_may_read_a_document_is_told_what_became_of_it(world: World) -
 
     (expected,) = explained(result).expected
     assert expected.lost_at is None
+
+
+@pytest.mark.parametrize("now", [{"principals": ("board",)}, {"deleted": True, "pages": (), "chunks": 0}])
+@pytest.mark.parametrize("candidates", [{}, {"candidates": 1}])
+async def test_a_document_whose_rows_are_older_than_its_root_is_spoken_of_as_its_root_says(
+    world: World, now: dict[str, Any], candidates: dict[str, int]
+) -> None:
+    key = root_id(TENANT, DocumentId("b"))
+    root = (await world.index.roots([key]))[key]
+    # As when the commit is done and the rows of the revision before are not deleted yet.
+    await world.index.commit([replace(root, **now)], [])
+    asked = (DocumentId("b"), DocumentId("nowhere"))
+
+    result = await ask(
+        retriever(world),
+        "Gebühr zehn euro",
+        expect=asked,
+        top_k=1,
+        rerank_candidates=1,
+        reranker=RerankerChoice.NONE,
+        **candidates,
+    )
+
+    hidden, nowhere = explained(result).expected
+    assert nowhere.reason == NOT_THERE
+    assert (hidden.lost_at, hidden.reason, hidden.best) == (nowhere.lost_at, nowhere.reason, nowhere.best)
+
+
+async def test_all_expected_documents_are_looked_up_by_one_call(world: World) -> None:
+    alone, explaining = Broken(world.index), Broken(world.index)
+    await ask(retriever(world, alone), QUESTION)
+
+    asked = tuple(map(DocumentId, ("a", "b", "hidden", "nowhere")))
+    await ask(retriever(world, explaining), QUESTION, expect=asked)
+
+    assert explaining.calls["roots"] == alone.calls["roots"] + 1
+
+
+async def test_of_a_document_that_was_found_but_cannot_be_looked_up_nothing_is_told(world: World) -> None:
+    options: dict[str, Any] = {"text": QUESTION, "top_k": 1, "expect": (DocumentId("b"),)}
+    whole = Broken(world.index)
+    await ask(retriever(world, whole), QUESTION, top_k=1)
+
+    result = await ask(retriever(world, Broken(world.index, fails_from={"roots": whole.calls["roots"] + 1})), **options)
+
+    (expected,) = explained(result).expected
+    assert (expected.lost_at, expected.reason, expected.best) == ("search", NO_ANSWER, None)
+
+
+async def test_a_hit_is_explained_without_another_look(world: World) -> None:
+    whole = Broken(world.index)
+    await ask(retriever(world, whole), QUESTION)
+    fails_later = Broken(world.index, fails_from={"roots": whole.calls["roots"] + 1})
+
+    result = await ask(retriever(world, fails_later), QUESTION, expect=(DocumentId("a"),))
+
+    assert explained(result).expected[0].lost_at is None

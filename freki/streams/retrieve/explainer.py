@@ -1,6 +1,6 @@
 """Explain the rank of each hit, and which step lost an expected document."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from freki.operators.identify import root_id
@@ -27,12 +27,12 @@ STEP = "explain"
 SEARCH = "search"
 NOT_THERE = "nothing of it was found: it is not in the index, or the asker may not read it"
 NO_WORD = "no word of the question is in it, and it was not searched by vector"
-NO_ANSWER = "no search found it; why is not known: a call of the store failed"
-NO_TIME = "no search found it; the deadline left no time to look up why"
+NO_ANSWER = "what became of it is not known: a call of the store failed"
+NO_TIME = "what became of it is not known: the deadline left no time to look it up"
 
 
 class Explainer:
-    """Explains by the values of all steps; asks the store only about documents that no search found."""
+    """Explains by the values of all steps; asks the store only about documents that are expected and no hit."""
 
     def __init__(self, stores: Stores, attempts: Attempts) -> None:
         self._stores = stores
@@ -42,18 +42,48 @@ class Explainer:
         """Explain a result. Nothing is told of documents that the principals may not read, not even their existence."""
         query, hits = retrieval.query, retrieval.hits
         orders = orders_of(hits)
+        asked = tuple(dict.fromkeys(query.query.expect))
+        unreadable = await self._unreadable(query, hits, asked)
         return Explanation(
             hits=tuple(_story(hits, orders, each.chunk_id, each.root.document_id) for each in hits.found),
-            expected=tuple([await self._expected(query, hits, each) for each in dict.fromkeys(query.query.expect)]),
+            expected=tuple(
+                [
+                    _untold(each, unreadable[each]) if each in unreadable else await self._expected(query, hits, each)
+                    for each in asked
+                ]
+            ),
         )
 
+    async def _unreadable(
+        self, query: EmbeddedQuery, hits: LocatedHits, asked: Sequence[DocumentId]
+    ) -> Mapping[DocumentId, str]:
+        """Return the documents of which nothing may be told, and what is said instead.
+
+        While access changes, rows and root differ, and the root decides: searches find rows that are not swept yet. A
+        document is told of only once its root was seen; those of hits were. The one call of the store may end after
+        the deadline.
+        """
+        shown = {each.root.root_id for each in hits.found}
+        keys = {each: root_id(query.query.tenant, each) for each in asked}
+        unseen = {each: key for each, key in keys.items() if key not in shown}
+        if not unseen:
+            return {}
+        if self._attempts.spare_s(query, before=LEAVING) <= 0:
+            return dict.fromkeys(unseen, NO_TIME)
+        roots = await self._attempts([query], STEP, self._stores.roots.roots(list(unseen.values())))
+        if roots is None:
+            return dict.fromkeys(unseen, NO_ANSWER)
+        readable = {key for key, root in roots.items() if not root.deleted and query.may_show(root)}
+        return {each: NOT_THERE for each, key in unseen.items() if key not in readable}
+
     async def _expected(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> ExpectedDocument:
+        """Return what became of a document that the asker may read."""
         key = root_id(query.query.tenant, document_id)
         orders = orders_of(hits)
         rankings = (*hits.search.dense, *hits.search.lexical)
         chunks = dict.fromkeys(hit.chunk_id for ranking in rankings for hit in ranking if hit.root_id == key)
         if not chunks:
-            lost_at, reason = await self._not_found(query, hits, document_id)
+            lost_at, reason = await self._missed(query, hits, document_id)
             return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=None)
         best = max((_story(hits, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
         if len(best.ranks) == len(orders):
@@ -63,22 +93,10 @@ class Explainer:
         reason = reason_of(hits, best.chunk_id, lost_at)
         return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=best)
 
-    async def _not_found(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> tuple[str, str]:
-        """Return the step that no search got past, and why; one call of the store at most ends after the deadline."""
-        if self._attempts.spare_s(query, before=LEAVING) <= 0:
-            return SEARCH, NO_TIME
-        key = root_id(query.query.tenant, document_id)
-        roots = await self._attempts([query], STEP, self._stores.roots.roots([key]))
-        if roots is None:
-            return SEARCH, NO_ANSWER
-        root = roots.get(key)
-        # While access changes, rows and root differ, and the root decides.
-        if root is None or root.deleted or not query.may_show(root):
-            return SEARCH, NOT_THERE
-        return await self._missed(query, hits, document_id)
-
     async def _missed(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> tuple[str, str]:
         """Return what kept searches from a document that the asker may read, and why."""
+        if self._attempts.spare_s(query, before=LEAVING) <= 0:
+            return SEARCH, NO_TIME
         of_it = Filter(field="document_id", operator=FilterOperator.EQ, values=(document_id,))
         scope = query.scope
         nearest = await self._nearest(query, hits, replace(scope, filters=(*scope.filters, of_it)))
@@ -108,6 +126,10 @@ class Explainer:
         if found is None:
             return told or None
         return told + _compared("BM25", found, hits.search.lexical)
+
+
+def _untold(document_id: DocumentId, reason: str) -> ExpectedDocument:
+    return ExpectedDocument(document_id=document_id, lost_at=SEARCH, reason=reason, best=None)
 
 
 def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
