@@ -28,6 +28,8 @@ from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LIMIT
+from freki.streams.retrieve.authenticate import STEP as AUTHENTICATE
+from freki.streams.retrieve.handler import UNAUDITED
 from tests.http_door import InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
 from tests.unit.questions import Broken
 from tests.unit.revisions import TENANT, World, revision
@@ -206,6 +208,23 @@ async def test_an_answer_without_hits_for_a_reason_is_a_problem_that_says_it(
 
     assert reply.status_code == REFUSED[status]
     assert "alpha is 3" in reply.json()["detail"]
+
+
+@pytest.mark.parametrize(
+    ("ends", "stage", "status"),
+    [(ResultStatus.REJECTED, AUTHENTICATE, 403), (ResultStatus.EXPIRED, UNAUDITED.stage, 503)],
+)
+@pytest.mark.parametrize("path", ["/v1/queries", "/v1/queries/stream"])
+async def test_missing_rights_and_an_answer_withheld_have_statuses_of_their_own(
+    gateway: InProcess, path: str, ends: ResultStatus, stage: str, status: int
+) -> None:
+    gateway.ends, gateway.ends_at = ends, stage
+    async with door(gateway) as client:
+        reply = await client.post(path, json={"text": "a"})
+
+    told = reply.json() if path == "/v1/queries" else events_of(reply.text)[-1][1]
+    assert told["status"] == status
+    assert "alpha is 3" in told["detail"]
 
 
 @pytest.mark.parametrize(

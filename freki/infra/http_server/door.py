@@ -20,6 +20,8 @@ from freki.schemas.names import record
 
 T = TypeVar("T")
 _W3C = TraceContextTextMapPropagator()
+_REFUSED_BY = {"authenticate": HTTPStatus.FORBIDDEN, "audit": HTTPStatus.SERVICE_UNAVAILABLE}
+"""Statuses of refusals by the step that refused; others broke a rule, or found no time."""
 
 
 @record
@@ -52,6 +54,8 @@ def checked_result(result: ContextResult) -> ContextResult:
         raise Problem(HTTPStatus.TOO_MANY_REQUESTS, why, headers={"Retry-After": str(left_s)})
     expired = result.status is ResultStatus.EXPIRED
     status = HTTPStatus.GATEWAY_TIMEOUT if expired else HTTPStatus.BAD_REQUEST
+    for notice in result.notices:
+        status = _REFUSED_BY.get(notice.stage, status)
     raise Problem(status, why, trace_id=result.trace_id)
 
 
