@@ -413,7 +413,10 @@ async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gat
     assert third.operation is Operation.DELETE
 
 
-@pytest.mark.parametrize("more", [{}, {"content": "a", "content_base64": "YQ=="}, {"content_base64": "?"}])
+@pytest.mark.parametrize(
+    "more",
+    [{}, {"content": "a", "content_base64": "YQ=="}, {"content_base64": "?"}, {"content_base64": "ä"}],
+)
 async def test_a_document_has_one_content(gateway: InProcess, more: dict[str, str]) -> None:
     async with door(gateway) as client:
         reply = await client.post("/v1/documents", json={"document_id": "a", **more})

@@ -2,7 +2,6 @@
 
 import json
 from base64 import b64decode
-from binascii import Error as NotBase64
 from dataclasses import MISSING, Field, fields
 from functools import partial
 from http import HTTPStatus
@@ -120,7 +119,8 @@ def change_of(body: BaseModel, *, tenant: TenantId) -> DocumentChange:
     if encoded is not None:
         try:
             values["content"] = b64decode(encoded, validate=True)
-        except NotBase64 as error:
+        except ValueError as error:
+            # Also of letters beyond ASCII, which are no binascii.Error.
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"content_base64 is no base64: {error}") from error
     return DocumentChange(**values | {"operation": Operation.UPSERT, "tenant": tenant})
 
