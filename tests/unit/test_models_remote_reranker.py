@@ -122,6 +122,14 @@ async def test_an_error_of_the_service_becomes_ours_with_its_words(
     assert type(raised.value) is kind
 
 
+async def test_an_error_with_a_charset_that_decodes_nothing_is_still_told(service: RankingServer) -> None:
+    service.script = lambda _: Reply(b"overloaded", 503, {"Content-Type": "text/plain; charset=undefined"})
+
+    async with RemoteReranker(settings(service)) as reranker:
+        with pytest.raises(Unavailable, match="answered 503: overloaded"):
+            await reranker.score(paired([("a", "b")]), budget_s=None)
+
+
 @pytest.mark.parametrize(
     "reply",
     [

@@ -229,6 +229,14 @@ async def test_a_service_that_refuses_says_whose_fault_it_is(status: int, error:
     assert type(failed.value) is error
 
 
+async def test_a_refusal_with_a_charset_that_decodes_nothing_is_still_told() -> None:
+    refusing = answering(
+        lambda _request, _body: (503, "text/plain; charset=undefined", "später \xff".encode("latin-1"))
+    )
+    with serving_http(refusing) as port, pytest.raises(Unavailable, match="answered 503: sp\ufffdter \ufffd"):
+        await ServiceOcr(OcrSettings(url=f"http://127.0.0.1:{port}")).read(PNG, "image/png")
+
+
 async def test_a_service_that_is_away_is_asked_again() -> None:
     with pytest.raises(Unavailable, match=r"FREKI_OCR__URL=http://127\.0\.0\.1:9 does not answer"):
         await ServiceOcr(OcrSettings(url="http://127.0.0.1:9")).read(PNG, "image/png")

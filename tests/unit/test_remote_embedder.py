@@ -76,6 +76,7 @@ async def test_a_service_that_is_busy_is_asked_again(server: EmbeddingServer) ->
         (error(503), Unavailable, "answered 503"),
         (error(401), Misconfigured, "answered 401.*FREKI_MODELS__REMOTE"),
         (error(400), Rejected, "answered 400"),
+        (error(503, **{"Content-Type": "text/plain; charset=undefined"}), Unavailable, "answered 503: .*no"),
         (Reply({"data": [{"index": 0, "embedding": [1.0, 2.0]}]}), Misconfigured, "2 numbers, not .*DIM=64"),
         (Reply({"data": [{"index": 0, "embedding": [0.0] * DIM}]}), Rejected, "vector of zeros"),
         (Reply({"data": []}), Rejected, "0 vectors for 1 texts"),

@@ -47,3 +47,11 @@ def gist_of(failure: httpx.HTTPError | int) -> str:
         case httpx.ConnectError():
             return "no connection"
     return "the connection broke"
+
+
+def text_of(response: httpx.Response) -> str:
+    """Return the content of a response for a message, whatever charset it names.
+
+    httpx decodes `text` by that charset, and some that Python knows, as `undefined`, raise for any bytes.
+    """
+    return response.content.decode(errors="replace")

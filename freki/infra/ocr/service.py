@@ -10,7 +10,7 @@ import asyncio
 import httpx
 
 from freki.infra.http.credentials import apart, quoted
-from freki.infra.http.errors import gist_of, refusal
+from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.infra.settings import OcrSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
@@ -48,8 +48,7 @@ class ServiceOcr:
             except httpx.HTTPError as error:
                 raise Unavailable(f"FREKI_OCR__URL={self._url} does not answer", gist=gist_of(error)) from error
         if not response.is_success:
-            message = (
-                f"FREKI_OCR__URL={self._url} answered {response.status_code}: {quoted(response, response.text)[:200]}"
-            )
+            said = quoted(response, text_of(response))[:200]
+            message = f"FREKI_OCR__URL={self._url} answered {response.status_code}: {said}"
             raise refusal(response, message, hint="see the settings FREKI_OCR__…")
         return response.content, response.headers.get("Content-Type", "")

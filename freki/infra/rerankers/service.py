@@ -11,7 +11,7 @@ import httpx
 from pydantic import ValidationError
 
 from freki.infra.http.credentials import apart, quoted
-from freki.infra.http.errors import gist_of, refusal
+from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import RerankPair
 
@@ -69,7 +69,7 @@ class RankingService:
         return scores
 
     def _refused(self, response: httpx.Response) -> InfraError:
-        message = f"{self.url} answered {response.status_code}: {quoted(response, response.text)[:200]}"
+        message = f"{self.url} answered {response.status_code}: {quoted(response, text_of(response))[:200]}"
         return refusal(response, message, hint=f"see the settings {self._section}__…")
 
 

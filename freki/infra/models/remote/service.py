@@ -13,7 +13,7 @@ import structlog
 from pydantic import ValidationError
 
 from freki.infra.http.credentials import apart, quoted
-from freki.infra.http.errors import gist_of, refusal
+from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.infra.models.remote.interfaces import INTERFACES, Answer
 from freki.infra.settings import RemoteEmbedderSettings
 from freki.schemas.arrays import Floats
@@ -161,7 +161,7 @@ def _translated(url: str) -> Iterator[None]:
         yield
     except httpx.HTTPStatusError as error:
         response = error.response
-        message = f"{url} answered {response.status_code}: {quoted(response, response.text)[:200]}"
+        message = f"{url} answered {response.status_code}: {quoted(response, text_of(response))[:200]}"
         raise refusal(response, message, hint=f"see the settings {SECTION}__…") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         # The error may quote a part of a password.
