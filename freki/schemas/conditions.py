@@ -9,6 +9,9 @@ from enum import StrEnum
 from freki.schemas.attribute_values import TimeSpan
 from freki.schemas.names import record
 
+NO_PREFIX = "names are encrypted, and cannot be filtered by their beginning: filter by document_id"
+"""Why a store that encrypts names refuses a condition on them."""
+
 
 class Comparator(StrEnum):
     """How a field is compared with a value."""
@@ -58,12 +61,17 @@ class AnyOf:
 Condition = Comparison | Negation | AllOf | AnyOf
 
 
-def fields_of(condition: Condition) -> list[str]:
-    """Return the fields that a condition names, each once, in order."""
+def comparisons_of(condition: Condition) -> list[Comparison]:
+    """Return all comparisons that a condition makes, in order."""
     match condition:
         case Comparison():
-            return [condition.field]
+            return [condition]
         case Negation():
-            return fields_of(condition.of)
+            return comparisons_of(condition.of)
         case AllOf() | AnyOf():
-            return list(dict.fromkeys(field for each in condition.of for field in fields_of(each)))
+            return [comparison for each in condition.of for comparison in comparisons_of(each)]
+
+
+def fields_of(condition: Condition) -> list[str]:
+    """Return the fields that a condition names, each once, in order."""
+    return list(dict.fromkeys(each.field for each in comparisons_of(condition)))

@@ -1,7 +1,7 @@
 """Calls within the process: the handler of the retrieve stage answers them as it answers those of the topic."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -9,21 +9,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.infra.milvus.sealing import Sealer
 from freki.infra.settings import AuthSettings, Settings
 from freki.schemas import (
     ContextQuery,
     ContextResult,
     DocumentId,
+    Filter,
+    FilterOperator,
     NoticeKind,
     QueryId,
+    RequestKind,
     ResultStatus,
     StageTime,
     TenantId,
     Timestamp,
     VersionFloor,
 )
+from freki.schemas.conditions import NO_PREFIX
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
+from freki.schemas.index import Scope
 from freki.schemas.query_options import QueryOptions
 from freki.streams.gateway import Gateway
 from freki.streams.messages import Received
@@ -35,6 +41,7 @@ from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.direct import open_direct
 from freki.streams.wire.reload import TakeOvers
+from tests.memory_index import MemoryIndex
 from tests.received import received_query
 from tests.unit.questions import now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -46,12 +53,29 @@ def question(query_id: str = "1", **given: Any) -> ContextQuery:
     return ContextQuery(query_id=QueryId(query_id), **usual | given)
 
 
-async def direct(**given: Any) -> DirectAsker:
+class Sealing:
+    """A store with encrypted names: what it refuses for one scope, it refuses for all scopes of the call."""
+
+    def __init__(self, index: MemoryIndex) -> None:
+        unused: Any = None
+        self._index = index
+        self._sealer = Sealer(unused)
+
+    def __getattr__(self, name: str) -> Any:
+        async def search(given: Any, scopes: Sequence[Scope], **options: Any) -> Any:
+            for scope in scopes:
+                self._sealer.scope(scope)
+            return await getattr(self._index, name)(given, scopes, **options)
+
+        return search if name in ("dense", "lexical", "visible") else getattr(self._index, name)
+
+
+async def direct(store: Callable[[MemoryIndex], Any] | None = None, **given: Any) -> DirectAsker:
     world = World()
     await world.feed(revision("a", 1, TEXTS))
     mailboxes = Mailboxes()
     handler = QueryHandler(
-        retriever(world),
+        retriever(world, None if store is None else store(world.index)),
         replies=mailboxes.results,
         reply_topics=(),
         max_query_chars=1_000,
@@ -88,6 +112,30 @@ async def test_a_call_is_refused_as_on_the_topic(given: dict[str, Any], status: 
 
     assert result.status is status
     assert said in result.notices[0].message
+
+
+@pytest.mark.parametrize(
+    "begins",
+    [
+        {"where": "NOT name STARTS WITH Hand"},
+        {"filters": (Filter(field="name", operator=FilterOperator.PREFIX, values=("Hand",)),)},
+    ],
+)
+@pytest.mark.parametrize("kind", [RequestKind.RETRIEVE, RequestKind.CHUNK_READ])
+async def test_a_call_for_the_beginning_of_an_encrypted_name_is_refused_and_takes_no_hits_from_others_in_its_batch(
+    begins: dict[str, Any], kind: RequestKind
+) -> None:
+    asks = {"kind": kind} | ({"document_ids": (DocumentId("a"),)} if kind is RequestKind.CHUNK_READ else {})
+    asker = await direct(Sealing, encrypts_names=True)
+
+    refused, answered = await asyncio.gather(
+        asker.ask(question("1", **asks, **begins), patience_s=60), asker.ask(question("2", **asks), patience_s=60)
+    )
+
+    assert refused.status is ResultStatus.REJECTED
+    assert NO_PREFIX in refused.notices[0].message
+    assert answered.status is ResultStatus.COMPLETE
+    assert answered.hits
 
 
 async def test_a_call_waits_for_a_version_until_its_deadline() -> None:

@@ -20,6 +20,7 @@ from freki.schemas import (
     VersionFloor,
     Widening,
 )
+from freki.schemas.conditions import NO_PREFIX
 
 MANY = tuple(f"v{i}" for i in range(257))
 READ = {"kind": RequestKind.CHUNK_READ, "text": ""}
@@ -128,6 +129,25 @@ def test_limits_are_the_services() -> None:
         validate_query(query(), max_characters=10)
     with pytest.raises(InvalidQuery, match=r"^top_k: 201 is outside 1\.\.200"):
         validate_query(query(top_k=201))
+
+
+@pytest.mark.parametrize(
+    ("asked", "field"),
+    [
+        (where("name", "Hand", operator=FilterOperator.PREFIX), "filters"),
+        ({"where": "language = de AND NOT (kind = PROSE OR name STARTS WITH Hand)"}, "where"),
+    ],
+)
+def test_the_beginning_of_a_name_is_refused_where_names_are_encrypted(asked: dict[str, Any], field: str) -> None:
+    validate_query(query(**asked))
+    with pytest.raises(InvalidQuery, match=f"^{field}: {NO_PREFIX}"):
+        validate_query(query(**asked), encrypts_names=True)
+
+
+def test_whole_names_and_the_beginning_of_other_fields_pass_where_names_are_encrypted() -> None:
+    whole = where("name", "a", "b", operator=FilterOperator.NOT_IN)
+    begins = "(name IN (a, b) OR name != c) AND media_type STARTS WITH text AND attribute.name STARTS WITH x"
+    validate_query(query(**whole, where=begins), encrypts_names=True)
 
 
 numbers = st.none() | st.integers(-1, 300)

@@ -18,11 +18,10 @@ from freki.infra.milvus.escape import escaped, unescaped
 from freki.infra.milvus.filters import check_filter
 from freki.infra.milvus.layout import TEXT_BYTES, Row
 from freki.schemas import Filter, FilterOperator, RootId, TenantId
-from freki.schemas.conditions import AllOf, AnyOf, Comparator, Comparison, Condition, Negation
+from freki.schemas.conditions import NO_PREFIX, AllOf, AnyOf, Comparator, Comparison, Condition, Negation
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Scope
 
-NO_PREFIX = "names are encrypted, and cannot be filtered by their beginning: filter by document_id"
 _BUNDLED = "text"
 """Column that also has what the columns `lexical` and `name` have hashes of."""
 _OTHERS = {FilterOperator.EQ: FilterOperator.IN, FilterOperator.NE: FilterOperator.NOT_IN}
@@ -147,7 +146,10 @@ class Sealer:
         return opened
 
     def scope(self, scope: Scope) -> Scope:
-        """Return a scope whose filters compare names as rows have them. Raises Rejected for a prefix of a name."""
+        """Return a scope whose filters compare names as rows have them. Raises Rejected for a prefix of a name.
+
+        Searches have the scopes of many queries: whoever takes queries in refuses such a one before.
+        """
         return replace(
             scope,
             filters=tuple(self._filter(each, scope.tenant) for each in scope.filters),

@@ -25,6 +25,7 @@ from freki.schemas import (
     FilterOperator,
     RequestKind,
 )
+from freki.schemas.conditions import NO_PREFIX, Comparator, Condition, comparisons_of
 from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 
@@ -54,10 +55,12 @@ def validate_query(
     *,
     max_characters: int = 1_000_000,
     reply_topics: Collection[str] = (),
+    encrypts_names: bool = False,
 ) -> None:
     """Raise InvalidQuery for the first broken rule, with the field, the limit and the fix.
 
-    reply_topics: topics that `reply_to` may name; null is always allowed. No value is corrected.
+    reply_topics: topics that `reply_to` may name; null is always allowed; encrypts_names: whether the store
+    compares names whole only. No value is corrected.
     """
     check_line("query_id", query.query_id, MAX_ID_CHARS)
     check_tenant(query.tenant)
@@ -67,14 +70,23 @@ def validate_query(
     _options(query)
     for condition in at_most("filters", query.filters, MAX_FILTERS):
         _filter(condition)
-    if query.where is not None:
-        parse_condition(query.where)
+    where = None if query.where is None else parse_condition(query.where)
+    if encrypts_names:
+        _whole_names(query.filters, where)
     for floor in at_most("at_least", query.at_least, MAX_FLOORS):
         check_line("at_least.document_id", floor.document_id, MAX_ID_CHARS)
         check_within("at_least.version", floor.version, 1, LARGEST_INTEGER)
     for document_id in at_most("expect", query.expect, MAX_FLOORS):
         check_line("expect", document_id, MAX_ID_CHARS)
     check_reply_topic(query.reply_to, reply_topics, otherwise="contexts topic")
+
+
+def _whole_names(filters: Collection[Filter], where: Condition | None) -> None:
+    if any(each.field == "name" and each.operator is FilterOperator.PREFIX for each in filters):
+        raise InvalidQuery(f"filters: {NO_PREFIX}")
+    compared = [] if where is None else comparisons_of(where)
+    if any(each.field == "name" and each.comparator is not Comparator.EQUAL for each in compared):
+        raise InvalidQuery(f"where: {NO_PREFIX}")
 
 
 def _kind(query: ContextQuery) -> None:

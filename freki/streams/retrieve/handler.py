@@ -69,11 +69,13 @@ class QueryHandler:
         limits: QueryLimits | None = None,
         log_candidates: bool = False,
         on_step: OnStep | None = None,
+        encrypts_names: bool = False,
     ) -> None:
         """Create a handler.
 
         authenticator: None: queries are believed; audit: None: nothing is recorded; limits: of tenants, None: there are
-        none; log_candidates: whether each candidate that is found and not shown is logged.
+        none; log_candidates: whether each candidate that is found and not shown is logged; encrypts_names: whether
+        the store refuses conditions on the beginning of a name, which would fail the search of a whole batch.
         """
         self._retriever = retriever
         self._replies = replies
@@ -86,6 +88,7 @@ class QueryHandler:
         self._limits = limits
         self._log_candidates = log_candidates
         self._on_step = on_step
+        self._encrypts_names = encrypts_names
         self._patient: set[asyncio.Task[None]] = set()
 
     def take_over(self, *, reply_topics: Sequence[str], max_query_chars: int) -> None:
@@ -146,7 +149,12 @@ class QueryHandler:
         for received in batch:
             try:
                 reply_topics = {received.value.reply_to or ""} if self._keeps_apart else self._reply_topics
-                validate_query(received.value, max_characters=self._max_query_chars, reply_topics=reply_topics)
+                validate_query(
+                    received.value,
+                    max_characters=self._max_query_chars,
+                    reply_topics=reply_topics,
+                    encrypts_names=self._encrypts_names,
+                )
             except InvalidQuery as error:
                 notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
                 await self._refuse(received, notice, to=received.value.reply_to if self._keeps_apart else None)

@@ -112,6 +112,7 @@ class QueryParts:
             limits=parts.query_limits,
             log_candidates=self._settings.telemetry.candidates,
             on_step=None if direct is None else direct.on_step,
+            encrypts_names=self._settings.encryption.keys is not None,
         )
 
     async def _document_handler(self) -> DocumentHandler:
