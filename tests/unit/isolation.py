@@ -174,6 +174,7 @@ class Unweighted(MemoryIndex):
         *,
         limit: int,
         strong: bool,  # noqa: ARG002
+        anew: bool = False,  # noqa: ARG002
     ) -> list[list[Candidate]]:
         return [
             self._ranking(scope, limit, dict.fromkeys(self._shards, partial(_shared, text)))

@@ -61,10 +61,10 @@ class Watched(MemoryIndex):
         self.searches = 0
 
     async def lexical(
-        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
     ) -> list[list[Candidate]]:
         self.searches += 1
-        return await super().lexical(texts, scopes, limit=limit, strong=strong)
+        return await super().lexical(texts, scopes, limit=limit, strong=strong, anew=anew)
 
 
 class Guarded:

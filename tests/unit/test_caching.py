@@ -181,6 +181,31 @@ async def test_a_store_that_hangs_holds_up_no_answer_and_leaves_time_to_make_it_
     assert result.hits
 
 
+@pytest.mark.parametrize("strong", [True, False], ids=["strong", "bounded"])
+@pytest.mark.parametrize("moment", ["roots", "naming", "contents", "pages"])
+async def test_a_search_is_repeated_without_its_kept_rankings_if_a_document_was_replaced(
+    world: World, *, moment: str, strong: bool
+) -> None:
+    new = ["das amt entscheidet über den antrag im mai", "die gebühr beträgt elf euro"]
+
+    async def replaced() -> None:
+        await world.feed(revision("a", 2, new))
+
+    store = Broken(world.index, before={moment: replaced})
+    service = Service(world, strong=strong, store=store)
+    service.epochs.followed(follows=True)
+
+    result = await service.ask()
+
+    assert not store._before
+    assert {hit.text for hit in result.hits} == set(new)
+    searches = len(service.store.asked)
+    # Other options: not the kept answer, but rankings, which are those of the second search.
+    other = await service.ask(neighbours=0)
+    assert {hit.text for hit in other.hits} == set(new)
+    assert strong or len(service.store.asked) == searches
+
+
 async def test_with_bounded_consistency_receipts_end_what_is_remembered(world: World) -> None:
     service = Service(world, strong=False)
     await service.ask()

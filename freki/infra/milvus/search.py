@@ -20,7 +20,13 @@ class MilvusSearch(MilvusConnection):
     """Satisfies ChunkSearch of `streams.ports`, except for watermarks."""
 
     async def dense(
-        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
+        self,
+        vectors: Floats,
+        scopes: Sequence[Scope],
+        *,
+        limit: int,
+        strong: bool,
+        anew: bool = False,  # noqa: ARG002 - nothing is kept
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share one call per shard."""
         check_vectors(vectors, (len(scopes), self._generation.width))
@@ -36,7 +42,13 @@ class MilvusSearch(MilvusConnection):
         )
 
     async def lexical(
-        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
+        self,
+        texts: Sequence[str],
+        scopes: Sequence[Scope],
+        *,
+        limit: int,
+        strong: bool,
+        anew: bool = False,  # noqa: ARG002 - nothing is kept
     ) -> list[list[Candidate]]:
         """Search by BM25 over analysed terms; an empty text finds nothing. Equal scopes share one call per shard.
 

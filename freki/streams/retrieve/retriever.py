@@ -288,7 +288,7 @@ class Retriever:
             if not hits.is_lost or tries == MAX_TRIES or self._attempts.spare_s(query, before=again) <= 0:
                 return hits
             variants = [each.variant for each in candidates.search.variants]
-            search = Search(query=query, variants=variants, roots=candidates.search.roots)
+            search = Search(query=query, variants=variants, roots=candidates.search.roots, anew=True)
             (candidates,) = await self._candidates([search])
             tries += 1
 

@@ -71,7 +71,10 @@ class Caches:
 
 
 class CachedSearch:
-    """A ChunkSearch that caches rankings by scope and epoch. Callers check which candidates are live."""
+    """A ChunkSearch that caches rankings by scope and epoch. Callers check which candidates are live.
+
+    A caller that finds one replaced searches `anew`: the epoch may be that of before, and what is kept under it too.
+    """
 
     def __init__(self, search: ChunkSearch, *, rankings: Cache[Ranking], epochs: Epochs) -> None:
         self._search = search
@@ -79,29 +82,33 @@ class CachedSearch:
         self._epochs = epochs
 
     async def dense(
-        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool
+        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, dim)."""
         keys = [("dense", vector.tobytes(), _of(scope), limit) for vector, scope in zip(vectors, scopes, strict=True)]
-        known, epochs = self._known(keys, scopes)
+        known, epochs = self._known(keys, scopes, anew=anew)
         unknown = [place for place in range(len(scopes)) if place not in known]
         if unknown:
             found = await self._search.dense(
-                vectors[unknown], [scopes[place] for place in unknown], limit=limit, strong=strong
+                vectors[unknown], [scopes[place] for place in unknown], limit=limit, strong=strong, anew=anew
             )
             known |= self._keep(keys, epochs, unknown, found)
         return [known[place] for place in range(len(scopes))]
 
     async def lexical(
-        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
     ) -> list[list[Candidate]]:
         """Search by BM25 over analysed terms."""
         keys = [("lexical", text, _of(scope), limit) for text, scope in zip(texts, scopes, strict=True)]
-        known, epochs = self._known(keys, scopes)
+        known, epochs = self._known(keys, scopes, anew=anew)
         unknown = [place for place in range(len(scopes)) if place not in known]
         if unknown:
             found = await self._search.lexical(
-                [texts[place] for place in unknown], [scopes[place] for place in unknown], limit=limit, strong=strong
+                [texts[place] for place in unknown],
+                [scopes[place] for place in unknown],
+                limit=limit,
+                strong=strong,
+                anew=anew,
             )
             known |= self._keep(keys, epochs, unknown, found)
         return [known[place] for place in range(len(scopes))]
@@ -119,13 +126,13 @@ class CachedSearch:
         return marks
 
     def _known(
-        self, keys: Sequence[object], scopes: Sequence[Scope]
+        self, keys: Sequence[object], scopes: Sequence[Scope], *, anew: bool
     ) -> tuple[dict[int, list[Candidate]], list[Epoch | None]]:
-        """Look up rankings; return the epochs as of before the search for the others."""
+        """Look up rankings, none of them if anew; return the epochs as of before the search for the others."""
         epochs = [self._epochs.now(scope.tenant) for scope in scopes]
         known = {}
         for place, (key, epoch) in enumerate(zip(keys, epochs, strict=True)):
-            kept = self._rankings.get(key) if epoch is not None else None
+            kept = None if anew or epoch is None else self._rankings.get(key)
             if kept is not None and kept.epoch == epoch:
                 known[place] = list(kept.candidates)
         return known, epochs

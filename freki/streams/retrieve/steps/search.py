@@ -33,6 +33,8 @@ class Search:
     searched: Sequence[SearchedVariant] = ()
     roots: Mapping[RootId, Root] = field(default_factory=dict)
     """Documents that were looked up before."""
+    anew: bool = False
+    """Is the search repeated because documents changed? Then no ranking that was kept will do."""
 
 
 class Searcher:
@@ -78,7 +80,8 @@ class Searcher:
     async def _search(self, searches: Sequence[Search]) -> list[SearchResult]:
         """Search the variants of all queries by both retrievers at once."""
         asked = [(search.query, variant) for search in searches for variant in search.variants]
-        dense, lexical = await asyncio.gather(self._dense(asked), self._lexical(asked))
+        anew = any(search.anew for search in searches)
+        dense, lexical = await asyncio.gather(self._dense(asked, anew=anew), self._lexical(asked, anew=anew))
         searched = iter(
             SearchedVariant(variant=variant, dense=dense.get(place), lexical=lexical.get(place))
             for place, (_, variant) in enumerate(asked)
@@ -88,17 +91,17 @@ class Searcher:
             for search in searches
         ]
 
-    async def _dense(self, asked: Asked) -> dict[int, list[Candidate]]:
+    async def _dense(self, asked: Asked, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by vectors; return rankings by place of the variant, none if the search failed."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.vector is not None]
         vectors = np.array([asked[place][1].vector for place in places], dtype=np.float32)
-        search = partial(self._stores.search.dense, vectors)
+        search = partial(self._stores.search.dense, vectors, anew=anew)
         return await self._rankings("search.dense", asked, places, search)
 
-    async def _lexical(self, asked: Asked) -> dict[int, list[Candidate]]:
+    async def _lexical(self, asked: Asked, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by BM25; the query itself also without terms."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.terms or variant.kind is None]
-        search = partial(self._stores.search.lexical, [asked[place][1].terms for place in places])
+        search = partial(self._stores.search.lexical, [asked[place][1].terms for place in places], anew=anew)
         return await self._rankings("search.lexical", asked, places, search)
 
     async def _rankings(
@@ -120,4 +123,5 @@ class Searcher:
 
 def _all_variants(search: Search, before: SearchResult) -> Search:
     """Search all variants again."""
-    return Search(query=search.query, variants=[each.variant for each in before.variants], roots=before.roots)
+    variants = [each.variant for each in before.variants]
+    return Search(query=search.query, variants=variants, roots=before.roots, anew=True)
