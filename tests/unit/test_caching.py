@@ -16,12 +16,16 @@ from freki.schemas import (
     ContextResult,
     DocumentId,
     IndexOutcome,
+    NoticeKind,
     OutcomeStatus,
     QueryId,
+    RequestKind,
     RerankerChoice,
+    ResultStatus,
     TenantId,
     Timestamp,
     VersionFloor,
+    Widening,
 )
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Unavailable
@@ -31,7 +35,7 @@ from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, Retrieval
 from freki.streams.retrieve.retriever import Retriever
 from tests.unit.deliveries import Event
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
-from tests.unit.questions import OPTIONS, Broken, now, stores
+from tests.unit.questions import OPTIONS, Broken, kinds, now, stores
 from tests.unit.receipts import a_receipt
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
@@ -64,8 +68,9 @@ class Service:
         self.embedder = Counting(world.embedder)
         search = CachedSearch(self.store, rankings=caches.rankings, epochs=self.epochs)
         self.plain = self._retriever(world.index, world.embedder, world.index)
+        self.retriever = self._retriever(self.store, self.embedder, search, embeddings=caches.embeddings)
         self.remembering = CachingRetriever(
-            self._retriever(self.store, self.embedder, search, embeddings=caches.embeddings),
+            self.retriever,
             caches=caches,
             search=self.store,
             roots=self.store,
@@ -153,6 +158,22 @@ async def test_an_answer_in_which_a_step_failed_is_not_given_again(world: World)
     await service.ask()
 
     assert (await service.ask()).cached_ms is None
+
+
+async def test_an_empty_answer_is_given_again_but_not_if_there_was_no_time_to_search_further(world: World) -> None:
+    service = Service(world)
+    asks: dict[str, Any] = {"kind": RequestKind.KEYWORD_SEARCH, "widen": (Widening.TERMS,)}
+    service.retriever._estimates.learn("match", 20.0)
+
+    short = await service.ask("Xylophon", **asks, deadline_ms=10_000)
+    long = await service.ask("Xylophon", **asks, deadline_ms=600_000)
+    again = await service.ask("Xylophon", **asks, deadline_ms=10_000)
+
+    assert [each.status for each in (short, long, again)] == [ResultStatus.EMPTY] * 3
+    assert ("widen", NoticeKind.SKIPPED) in kinds(short)
+    assert long.cached_ms is None
+    assert not kinds(long)
+    assert again.cached_ms is not None
 
 
 async def test_a_store_that_is_down_is_no_reason_to_believe_what_is_remembered(world: World) -> None:

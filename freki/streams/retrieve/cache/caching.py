@@ -33,6 +33,7 @@ from freki.streams.retrieve.dependencies import QueryDefaults
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.retriever import Answered, OnStep, Retriever
+from freki.streams.retrieve.steps.compose import DEGRADING
 from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
@@ -40,7 +41,7 @@ CANDIDATE_BYTES = 384
 SHARE = 0.5
 """Share of the time left that looking up may take: an answer that is not found has to be made."""
 _CACHEABLE = frozenset({ResultStatus.COMPLETE, ResultStatus.EMPTY})
-"""Status of results that are cached: no step failed or was cut by the deadline."""
+"""Status of results that are cached, if no notice says that a step failed or was left out."""
 
 
 @record
@@ -204,7 +205,7 @@ class CachingRetriever:
             made = self._retriever.answer([asked[place] for place in rest], on_step=on_step)
             async for at, result, retrieval in made:
                 place = rest[at]
-                if place in epochs and result.status in _CACHEABLE:
+                if place in epochs and _may_be_cached(result):
                     encoded = self._encode(result)
                     answer = Answer(encoded=encoded, made_at=result.answered_at, epoch=epochs[place])
                     answers.keep(_question(retrieval.query.query), answer, size=len(encoded))
@@ -271,6 +272,12 @@ class CachingRetriever:
             trace_id=query.trace_id,
             cached_ms=max(0, now - answer.made_at),
         )
+
+
+def _may_be_cached(result: ContextResult) -> bool:
+    # An EMPTY result may have such notices, and with more time there may be something to find: the deadline is no part
+    # of the key.
+    return result.status in _CACHEABLE and not any(notice.kind in DEGRADING for notice in result.notices)
 
 
 def _of(scope: Scope) -> Scope:

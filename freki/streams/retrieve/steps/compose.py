@@ -38,7 +38,8 @@ from freki.streams.retrieve.steps.rerank import LOCAL, probability
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 NO_ROOM = "the context text has no room for it"
 STEP = "assemble"
-_DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
+DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
+"""Kinds of notices that make a result with hits DEGRADED; one without hits may have the last two, and be EMPTY."""
 _OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}
 
 
@@ -296,4 +297,4 @@ def _status(hits: Sequence[ContextHit], notices: Sequence[Notice]) -> ResultStat
     # After a failed step it is unknown whether there is nothing to find.
     if not hits and NoticeKind.DEGRADED not in kinds:
         return ResultStatus.EMPTY
-    return ResultStatus.DEGRADED if kinds & _DEGRADING else ResultStatus.COMPLETE
+    return ResultStatus.DEGRADED if kinds & DEGRADING else ResultStatus.COMPLETE
