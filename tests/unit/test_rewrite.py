@@ -1,5 +1,6 @@
 """Questions in the words of a language model: what it writes is searched too, and its failures change nothing."""
 
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,12 +11,12 @@ import stamina
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
 from freki.infra.settings import LlmSettings
-from freki.schemas import ContextResult, NoticeKind, Widening, WidenWhen
+from freki.schemas import ContextQuery, ContextResult, NoticeKind, QueryId, Widening, WidenWhen
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from tests.llm_server import LlmServer, an_llm_server, asked_of, says
 from tests.scripted_server import Reply
-from tests.unit.questions import ask, kinds, retriever
-from tests.unit.revisions import World, revision
+from tests.unit.questions import ask, kinds, now, retriever
+from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_retriever import TEXTS
 
 QUESTION = "Wer entscheidet über den Antrag?"
@@ -26,7 +27,7 @@ class Asking:
 
     def __init__(self, world: World, server: LlmServer, ledger: Path) -> None:
         self.server = server
-        self._world = world
+        self.world = world
         self._ledger = ledger
 
     async def __call__(
@@ -35,7 +36,7 @@ class Asking:
         settings = LlmSettings.model_validate({"url": self.server.url, "model": "gemma"})
         async with LlmClient(settings) as llm:
             rewriter = Rewriter(llm, TokenLedger(self._ledger, most=tokens), limit_s=limit_s)
-            asked = retriever(self._world, rewriter=rewriter)
+            asked = retriever(self.world, rewriter=rewriter)
             return await ask(asked, text, widen=(kind,), widen_when=WidenWhen.ALWAYS, deadline_ms=60_000)
 
 
@@ -83,6 +84,34 @@ async def test_a_model_that_stalls_is_not_waited_for(asking: Asking) -> None:
 
     assert (result.variants, bool(result.hits)) == ((QUESTION,), True)
     assert any("FREKI_RETRIEVAL__WIDEN_LLM_S" in notice.message for notice in result.notices)
+
+
+async def test_a_query_does_not_wait_for_the_model_of_another_one_of_its_batch(asking: Asking, tmp_path: Path) -> None:
+    answered, was_answered = threading.Event(), list[bool]()
+
+    def waits(_: Any) -> Reply:
+        # Until the other query is answered; the end of the wait fails the test, which else would hang.
+        was_answered.append(answered.wait(10))
+        return says("1: Welche Behörde bewilligt?")
+
+    asking.server.script = waits
+    plain: dict[str, Any] = {"widen": (Widening.SPELLING,), "widen_when": WidenWhen.ALWAYS, "deadline_ms": 60_000}
+    options = [("other", plain), ("written", {**plain, "widen": (Widening.PARAPHRASES,)})]
+    queries = [
+        ContextQuery(query_id=QueryId(name), tenant=TENANT, text=QUESTION, asked_at=now(), **given)
+        for name, given in options
+    ]
+    settings = LlmSettings.model_validate({"url": asking.server.url, "model": "gemma"})
+    results: list[ContextResult] = []
+    async with LlmClient(settings) as llm:
+        rewriter = Rewriter(llm, TokenLedger(tmp_path / "tokens", most=0), limit_s=30.0)
+        async for _, result, _ in retriever(asking.world, rewriter=rewriter).answer([(query, "") for query in queries]):
+            results.append(result)
+            answered.set()
+
+    assert was_answered == [True]
+    assert [result.query_id for result in results] == ["other", "written"]
+    assert results[1].variants == (QUESTION, "Welche Behörde bewilligt?")
 
 
 async def test_a_day_without_tokens_has_no_variants(asking: Asking) -> None:

@@ -135,9 +135,7 @@ class Retriever:
             if not waiting:
                 return
             watermarks, found = await looking_up
-            wanting = [place for place in waiting if self._widen.wants(found[place])]
-            widening = asyncio.create_task(self._widen([found[place] for place in wanting]))
-            tasks.append(widening)
+            widened = self._widening([place for place in waiting if self._widen.wants(found[place])], found, tasks)
             urgent = sorted(waiting, key=lambda place: self._attempts.remaining_s(found[place].query))
             finishing = [
                 asyncio.create_task(
@@ -145,7 +143,7 @@ class Retriever:
                         place,
                         found[place],
                         watermarks,
-                        widened=partial(_at, widening, wanting.index(place)) if place in wanting else None,
+                        widened=widened.get(place),
                     )
                 )
                 for place in urgent
@@ -291,6 +289,18 @@ class Retriever:
             search = Search(query=query, variants=variants, roots=candidates.search.roots, anew=True)
             (candidates,) = await self._candidates([search])
             tries += 1
+
+    def _widening(
+        self, wanting: Sequence[int], found: Sequence[QueryCandidates], tasks: list[asyncio.Task[Any]]
+    ) -> Mapping[int, Callable[[], Awaitable[LoadedCandidates]]]:
+        """Begin the further searches of queries; return how to wait for those of each."""
+        widened: dict[int, Callable[[], Awaitable[LoadedCandidates]]] = {}
+        for group in self._widen.together([found[place] for place in wanting]):
+            places = [wanting[at] for at in group]
+            task = asyncio.create_task(self._widen([found[place] for place in places]))
+            tasks.append(task)
+            widened |= {place: partial(_at, task, at) for at, place in enumerate(places)}
+        return widened
 
     def _affordable(self, query: EmbeddedQuery) -> frozenset[str]:
         """Choose the steps that improve the answer most for the time they take; reranking has the rest."""

@@ -48,6 +48,15 @@ class Widener:
         given.query.log.notice(STEP, NoticeKind.SKIPPED, message)
         return False
 
+    def together(self, given: Sequence[QueryCandidates]) -> list[list[int]]:
+        """Return the places of queries that are widened in one call: those that wait for no language model.
+
+        One that does is widened by itself: neither do others wait for its model, nor has it only the time of others.
+        """
+        waiting = [place for place, each in enumerate(given) if any(map(is_written, kinds_of(each)))]
+        others = [place for place in range(len(given)) if place not in waiting]
+        return [*([others] if others else []), *([place] for place in waiting)]
+
     async def __call__(self, given: Sequence[QueryCandidates]) -> list[LoadedCandidates]:
         """Return the candidates of all variants; those of the first search where there are none or it fails."""
         if not given:
