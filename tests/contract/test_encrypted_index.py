@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -190,6 +190,31 @@ async def test_purging_a_deleted_document_destroys_its_key(store: MilvusSettings
         await index.commit([root("r0", version=2, deleted=True, searchable_at=Timestamp(1))], [])
         assert await index.purge_deleted(Timestamp(100)) == 1
         assert await index._store.count(KEYS, 'root_id == "r0"') == 0
+
+
+async def test_a_document_that_comes_back_while_it_is_purged_keeps_the_key_of_its_rows(
+    store: MilvusSettings, keys: EncryptionSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with opened(store, "enc_back", keys) as index, opened(store, "enc_back", keys) as writer:
+        await index.insert([secret_chunk("a")], any_vectors(1))
+        await index.delete([row("a")])
+        await index.commit([root("r0", version=2, deleted=True, searchable_at=Timestamp(1))], [])
+        take = index.take_keys
+
+        async def taken_late(root_ids: Sequence[RootId]) -> Sequence[Row]:
+            # The writer has looked up the key, and nothing of the document was there when the purge looked.
+            await writer.insert([secret_chunk("b", version=3)], any_vectors(1))
+            await writer.commit([root("r0", version=3, name="Titelzeile", searchable_at=Timestamp(200))], [])
+            return await take(root_ids)
+
+        monkeypatch.setattr(index, "take_keys", taken_late)
+        await index.purge_deleted(Timestamp(100))
+
+    async with opened(store, "enc_back", keys) as index:
+        there = {head.row_id for head in (await index.rows_of([RootId("r0")]))[RootId("r0")]}
+        assert len(there) == 1
+        assert set(await index.fetch(list(there))) == there
+        assert (await index.roots([RootId("r0")]))[RootId("r0")].name == "Titelzeile"
 
 
 async def test_a_dropped_generation_takes_its_keys_along(store: MilvusSettings, keys: EncryptionSettings) -> None:

@@ -21,7 +21,7 @@ from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
 from freki.infra.http.credentials import apart, quoted
-from freki.infra.http.errors import gist_of, is_transient
+from freki.infra.http.errors import gist_of, is_transient, text_of
 from freki.infra.settings import OAuthSettings
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
@@ -133,7 +133,7 @@ class _Reply(BaseModel, hide_input_in_errors=True):
 
 
 def _refusal(setting: str, reply: httpx.Response) -> InfraError:
-    said = f"{setting} answers {reply.status_code}: {quoted(reply, reply.text)[:200]}"
+    said = f"{setting} answers {reply.status_code}: {quoted(reply, text_of(reply))[:200]}"
     if is_transient(reply.status_code):
         return Unavailable(said)
     return Misconfigured(f"{said}; check {_SECTION}CLIENT_ID, {_SECTION}CLIENT_SECRET and {_SECTION}SCOPE")

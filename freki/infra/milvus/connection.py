@@ -1,6 +1,6 @@
 """The connection to the store, and to the collections of one generation."""
 
-from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
 
@@ -77,6 +77,15 @@ class MilvusConnection:
         Copies of these rows, in backups and in files that the store has not removed yet, then cannot be read.
         """
         return 0 if self._sealer is None else await self._sealer.destroy_keys(root_ids)
+
+    async def take_keys(self, root_ids: Sequence[RootId]) -> Sequence[Row]:
+        """Destroy the data keys of documents; return them, to be put back."""
+        return [] if self._sealer is None else await self._sealer.take_keys(root_ids)
+
+    async def put_back_keys(self, taken: Sequence[Row], *, of: Collection[RootId]) -> None:
+        """Put back the data keys of some documents."""
+        if self._sealer is not None:
+            await self._sealer.put_back_keys([row for row in taken if row["root_id"] in of])
 
     async def rewrap_keys(self) -> int:
         """Wrap all data keys by the current version of the key, while workers run; return how many were not."""

@@ -79,11 +79,19 @@ class DataKeys:
 
         Processes that have used them forget them after FREKI_ENCRYPTION__CACHE_S.
         """
+        return len({row["key_id"] for row in await self.take(root_ids)})
+
+    async def take(self, root_ids: Collection[RootId]) -> Sequence[Row]:
+        """Delete the keys of documents; return their rows."""
         rows = await self._rows("root_id", sorted(set(map(checked_key, root_ids))))
         await self._store.delete(KEYS, [row["id"] for row in rows])
         for row in rows:
             self._secrets.pop(row["key_id"], None)
-        return len({row["key_id"] for row in rows})
+        return rows
+
+    async def put_back(self, rows: Sequence[Row]) -> None:
+        """Write rows again that were taken."""
+        await self._store.upsert(KEYS, [_row(row["root_id"], row["key_id"], row["wrapped"]) for row in rows])
 
     async def rewrap(self) -> int:
         """Wrap all keys by the current version of the service; return the number of those that were not.

@@ -59,11 +59,20 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
                 kept = {root.root_id for root in forgotten if not await first(root)}
                 # It may have taken long: a document that has come back meanwhile needs its data keys.
                 forgotten = await self._old_deletions({root.root_id for root in forgotten} - kept, before)
-            await self.discard([], [root.commit_id for root in forgotten])
             gone = {root.root_id for root in forgotten}
-            await self.destroy_keys(sorted(gone))
+            # Keys first: whoever writes one of the documents once its roots are gone makes a new key.
+            taken = await self.take_keys(sorted(gone))
+            await self.discard([], [root.commit_id for root in forgotten])
+            # Whoever had looked up a key before has written rows by now, or finds the roots gone and begins anew.
+            await self.put_back_keys(taken, of=await self._there(gone))
             purged += len(gone)
         return purged
+
+    async def _there(self, root_ids: Collection[RootId]) -> set[RootId]:
+        """Return the documents of which anything is there."""
+        keys = sorted(root_ids)
+        commits, heads, rows = await self.commits(keys), await self.page_heads(keys), await self.rows_of(keys)
+        return {key for key in keys if commits[key] or heads[key] or rows[key]}
 
     async def _old_deletions(self, root_ids: Collection[RootId], before: Timestamp) -> list[Root]:
         """Return the roots of those documents of which nothing else is left."""

@@ -165,6 +165,14 @@ class Sealer:
         """Destroy the data keys of documents; return their number."""
         return await self._keys.destroy(root_ids)
 
+    async def take_keys(self, root_ids: Sequence[RootId]) -> Sequence[Row]:
+        """Destroy the data keys of documents; return their rows."""
+        return await self._keys.take(root_ids)
+
+    async def put_back_keys(self, rows: Sequence[Row]) -> None:
+        """Write data keys again that were taken."""
+        await self._keys.put_back(rows)
+
     async def rewrap(self) -> int:
         """Wrap all data keys by the current version of the key; return how many were not."""
         return await self._keys.rewrap()
