@@ -7,6 +7,7 @@ from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
+from email.utils import collapse_rfc2231_value
 from types import MappingProxyType
 
 from freki.operators.errors import UnreadableContent
@@ -86,11 +87,16 @@ def _is_attached(part: Message) -> bool:
 
 def _filename(part: Message) -> str | None:
     """Return the name that a part states for its file, undecoded where its charset is none of text."""
-    try:
-        return part.get_filename()
-    except ValueError:
-        given = part.get_param("filename", None, "content-disposition") or part.get_param("name", "")
-        return str(given[2] if isinstance(given, tuple) else given)
+    given = part.get_param("filename", None, "content-disposition")
+    given = part.get_param("name", None) if given is None else given
+    if isinstance(given, tuple):
+        charset, _, raw = given
+        try:
+            # The standard library takes any codec of Python, and what it makes of `punycode` depends on its version.
+            text_codec(charset or "us-ascii")
+        except LookupError:
+            return raw
+    return None if given is None else collapse_rfc2231_value(given).strip()
 
 
 def _attachments(mail: Message) -> Iterator[str]:
