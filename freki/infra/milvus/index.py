@@ -1,6 +1,6 @@
 """The index of one generation in Milvus: chunk rows, roots with their manifests, and search over them."""
 
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 
 from freki.infra.milvus.chunk_rows import MilvusChunkRows
 from freki.infra.milvus.filters import listed
@@ -70,20 +70,24 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
 
     async def _there(self, root_ids: Collection[RootId]) -> set[RootId]:
         """Return the documents of which anything is there."""
+        commits, others = await self._commits_and_others(root_ids)
+        return {key for key, some in commits.items() if some} | others
+
+    async def _commits_and_others(
+        self, root_ids: Collection[RootId]
+    ) -> tuple[Mapping[RootId, Sequence[Root]], set[RootId]]:
+        """Return the roots of each document, and which documents have pages or rows."""
         keys = sorted(root_ids)
         commits, heads, rows = await self.commits(keys), await self.page_heads(keys), await self.rows_of(keys)
-        return {key for key in keys if commits[key] or heads[key] or rows[key]}
+        return commits, {key for key in keys if heads[key] or rows[key]}
 
     async def _old_deletions(self, root_ids: Collection[RootId], before: Timestamp) -> list[Root]:
         """Return the roots of those documents of which nothing else is left."""
-        keys = sorted(root_ids)
-        commits, heads, rows = await self.commits(keys), await self.page_heads(keys), await self.rows_of(keys)
+        commits, others = await self._commits_and_others(root_ids)
         return [
             root
-            for key in keys
-            if not heads[key]
-            and not rows[key]
+            for key in sorted(commits.keys() - others)
             # An interrupted commit may leave an older live root, which would count once this one is deleted.
-            and all(root.deleted and root.searchable_at < before for root in commits[key])
+            if all(root.deleted and root.searchable_at < before for root in commits[key])
             for root in commits[key]
         ]
