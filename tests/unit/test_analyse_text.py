@@ -20,6 +20,7 @@ from freki.operators.analyse_text.words import _STOPPED
 from freki.operators.detect_language import CANDIDATES
 from freki.schemas.errors import Misconfigured
 from freki.streams.wire.from_settings import analyser_of
+from tests.unit.following_sections import FOLLOWING_SECTIONS
 
 
 def terms(text: str, language: str = "de") -> list[str]:
@@ -263,23 +264,7 @@ def test_a_question_finds_all_its_terms(query: str, chunk: str) -> None:
     assert set(stems(query).split()) <= set(stems(chunk).split())
 
 
-@pytest.mark.parametrize(
-    ("written", "spaced"),
-    [
-        ("§§ 48ff. VwVfG", "§§ 48 ff. VwVfG"),
-        ("§§ 48ff.", "§§ 48 ff."),
-        ("§§ 535ff BGB", "§§ 535 ff BGB"),
-        ("§§ 535aff. BGB", "§§ 535a ff. BGB"),
-        ("§§ 3, 5 und 8ff. BGB", "§§ 3, 5 und 8 ff. BGB"),
-        ("§48ff. VwVfG", "§48 ff. VwVfG"),
-        ("Paragraph 48ff. VwVfG", "Paragraph 48 ff. VwVfG"),
-        ("Art. 5ff. GG", "Art. 5 ff. GG"),
-        ("Was sagen Artikel 5ff. des Grundgesetzes?", "Was sagen Artikel 5 ff. des Grundgesetzes?"),
-        ("§ 5f. BauGB", "§ 5 f. BauGB"),
-        ("nach § 5f. der Satzung", "nach § 5 f. der Satzung"),
-        ("§\u00a048ff. VwVfG", "§ 48 ff. VwVfG"),
-    ],
-)
+@pytest.mark.parametrize(("written", "spaced"), FOLLOWING_SECTIONS)
 def test_following_sections_need_no_space_in_a_query(written: str, spaced: str) -> None:
     of_written, of_spaced = (query_terms(text, language="de").split() for text in (written, spaced))
     of_document = [term for term in terms(written) if re.fullmatch(r"\d+[a-z]?ff", term)]

@@ -4,6 +4,7 @@ from hypothesis import strategies as st
 
 from freki.operators.analyse_query import exact_terms, holds, phrases_of
 from freki.schemas import ExactKind
+from tests.unit.following_sections import FOLLOWING_SECTIONS
 
 PHRASE, SECTION, STANDARD = ExactKind.PHRASE, ExactKind.SECTION, ExactKind.STANDARD
 QUANTITY, IDENTIFIER = ExactKind.QUANTITY, ExactKind.IDENTIFIER
@@ -37,23 +38,7 @@ def test_what_has_one_writing_is_recognised(text: str, found: list[tuple[ExactKi
     assert [(term.kind, term.text) for term in exact_terms(text)] == found
 
 
-@pytest.mark.parametrize(
-    ("written", "spaced"),
-    [
-        ("§§ 48ff. VwVfG", "§§ 48 ff. VwVfG"),
-        ("§§ 48ff.", "§§ 48 ff."),
-        ("§§ 535ff BGB", "§§ 535 ff BGB"),
-        ("§§ 535aff. BGB", "§§ 535a ff. BGB"),
-        ("§§ 3, 5 und 8ff. BGB", "§§ 3, 5 und 8 ff. BGB"),
-        ("§48ff. VwVfG", "§48 ff. VwVfG"),
-        ("Paragraph 48ff. VwVfG", "Paragraph 48 ff. VwVfG"),
-        ("Art. 5ff. GG", "Art. 5 ff. GG"),
-        ("Was sagen Artikel 5ff. des Grundgesetzes?", "Was sagen Artikel 5 ff. des Grundgesetzes?"),
-        ("§ 5f. BauGB", "§ 5 f. BauGB"),
-        ("nach § 5f. der Satzung", "nach § 5 f. der Satzung"),
-        ("§\u00a048ff. VwVfG", "§ 48 ff. VwVfG"),
-    ],
-)
+@pytest.mark.parametrize(("written", "spaced"), FOLLOWING_SECTIONS)
 def test_following_sections_need_no_space(written: str, spaced: str) -> None:
     assert exact_terms(written) == exact_terms(spaced) != ()
 

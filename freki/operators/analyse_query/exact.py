@@ -5,6 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from freki.schemas import ExactKind, ExactTerm
+from freki.schemas.citations import FOLLOWING, NO_BREAK
 
 MAX_TERMS = 32
 
@@ -18,11 +19,9 @@ _LETTER_UNITS = (
     "EUR|Euro|USD|GBP|[kcmnµ]?m[²³23]?|[kmµ]?g|[cm]?l|t|ha|[km]?V|m?A|[kMGT]?W|[kM]?Wh|m?Ah|[kMG]?Hz|[kM]?Pa|bar|Nm|dB|"
     "rpm|km/h|m/s|min|ms|[kMGT]i?B|[kMG]bit/s|Zoll|inch(?:es)?"
 )
-# `§§ 48ff.`, `§ 5f. BauGB`, while `§ 5f BauGB` and `§ 5f.` are § 5f.
-_FOLLOWING = r"ff\b|f\.\s+(?:\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ]|de[rs]\b)"
 _SHAPES = re.compile(
     rf"""
-      (?P<SECTION>(?:§§?|\b(?:[Aa]rt(?:\.|ikels?|icles?)?|[Pp]aragraph|[Ss]ection)\s)\s?\d{{1,6}}(?:[a-z]??(?={_FOLLOWING})|[a-z]?\b)
+      (?P<SECTION>(?:§§?|\b(?:[Aa]rt(?:\.|ikels?|icles?)?|[Pp]aragraph|[Ss]ection)\s)\s?\d{{1,6}}(?:[a-z]??(?={FOLLOWING})|[a-z]?\b)
         (?:\s(?:Abs\.|Absatz|Satz|S\.|Nr\.|Nummer|Buchst\.|lit\.)\s?[\da-z]{{1,4}}\b){{0,4}})
     | (?P<STANDARD>\b(?:{_BODIES})(?:[ /-](?:{_BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
     | (?P<QUANTITY>(?<![\w.,/-])\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}}\s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))
@@ -41,8 +40,6 @@ _IDENTIFIER = re.compile(
 _SPELLINGS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "\u00ad": None, "’": "'", "‐": "-", "‑": "-", "–": "-", "—": "-"}
 )
-# Word processors write no-break spaces within `§ 3`, `Art. 5` and `24 V`.
-_BLANKS = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
 
 
 def exact_terms(text: str) -> tuple[ExactTerm, ...]:
@@ -51,7 +48,7 @@ def exact_terms(text: str) -> tuple[ExactTerm, ...]:
     Quotations are enclosed in „…“, “…”, »…«, «…» or "…"; their content gives no other terms. At most 32 terms of the
     first 20,000 characters, each at most 200 characters long.
     """
-    read = unicodedata.normalize("NFC", text[:_MOST_READ]).translate(_BLANKS)
+    read = unicodedata.normalize("NFC", text[:_MOST_READ]).translate(NO_BREAK)
     phrases = (found[found.lastgroup or 0].strip() for found in _QUOTED.finditer(read))
     terms = [ExactTerm(kind=ExactKind.PHRASE, text=phrase) for phrase in phrases if _fold(phrase)]
     terms += sorted(_shaped(_QUOTED.sub(" ", read)), key=lambda term: _ORDER[term.kind])

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
+from freki.schemas.citations import FOLLOWING, NO_BREAK
 
 ANALYSER = "freki-terms@5"
 """Name and version of the analyser, stored with an index: chunks and queries must use the same."""
@@ -30,15 +31,13 @@ _RAISED = re.compile(
     r"[⁰¹²³⁴-⁹¼-¾⅐-⅞](?<!(?<!\d)[¼-¾⅐-⅞])"
     rf"(?<!{_APART}[A-Za-z][²³])(?<!{_APART}[a-zµ][a-z][²³])(?<!{_APART}CO[²³])(?<!\dm[²³])(?<!\d[a-zµ]m[²³])"
 )
-# `§§ 48ff.`, `§ 5f. BauGB`, while `§ 5f BauGB` and `§ 5f.` are § 5f.
 _FOLLOWED = re.compile(
     r"(?:§|\b(?i:art(?:\.|ikeln?|ikels?|icles?)?|paragraph(?:en|s)?|sections?))\s{0,3}\d{1,6}[a-z]??"
     r"(?:\s{0,3}(?:,|und|bis|oder|and|to|or|[-–])\s{0,3}\d{1,6}[a-z]??){0,20}?"
-    r"(?=ff\b|f\.\s+(?:\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ]|de[rs]\b))"
+    rf"(?={FOLLOWING})"
 )
 _JOINED = re.compile(r"\b\d{1,6}[a-z]?ff\b")
-# Blanks that do not break stand within `§ 3`, `Art. 5` and `DIN 18040`.
-_USUAL = {"\u2010": "-", "\u2011": "-", "\u00a0": " ", "\u2007": " ", "\u202f": " "}
+_USUAL = {"\u2010": "-", "\u2011": "-", **{chr(sign): usual for sign, usual in NO_BREAK.items()}}
 
 NOTHING: frozenset[str] = frozenset()
 
