@@ -10,7 +10,7 @@ from freki.infra.settings import ClaimSettings, MilvusSettings, Settings
 from freki.schemas.findings import Unread
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.stage import Stage
-from freki.streams.wire.erasing.readers import Readers
+from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.from_settings import group_of, ingest_sources
 from tests.integration.stages import Batch, World, running
 
@@ -26,11 +26,11 @@ def groups_of(settings: Settings, topic: str) -> list[str]:
     return sorted(group_of(settings, source.group) for source in ingest_sources(settings) if source.topic == topic)
 
 
-def readers(world: World, *generations: str, patience_s: float = 30.0) -> Readers:
+def consumers(world: World, *generations: str, patience_s: float = 30.0) -> Consumers:
     async def stored() -> Collection[str]:
         return generations
 
-    return Readers(settings_of(world), stored, patience_s=patience_s)
+    return Consumers(settings_of(world), stored, patience_s=patience_s)
 
 
 async def at(world: World) -> dict[int, int]:
@@ -52,7 +52,7 @@ async def test_an_erasure_waits_until_all_workers_have_sent_what_they_make_of_a_
     await world.publish((b"hr/law", b"text"))
     lasts = await at(world)
     async with running(*stages):
-        waiting = asyncio.create_task(readers(world, IN_USE).behind(topic.name, lasts))
+        waiting = asyncio.create_task(consumers(world, IN_USE).behind(topic.name, lasts))
         await asyncio.wait({waiting}, timeout=1.0)
         waited = not waiting.done()
         free.set()
@@ -67,12 +67,12 @@ async def test_an_erasure_waits_until_all_workers_have_sent_what_they_make_of_a_
 async def test_where_nobody_reads_an_erasure_says_so_and_waits_for_other_generations_only_while_they_advance(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freki.streams.wire.erasing.readers._STANDS_STILL_S", 0.1)
+    monkeypatch.setattr("freki.streams.wire.erasing.consumers._STANDS_STILL_S", 0.1)
     topic = world.topics.documents.name
     await world.publish((b"hr/law", b"text"))
     lasts = await at(world)
 
-    behind = await readers(world, OTHER, IN_USE, patience_s=1.0).behind(topic, lasts)
+    behind = await consumers(world, OTHER, IN_USE, patience_s=1.0).behind(topic, lasts)
 
     assert sorted(behind, key=lambda each: (each.is_in_use, each.group)) == [
         Unread(topic=topic, partition=partition, group=group, is_in_use=name == IN_USE)
@@ -81,4 +81,4 @@ async def test_where_nobody_reads_an_erasure_says_so_and_waits_for_other_generat
         for partition in lasts
     ]
     # Nobody reads the answers between stages.
-    assert await readers(world, IN_USE, patience_s=0.1).behind(world.topics.contexts.name, {0: 9}) == []
+    assert await consumers(world, IN_USE, patience_s=0.1).behind(world.topics.contexts.name, {0: 9}) == []

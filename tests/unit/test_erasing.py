@@ -18,8 +18,8 @@ from freki.streams.deliver.dead_letters import note_replayed
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.privacy.requests import ErasureRequests
 from freki.streams.privacy.retention import Retained, Retention
+from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.holds import RecentHolds
-from freki.streams.wire.erasing.readers import Readers
 from freki.streams.wire.erasing.remove import Remover, sent_again
 from freki.streams.wire.erasing.serve import resume_held, retain
 from freki.streams.wire.erasing.topics import searched_topics
@@ -182,7 +182,7 @@ async def no_others() -> Collection[str]:
 
 
 def remover(settings: Settings) -> Remover:
-    return Remover(settings, cast("Outbox", None), Readers(settings, no_others, patience_s=1))
+    return Remover(settings, cast("Outbox", None), Consumers(settings, no_others, patience_s=1))
 
 
 def make_irremovable(file: Path) -> None:

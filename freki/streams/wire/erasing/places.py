@@ -20,7 +20,7 @@ from freki.schemas.index import Root
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import Topic
-from freki.streams.wire.erasing.readers import Readers
+from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.remove import Remover
 from freki.streams.wire.erasing.topics import ChangeReader, Content, present, searched_topics
 from freki.streams.wire.from_settings import topics_of
@@ -74,9 +74,9 @@ class Places:
         self._index = index
         self._changes = ChangeReader(settings, registry)
         self._claims = ClaimStore(settings.claims)
-        self._readers = Readers(settings, self._generations, patience_s=patience_s)
+        self._consumers = Consumers(settings, self._generations, patience_s=patience_s)
         self._alone = asyncio.Lock()
-        self._remover = Remover(settings, outbox, self._readers)
+        self._remover = Remover(settings, outbox, self._consumers)
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
         """Return the documents that are covered, by the index and by the topic.
@@ -138,7 +138,7 @@ class Places:
                 if holders and topic.name == topics_of(self._settings).judgements.name:
                     found.judgements[stored.key or b""] = next(iter(holders))
             if waits and (lasts := found.lasts_in(topic.name)):
-                unread += await self._readers.behind(topic.name, lasts)
+                unread += await self._consumers.behind(topic.name, lasts)
         claimed, shared = found.claimed, found.shared
         if any(map(self._claims.owns, {*claimed, *shared})):
             await self._claims.check()

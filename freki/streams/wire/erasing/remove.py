@@ -15,7 +15,7 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import DAY_MS
-from freki.streams.wire.erasing.readers import Readers
+from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
 _CLEANER_MS = 60 * 60 * 1000
@@ -27,10 +27,10 @@ Where = Mapping[str, Any]
 class Remover:
     """Removes what was found; each step looks first which documents are still free."""
 
-    def __init__(self, settings: Settings, outbox: Outbox, readers: Readers) -> None:
+    def __init__(self, settings: Settings, outbox: Outbox, consumers: Consumers) -> None:
         self._settings = settings
         self._outbox = outbox
-        self._readers = readers
+        self._consumers = consumers
         self._topics = topics_of(settings)
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
@@ -89,7 +89,7 @@ class Remover:
                 elif topic in compacted:
                     by = "the newer version" if superseded else "the null value"
                     remains.append({**place, **_until(configs[topic], f"compaction after {by}")})
-                elif await self._readers.behind(topic, {partition: last}):
+                elif await self._consumers.behind(topic, {partition: last}):
                     remains.append({**place, **_until(configs[topic], "its consumers have not read it")})
                 else:
                     if topic == self._topics.dead_letters.name:

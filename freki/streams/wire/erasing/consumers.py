@@ -14,7 +14,7 @@ _STANDS_STILL_S = 5.0
 """How long a group of a generation that is not in use may stand still: perhaps nobody runs its workers."""
 
 
-class Readers:
+class Consumers:
     """Waits until the stages of all stored generations have read records, and so have sent what they make of them."""
 
     def __init__(
