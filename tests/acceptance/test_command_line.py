@@ -210,14 +210,18 @@ async def test_a_tenant_is_exported_and_imported_into_another_generation(
     await freki_command(freki, "publish", str(folder), "--wait")
 
     exported = await freki_command(freki, "export", archive, "--tenant", tenant)
-    monkeypatch.setenv("FREKI_MILVUS__GENERATION", f"moved{secrets.token_hex(4)}")
+    generation = f"moved{secrets.token_hex(4)}"
+    monkeypatch.setenv("FREKI_MILVUS__GENERATION", generation)
     imported = await freki_command(freki, "import", archive)
     again = await freki_command(freki, "import", archive, "--json")
+    monkeypatch.delenv("FREKI_MILVUS__GENERATION")
+    dropped = await freki_command(freki, "generations", "drop", generation, "--yes")
 
     assert (exported[0], "exported 2 documents (0 deletions)" in exported[1]) == (0, True), exported[1]
     assert "imported 2 documents (0 deletions)" in imported[1]
     summary = json.loads(again[1][again[1].index("{") :])
     assert (summary["documents"], summary["present"]) == (0, 2)
+    assert (dropped[0], f"removed {generation}" in dropped[1]) == (0, True), dropped[1]
 
 
 async def test_backups_are_dated_and_the_oldest_is_removed(freki: Freki, folder: Path, tmp_path: Path) -> None:
