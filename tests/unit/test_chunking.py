@@ -1,88 +1,191 @@
 """Documents that are in work together."""
 
 import asyncio
-from collections.abc import Callable
+from collections import defaultdict
+
+import pytest
 
 from freki.infra.claims import ClaimStore
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings, ClaimSettings
+from freki.operators.errors import UnreadableContent
 from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
+from freki.schemas.errors import Unavailable
 from freki.streams.deliver.delivery import Handle
-from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.outline import Outliner, OutlineRules
-from freki.streams.ingest.parse import Parse, Parsed
-from freki.streams.messages import Received
-from freki.streams.observe.tracing import UNTRACED
+from freki.streams.ingest.parse import LIGHT_LENGTH, Parse, Parsed
+from freki.streams.messages import Outgoing, Received
 from freki.streams.wire.from_settings import limits_of
 from tests.parsing import parse_here
 from tests.received import received
-from tests.unit.deliveries import FakeProducer
+
+LONG = "x " * LIGHT_LENGTH
 
 
-def handler(parse: Parse, producer: FakeProducer, *, at_once: int) -> Handle[DocumentChange | None]:
+class Sends:
+    """An outbox that keeps what each call sends; each takes until `may_end` is set."""
+
+    def __init__(self) -> None:
+        self.calls: list[list[str]] = []
+        self._new: asyncio.Queue[list[str]] = asyncio.Queue()
+        self.may_end = asyncio.Event()
+        self.may_end.set()
+
+    @property
+    def sent(self) -> list[str]:
+        return [name for call in self.calls for name in call]
+
+    async def next(self) -> list[str]:
+        """Return the next call, as soon as it is made."""
+        async with asyncio.timeout(10):
+            return await self._new.get()
+
+    async def send(self, *records: Outgoing) -> None:
+        self.calls.append([(record.key or b"").decode() for record in records])
+        self._new.put_nowait(self.calls[-1])
+        await self.may_end.wait()
+
+
+def handler(parse: Parse, sends: Sends, *, at_once: int = 1) -> Handle[DocumentChange | None]:
     stage = Chunker(
         claims=ClaimStore(ClaimSettings()),
         outliner=Outliner(
             OutlineRules(limits=limits_of(ChunkingSettings())), parse=parse, count_tokens=FakeEmbedder().count_tokens
         ),
-        part_chunks=4,
+        part_chunks=10_000,
         now=lambda: Timestamp(3_000),
     )
-    outbox = Outbox(producer, UNTRACED)
-    return chunk_handler(stage, Sink(outbox, "chunks", Codec(ChunkBatch).encode), max_in_flight=at_once)
+    return chunk_handler(stage, Sink(sends, "chunks", Codec(ChunkBatch).encode), max_in_flight=at_once)
 
 
-def arrived(name: str, priority: int = 0) -> Received[DocumentChange | None]:
+def arrived(
+    name: str, priority: int = 0, *, content: str = "Text", version: int = 1
+) -> Received[DocumentChange | None]:
     change = DocumentChange(
         tenant=TenantId("acme"),
         document_id=DocumentId(name),
         operation=Operation.UPSERT,
-        version=1,
+        version=version,
         occurred_at=Timestamp(1_000),
         priority=priority,
-        content="Text",
+        content=content,
     )
     return received(change, Timestamp(2_000))
 
 
-def after(first: Callable[[str], asyncio.Event], then: Callable[[str], asyncio.Event]) -> Parse:
-    """Parse once one event is set, then set another."""
+class Gates:
+    """Parsing that waits for the gates of some documents, and tells when it has begun and ended."""
 
-    async def parse(name: str, media_type: str | None, content: str | bytes) -> Parsed:
-        await first(name).wait()
+    def __init__(self, *closed: str) -> None:
+        self.gates = {name: asyncio.Event() for name in closed}
+        self.begun: list[str] = []
+        self.parsed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
+
+    async def parse(self, name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        self.begun.append(name)
+        if name in self.gates:
+            await self.gates[name].wait()
         parsed = await parse_here(name, media_type, content)
-        then(name).set()
+        self.parsed[name].set()
         return parsed
 
-    return parse
+
+async def test_a_document_that_takes_long_holds_up_none_of_its_batch() -> None:
+    gates, sends = Gates("slow"), Sends()
+
+    handled = asyncio.ensure_future(handler(gates.parse, sends)([arrived("slow"), arrived("quick")]))
+
+    assert await sends.next() == ["acme/quick"]
+    gates.gates["slow"].set()
+    assert await sends.next() == ["acme/slow"]
+    await handled
 
 
-async def test_a_document_that_takes_long_does_not_hold_up_the_parsing_of_the_next_but_is_sent_first() -> None:
-    done = {name: asyncio.Event() for name in ("none", "slow.txt", "quick.txt")}
-    done["none"].set()
-    producer = FakeProducer()
-    handle = handler(
-        after(lambda name: done["quick.txt" if name == "slow.txt" else "none"], lambda name: done[name]),
-        producer,
-        at_once=2,
-    )
+async def test_documents_that_are_chunked_while_others_are_sent_are_sent_together() -> None:
+    gates, sends = Gates("b", "c", "d"), Sends()
+    sends.may_end.clear()
 
-    await handle([arrived("slow.txt"), arrived("quick.txt")])
+    handled = asyncio.ensure_future(handler(gates.parse, sends)([arrived(name) for name in "abcd"]))
 
-    assert [sent.key for sent in producer.to("chunks")] == [b"acme/slow.txt", b"acme/quick.txt"]
+    assert await sends.next() == ["acme/a"]
+    for name in "bcd":
+        gates.gates[name].set()
+        await gates.parsed[name].wait()
+    # They are outlined after that.
+    await asyncio.sleep(0.2)
+    sends.may_end.set()
+    assert await sends.next() == ["acme/b", "acme/c", "acme/d"]
+    await handled
 
 
-async def test_no_more_documents_are_in_work_than_asked_for() -> None:
-    producer = FakeProducer()
-    seen: list[tuple[str, int]] = []
+async def test_changes_of_one_document_stay_in_order() -> None:
+    sends, versions = Sends(), []
 
     async def parse(name: str, media_type: str | None, content: str | bytes) -> Parsed:
-        seen.append((name, len(producer.to("chunks"))))
+        versions.append(content)
+        # The earlier, the longer.
+        await asyncio.sleep(0.05 / len(versions))
         return await parse_here(name, media_type, content)
 
-    await handler(parse, producer, at_once=1)([arrived("a"), arrived("b"), arrived("c", priority=1)])
+    batch = [arrived("a", content=f"Text {version}", version=version) for version in (1, 2, 3)]
+    await handler(parse, sends)([batch[0], arrived("b"), *batch[1:]])
+
+    assert [text for text in versions if text != "Text"] == ["Text 1", "Text 2", "Text 3"]
+    assert sorted(sends.sent) == ["acme/a", "acme/a", "acme/a", "acme/b"]
+
+
+async def test_no_more_long_documents_are_in_work_than_asked_for() -> None:
+    sends = Sends()
+    seen: list[tuple[str, list[str]]] = []
+
+    async def parse(name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        seen.append((name, sends.sent))
+        return await parse_here(name, media_type, content)
+
+    await handler(parse, sends)([arrived(name, priority=name == "c", content=LONG) for name in "abc"])
 
     # Each begins when those before it are sent.
-    assert seen == [("c", 0), ("a", 1), ("b", 2)]
+    assert seen == [("c", []), ("a", ["acme/c"]), ("b", ["acme/c", "acme/a"])]
+
+
+async def test_short_documents_wait_for_no_long_one() -> None:
+    gates, sends = Gates("long"), Sends()
+
+    batch = [arrived("long", content=LONG), arrived("other", content=LONG), arrived("a")]
+    handled = asyncio.ensure_future(handler(gates.parse, sends)(batch))
+
+    assert await sends.next() == ["acme/a"]
+    assert gates.begun == ["long", "a"]
+    gates.gates["long"].set()
+    await handled
+    assert sends.sent == ["acme/a", "acme/long", "acme/other"]
+
+
+async def test_the_error_of_a_document_ends_the_batch() -> None:
+    gates, sends = Gates("never"), Sends()
+
+    async def parse(name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        if name == "bad":
+            raise UnreadableContent("bad")
+        return await gates.parse(name, media_type, content)
+
+    with pytest.raises(UnreadableContent, match=r"^bad$"):
+        async with asyncio.timeout(10):
+            await handler(parse, sends)([arrived("never"), arrived("bad")])
+
+    assert sends.calls == []
+
+
+async def test_the_error_of_sending_ends_the_batch() -> None:
+    class Down(Sends):
+        async def send(self, *records: Outgoing) -> None:  # noqa: ARG002 - it fails for all
+            raise Unavailable("broker")
+
+    gates = Gates("never")
+
+    with pytest.raises(Unavailable, match=r"^broker$"):
+        async with asyncio.timeout(10):
+            await handler(gates.parse, Down())([arrived("a"), arrived("never")])

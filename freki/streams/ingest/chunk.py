@@ -3,8 +3,10 @@
 import asyncio
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import partial
+from itertools import chain
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Tracer, get_current_span
@@ -29,8 +31,9 @@ from freki.streams.deliver.lanes import priority_in
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.limit_changes import check_batch, removal_of, upsert_of
 from freki.streams.ingest.outline import Outline, Outliner
+from freki.streams.ingest.parse import is_short
 from freki.streams.limits.changes import ChangeLimits
-from freki.streams.messages import Received, edition_in, recorded_at, request_in, version_in
+from freki.streams.messages import Outgoing, Received, edition_in, recorded_at, request_in, version_in
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
 from freki.streams.ports import ClaimReader, Scanner
@@ -38,6 +41,8 @@ from freki.streams.ports import ClaimReader, Scanner
 PART_CHARACTERS = 100_000
 """Maximum characters per part: at 4 bytes each, with overlaps, a part fits the smallest record limit in use, 1 MB."""
 _VERDICT_CHARS = 200
+
+_Chunked = tuple[Received[DocumentChange | None], Sequence[ChunkBatch]]
 
 
 class Chunker:
@@ -212,41 +217,61 @@ class Chunker:
 def chunk_handler(
     chunker: Chunker, sink: Sink[ChunkBatch], *, large: Sink[ChunkBatch] | None = None, max_in_flight: int = 1
 ) -> Handle[DocumentChange | None]:
-    """Return a handler that sends the parts of each document as soon as it is chunked.
+    """Return a handler that sends the parts of each document as soon as it is chunked, with all that are by then.
 
-    High priority comes first; changes of one document stay in order.
+    High priority is begun first; changes of one document stay in order.
     sink, large: for revisions of one part and of several parts; large None: `sink` for both.
-    max_in_flight: maximum documents that are being chunked or wait to be sent.
+    max_in_flight: maximum documents that are being chunked or wait to be sent, besides those whose changes have short
+    text in them.
     """
 
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
-        slots = asyncio.Semaphore(max_in_flight)
         await chunker.check(batch)
-
-        async def revised(received: Received[DocumentChange | None]) -> list[ChunkBatch]:
-            await slots.acquire()
-            return await chunker.revise(received)
-
-        ordered = _by_priority(batch)
-        revising = [asyncio.create_task(revised(received)) for received in ordered]
+        chunked: asyncio.Queue[_Chunked] = asyncio.Queue()
+        slots = asyncio.Semaphore(max_in_flight)
         try:
-            for received, parts in zip(ordered, revising, strict=True):
-                await send(received, await parts)
-                slots.release()
-        finally:
-            for task in revising:
-                task.cancel()
-            await asyncio.gather(*revising, return_exceptions=True)
+            async with asyncio.TaskGroup() as group:
+                sending = group.create_task(send(chunked))
+                revising = [
+                    group.create_task(_revise(chunker, changes, chunked, slots)) for changes in _by_document(batch)
+                ]
+                await asyncio.wait(revising)
+                await chunked.join()
+                sending.cancel()
+        except ExceptionGroup as failures:
+            raise failures.exceptions[0] from failures
 
-    async def send(received: Received[DocumentChange | None], parts: Sequence[ChunkBatch]) -> None:
+    async def send(chunked: asyncio.Queue[_Chunked]) -> None:
+        while True:
+            revisions = [await chunked.get()]
+            while not chunked.empty():
+                revisions.append(chunked.get_nowait())
+            await sink.send(*chain.from_iterable(outgoing(received, parts) for received, parts in revisions))
+            for _ in revisions:
+                chunked.task_done()
+
+    def outgoing(received: Received[DocumentChange | None], parts: Sequence[ChunkBatch]) -> Iterator[Outgoing]:
         describe(get_current_span(received.trace), partial(_described, parts))
         target = sink if large is None or len(parts) == 1 else large
         request = request_in(received.headers)
-        await target.send(
-            *(target.record(part, key=received.key, trace=received.trace, headers=request) for part in parts)
-        )
+        return (target.record(part, key=received.key, trace=received.trace, headers=request) for part in parts)
 
     return handle
+
+
+async def _revise(
+    chunker: Chunker,
+    changes: Sequence[Received[DocumentChange | None]],
+    chunked: asyncio.Queue[_Chunked],
+    slots: asyncio.Semaphore,
+) -> None:
+    """Chunk the changes of a document, one after the other; a long one keeps its slot until it is sent."""
+    is_light = all(_is_light(received.value) for received in changes)
+    async with nullcontext() if is_light else slots:
+        for received in changes:
+            chunked.put_nowait((received, await chunker.revise(received)))
+            if not is_light:
+                await chunked.join()
 
 
 def content_hash(content: str | bytes) -> str:
@@ -254,13 +279,21 @@ def content_hash(content: str | bytes) -> str:
     return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
 
 
-def _by_priority(batch: Sequence[Received[DocumentChange | None]]) -> list[Received[DocumentChange | None]]:
-    """Sort by the highest priority of any change of the document, so that its changes stay in order."""
-    highest: dict[bytes, int] = {}
+def _is_light(change: DocumentChange | None) -> bool:
+    """Return whether chunking a change takes neither much time nor memory that the change does not have yet."""
+    return change is None or (change.claim is None and (change.content is None or is_short(change.content)))
+
+
+def _by_document(batch: Sequence[Received[DocumentChange | None]]) -> list[list[Received[DocumentChange | None]]]:
+    """Return the changes of each document in order; documents with a change of high priority first."""
+    changes: dict[bytes, list[Received[DocumentChange | None]]] = {}
     for received in batch:
-        priority = 0 if received.value is None else received.value.priority
-        highest[received.key] = max(highest.get(received.key, priority), priority)
-    return sorted(batch, key=lambda received: -highest[received.key])
+        changes.setdefault(received.key, []).append(received)
+    return sorted(changes.values(), key=lambda each: -max(map(_priority, each)))
+
+
+def _priority(received: Received[DocumentChange | None]) -> int:
+    return 0 if received.value is None else received.value.priority
 
 
 def _described(parts: Sequence[ChunkBatch]) -> Attributes:

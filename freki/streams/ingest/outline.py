@@ -13,7 +13,8 @@ from freki.operators.recognise import Profile
 from freki.schemas import Chunk, ChunkKind, Definition, DocumentChange
 from freki.schemas.names import record
 from freki.schemas.outline import Block
-from freki.streams.ingest.parse import PARSER_VERSIONS, Parse, Parsed
+from freki.streams.ingest.parse import LIGHT_LENGTH, PARSER_VERSIONS, Parse, Parsed
+from freki.streams.ingest.short_calls import ShortCalls
 from freki.streams.ports import Embedder
 
 LEAST_LETTERS = 150
@@ -78,11 +79,15 @@ class Outliner:
         self._similarities = similarities
         self._parse = parse
         self._count_tokens = count_tokens
+        self._short_calls = ShortCalls(LIGHT_LENGTH)
 
     async def __call__(self, change: DocumentChange, content: str | bytes) -> Outline:
         """Return the outline of a document. Raises the errors of parsing."""
         parsed = await self._parse(_file_name(change), change.media_type, content)
         # In a thread, so that heartbeats and other stages of this process are not blocked.
+        length = len(parsed.document.text)
+        if self._similarities is None and length <= LIGHT_LENGTH:
+            return await self._short_calls.run(partial(self._outline, change, parsed), weight=length)
         return await asyncio.to_thread(self._outline, change, parsed)
 
     def _outline(self, change: DocumentChange, parsed: Parsed) -> Outline:

@@ -1,6 +1,5 @@
 """Recognition and parsing of content. Most of it runs in child processes, so it imports no more than necessary."""
 
-import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -16,6 +15,7 @@ from freki.operators.parse_text import parse_text
 from freki.operators.recognise import Profile, Recognised, recognise
 from freki.schemas.names import record
 from freki.schemas.outline import ParsedDocument
+from freki.streams.ingest.short_calls import ShortCalls
 
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
@@ -74,15 +74,19 @@ def by_weight(parse_apart: Parse, limits: ParseLimits) -> Parse:
     Pure Python parsers of short text are safe, except Markdown with wide tables or deep quotations of many lines: the
     worst known case takes 0.7 s. Parsers in C may crash, hang or exhaust memory.
     """
+    short_calls = ShortCalls(LIGHT_LENGTH)
 
     async def parse_somewhere(name: str, media_type: str | None, content: str | bytes) -> Parsed:
-        parsed = await asyncio.to_thread(_light, name, media_type, content, limits) if _is_short(content) else None
+        parsed = None
+        if is_short(content):
+            parsed = await short_calls.run(partial(_light, name, media_type, content, limits), weight=len(content))
         return parsed or await parse_apart(name, media_type, content)
 
     return parse_somewhere
 
 
-def _is_short(content: str | bytes) -> bool:
+def is_short(content: str | bytes) -> bool:
+    """Return whether content is short enough to be parsed in this process."""
     return len(content) <= LIGHT_LENGTH
 
 

@@ -1,0 +1,75 @@
+"""Short functions in a thread."""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class _Call(NamedTuple):
+    function: Callable[[], Any]
+    weight: int
+    result: asyncio.Future[Any]
+
+
+class ShortCalls:
+    """Runner of short functions in a thread; those that come while it is busy run one after the other in one go.
+
+    In a busy process each change of threads waits for the interpreter, by default up to 5 ms: more than such a function
+    takes.
+    """
+
+    def __init__(self, max_weight: int) -> None:
+        """Create a runner for one event loop; max_weight: of the functions of one go, unless it is a single one."""
+        self._max_weight = max_weight
+        self._waiting: deque[_Call] = deque()
+        self._running: asyncio.Future[None] | None = None
+
+    async def run(self, function: Callable[[], T], *, weight: int) -> T:
+        """Run a function; its weight is a measure of the time that it takes."""
+        loop = asyncio.get_running_loop()
+        call = _Call(function, weight, loop.create_future())
+        self._waiting.append(call)
+        if self._running is None:
+            self._running = asyncio.ensure_future(self._run())
+        result: T = await call.result
+        return result
+
+    async def _run(self) -> None:
+        try:
+            while calls := self._next():
+                for call, finish in zip(calls, await asyncio.to_thread(_run_each, calls), strict=True):
+                    if not call.result.done():
+                        finish(call.result)
+        finally:
+            self._running = None
+
+    def _next(self) -> list[_Call]:
+        calls: list[_Call] = []
+        weight = 0
+        while self._waiting and (not calls or weight + self._waiting[0].weight <= self._max_weight):
+            call = self._waiting.popleft()
+            if not call.result.cancelled():
+                calls.append(call)
+                weight += call.weight
+        return calls
+
+
+def _run_each(calls: Sequence[_Call]) -> list[Callable[[asyncio.Future[Any]], None]]:
+    """Run functions; return for each what sets its result."""
+    return [_finished(call.function) for call in calls]
+
+
+def _finished(function: Callable[[], T]) -> Callable[[asyncio.Future[T]], None]:
+    try:
+        result = function()
+    except Exception as error:  # noqa: BLE001 - raised where the function was called
+        return partial(_fail, error)
+    return lambda future: future.set_result(result)
+
+
+def _fail(error: Exception, future: asyncio.Future[Any]) -> None:
+    future.set_exception(error)

@@ -1,0 +1,106 @@
+"""Short functions that share a change of threads."""
+
+import asyncio
+import threading
+from functools import partial
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.streams.ingest.short_calls import ShortCalls
+
+
+class Thread:
+    """Functions that tell in which go they ran: a function that blocks holds up those that come meanwhile."""
+
+    def __init__(self) -> None:
+        self.ran: list[str] = []
+        self.begun = threading.Event()
+        self.may_end = threading.Event()
+
+    def block(self) -> str:
+        self.begun.set()
+        assert self.may_end.wait(10)
+        return self.note("block")
+
+    def note(self, name: str) -> str:
+        self.ran.append(name)
+        return name
+
+
+async def test_each_caller_gets_its_result_or_its_error() -> None:
+    calls = ShortCalls(100)
+
+    functions = (lambda: 1, lambda: 1 // 0, lambda: 3)
+    results = await asyncio.gather(*(calls.run(each, weight=1) for each in functions), return_exceptions=True)
+
+    assert results[0] == 1
+    assert isinstance(results[1], ZeroDivisionError)
+    assert results[2] == 3
+
+
+async def test_functions_run_in_another_thread() -> None:
+    assert await ShortCalls(100).run(threading.get_ident, weight=1) != threading.get_ident()
+
+
+@given(weights=st.lists(st.integers(0, 12), max_size=20), most=st.integers(0, 10))
+async def test_functions_run_in_order_whatever_they_weigh(weights: list[int], most: int) -> None:
+    calls = ShortCalls(most)
+    seen: list[int] = []
+
+    def function(index: int) -> int:
+        seen.append(index)
+        return index
+
+    results = await asyncio.gather(*(calls.run(partial(function, i), weight=w) for i, w in enumerate(weights)))
+
+    assert list(results) == seen == list(range(len(weights)))
+
+
+@pytest.mark.parametrize(("most", "together"), [(10, True), (9, False)])
+async def test_results_come_after_all_functions_of_a_go_whose_weight_is_limited(most: int, *, together: bool) -> None:
+    calls, thread = ShortCalls(most), Thread()
+    first = asyncio.create_task(calls.run(partial(thread.note, "a"), weight=5))
+    second = asyncio.create_task(calls.run(thread.block, weight=5))
+
+    await asyncio.to_thread(thread.begun.wait, 10)
+    await asyncio.sleep(0.05)
+
+    assert first.done() is not together
+    thread.may_end.set()
+    assert [await first, await second] == ["a", "block"]
+
+
+async def test_what_comes_while_the_thread_is_busy_waits_for_it() -> None:
+    calls, thread = ShortCalls(100), Thread()
+    first = asyncio.create_task(calls.run(thread.block, weight=1))
+    await asyncio.to_thread(thread.begun.wait, 10)
+    others = [asyncio.create_task(calls.run(partial(thread.note, name), weight=1)) for name in "ab"]
+    await asyncio.sleep(0.05)
+    assert thread.ran == []
+
+    thread.may_end.set()
+
+    await asyncio.gather(first, *others)
+    assert thread.ran == ["block", "a", "b"]
+
+
+async def test_a_cancelled_call_does_not_run_and_harms_no_other() -> None:
+    calls, thread = ShortCalls(100), Thread()
+    first = asyncio.create_task(calls.run(thread.block, weight=1))
+    await asyncio.to_thread(thread.begun.wait, 10)
+    second, third = (asyncio.create_task(calls.run(partial(thread.note, name), weight=1)) for name in "ab")
+    await asyncio.sleep(0)
+
+    first.cancel()
+    second.cancel()
+    await asyncio.sleep(0)
+    thread.may_end.set()
+
+    assert await third == "b"
+    assert thread.ran == ["block", "b"]
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    with pytest.raises(asyncio.CancelledError):
+        await second
