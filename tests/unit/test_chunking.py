@@ -189,3 +189,24 @@ async def test_the_error_of_sending_ends_the_batch() -> None:
     with pytest.raises(Unavailable, match=r"^broker$"):
         async with asyncio.timeout(10):
             await handler(gates.parse, Down())([arrived("a"), arrived("never")])
+
+
+async def test_a_batch_with_a_cancelled_document_does_not_count_as_done() -> None:
+    async def parse(name: str, media_type: str | None, content: str | bytes) -> Parsed:
+        if name == "b":
+            raise asyncio.CancelledError
+        return await parse_here(name, media_type, content)
+
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(10):
+            await handler(parse, Sends())([arrived("a"), arrived("b")])
+
+
+async def test_a_batch_whose_sending_is_cancelled_does_not_count_as_done() -> None:
+    class Closed(Sends):
+        async def send(self, *records: Outgoing) -> None:  # noqa: ARG002 - it fails for all
+            raise asyncio.CancelledError
+
+    with pytest.raises(asyncio.CancelledError):
+        async with asyncio.timeout(10):
+            await handler(parse_here, Closed())([arrived("a"), arrived("b")])

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
 import pytest
@@ -104,3 +105,16 @@ async def test_a_cancelled_call_does_not_run_and_harms_no_other() -> None:
         await first
     with pytest.raises(asyncio.CancelledError):
         await second
+
+
+def test_calls_fail_where_no_thread_can_be_had() -> None:
+    async def without_threads() -> list[type]:
+        calls = ShortCalls(1)
+        await asyncio.get_running_loop().shutdown_default_executor()
+        async with asyncio.timeout(10):
+            results = await asyncio.gather(*(calls.run(lambda: 1, weight=1) for _ in range(3)), return_exceptions=True)
+        return [type(result) for result in results]
+
+    # In a loop of its own: others need their threads.
+    with ThreadPoolExecutor(1) as apart:
+        assert apart.submit(asyncio.run, without_threads()).result() == [RuntimeError] * 3

@@ -229,26 +229,25 @@ def chunk_handler(
         await chunker.check(batch)
         chunked: asyncio.Queue[_Chunked] = asyncio.Queue()
         slots = asyncio.Semaphore(max_in_flight)
+        works = [asyncio.create_task(_revise(chunker, changes, chunked, slots)) for changes in _by_document(batch)]
+        works.append(asyncio.create_task(send(chunked, len(batch))))
         try:
-            async with asyncio.TaskGroup() as group:
-                sending = group.create_task(send(chunked))
-                revising = [
-                    group.create_task(_revise(chunker, changes, chunked, slots)) for changes in _by_document(batch)
-                ]
-                await asyncio.wait(revising)
-                await chunked.join()
-                sending.cancel()
-        except ExceptionGroup as failures:
-            raise failures.exceptions[0] from failures
+            # Unlike a task group it also fails if one of them is cancelled: its records would count as done.
+            await asyncio.gather(*works)
+        finally:
+            for work in works:
+                work.cancel()
+            await asyncio.gather(*works, return_exceptions=True)
 
-    async def send(chunked: asyncio.Queue[_Chunked]) -> None:
-        while True:
+    async def send(chunked: asyncio.Queue[_Chunked], left: int) -> None:
+        while left:
             revisions = [await chunked.get()]
             while not chunked.empty():
                 revisions.append(chunked.get_nowait())
             await sink.send(*chain.from_iterable(outgoing(received, parts) for received, parts in revisions))
             for _ in revisions:
                 chunked.task_done()
+            left -= len(revisions)
 
     def outgoing(received: Received[DocumentChange | None], parts: Sequence[ChunkBatch]) -> Iterator[Outgoing]:
         describe(get_current_span(received.trace), partial(_described, parts))

@@ -39,11 +39,17 @@ class ShortCalls:
         return result
 
     async def _run(self) -> None:
+        calls: list[_Call] = []
         try:
             while calls := self._next():
                 for call, finish in zip(calls, await asyncio.to_thread(_run_each, calls), strict=True):
                     if not call.result.done():
                         finish(call.result)
+        except Exception as error:  # noqa: BLE001 - such as no threads at the end of the process; callers would wait
+            for call in (*calls, *self._waiting):
+                if not call.result.done():
+                    call.result.set_exception(error)
+            self._waiting.clear()
         finally:
             self._running = None
 
