@@ -2,12 +2,15 @@
 
 import asyncio
 from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
 from freki.infra.claims import ClaimStore
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings, ClaimSettings
+from freki.operators.chunk import Similarities
 from freki.operators.errors import UnreadableContent
 from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
@@ -18,6 +21,7 @@ from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import LIGHT_LENGTH, Parse, Parsed
 from freki.streams.messages import Outgoing, Received
+from freki.streams.ports import Scanner
 from freki.streams.wire.from_settings import limits_of
 from tests.parsing import parse_here
 from tests.received import received
@@ -49,20 +53,31 @@ class Sends:
         await self.may_end.wait()
 
 
-def handler(parse: Parse, sends: Sends, *, at_once: int = 1) -> Handle[DocumentChange | None]:
+def handler(
+    parse: Parse,
+    sends: Sends,
+    *,
+    at_once: int = 1,
+    scanner: Scanner | None = None,
+    similarities: Similarities | None = None,
+) -> Handle[DocumentChange | None]:
     stage = Chunker(
         claims=ClaimStore(ClaimSettings()),
         outliner=Outliner(
-            OutlineRules(limits=limits_of(ChunkingSettings())), parse=parse, count_tokens=FakeEmbedder().count_tokens
+            OutlineRules(limits=limits_of(ChunkingSettings())),
+            parse=parse,
+            count_tokens=FakeEmbedder().count_tokens,
+            similarities=similarities,
         ),
         part_chunks=10_000,
         now=lambda: Timestamp(3_000),
+        scanner=scanner,
     )
     return chunk_handler(stage, Sink(sends, "chunks", Codec(ChunkBatch).encode), max_in_flight=at_once)
 
 
 def arrived(
-    name: str, priority: int = 0, *, content: str = "Text", version: int = 1
+    name: str, priority: int = 0, *, content: str | bytes = "Text", version: int = 1
 ) -> Received[DocumentChange | None]:
     change = DocumentChange(
         tenant=TenantId("acme"),
@@ -137,7 +152,29 @@ async def test_changes_of_one_document_stay_in_order() -> None:
     assert sorted(sends.sent) == ["acme/a", "acme/a", "acme/a", "acme/b"]
 
 
-async def test_no_more_long_documents_are_in_work_than_asked_for() -> None:
+class Clean:
+    engine = "clean"
+
+    async def scan(self, content: bytes) -> None:
+        """Find nothing."""
+
+
+def alike(texts: Sequence[str]) -> Sequence[float]:
+    return [1.0] * (len(texts) - 1)
+
+
+@pytest.mark.parametrize(
+    ("content", "options"),
+    [
+        pytest.param(LONG, {}, id="long text"),
+        pytest.param(b"Text", {}, id="bytes, which may be a scan"),
+        pytest.param("Text", {"scanner": Clean()}, id="text that a process scans"),
+        pytest.param("Text", {"similarities": alike}, id="text that a model is asked for"),
+    ],
+)
+async def test_no_more_documents_that_take_long_are_in_work_than_asked_for(
+    content: str | bytes, options: dict[str, Any]
+) -> None:
     sends = Sends()
     seen: list[tuple[str, list[str]]] = []
 
@@ -145,7 +182,7 @@ async def test_no_more_long_documents_are_in_work_than_asked_for() -> None:
         seen.append((name, sends.sent))
         return await parse_here(name, media_type, content)
 
-    await handler(parse, sends)([arrived(name, priority=name == "c", content=LONG) for name in "abc"])
+    await handler(parse, sends, **options)([arrived(name, priority=name == "c", content=content) for name in "abc"])
 
     # Each begins when those before it are sent.
     assert seen == [("c", []), ("a", ["acme/c"]), ("b", ["acme/c", "acme/a"])]

@@ -31,7 +31,6 @@ from freki.streams.deliver.lanes import priority_in
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.limit_changes import check_batch, removal_of, upsert_of
 from freki.streams.ingest.outline import Outline, Outliner
-from freki.streams.ingest.parse import is_short
 from freki.streams.limits.changes import ChangeLimits
 from freki.streams.messages import Outgoing, Received, edition_in, recorded_at, request_in, version_in
 from freki.streams.observe import attributes
@@ -75,6 +74,13 @@ class Chunker:
         """Raise OverLimit if a limit refuses a change of the batch whatever its text is. Raises Unavailable."""
         if self._limits is not None:
             await check_batch(self._limits, batch)
+
+    def is_light(self, change: DocumentChange | None) -> bool:
+        """Return whether to chunk a change takes little time, no other process, and little more memory than it has."""
+        if change is None or change.operation is Operation.DELETE:
+            return True
+        content = change.content
+        return self._scanner is None and isinstance(content, str) and self._outliner.is_light(content)
 
     async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
         """Return the parts of the revision, in order; a deletion has one part without chunks.
@@ -221,8 +227,7 @@ def chunk_handler(
 
     High priority is begun first; changes of one document stay in order.
     sink, large: for revisions of one part and of several parts; large None: `sink` for both.
-    max_in_flight: maximum documents that are being chunked or wait to be sent, besides those whose changes have short
-    text in them.
+    max_in_flight: maximum documents that are being chunked or wait to be sent, besides those with light changes only.
     """
 
     async def handle(batch: Sequence[Received[DocumentChange | None]]) -> None:
@@ -265,7 +270,7 @@ async def _revise(
     slots: asyncio.Semaphore,
 ) -> None:
     """Chunk the changes of a document, one after the other; a long one keeps its slot until it is sent."""
-    is_light = all(_is_light(received.value) for received in changes)
+    is_light = all(chunker.is_light(received.value) for received in changes)
     async with nullcontext() if is_light else slots:
         for received in changes:
             chunked.put_nowait((received, await chunker.revise(received)))
@@ -276,11 +281,6 @@ async def _revise(
 def content_hash(content: str | bytes) -> str:
     """Return the hexadecimal SHA-256 of a document's content as published; text is encoded as UTF-8."""
     return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
-
-
-def _is_light(change: DocumentChange | None) -> bool:
-    """Return whether chunking a change takes neither much time nor memory that the change does not have yet."""
-    return change is None or (change.claim is None and (change.content is None or is_short(change.content)))
 
 
 def _by_document(batch: Sequence[Received[DocumentChange | None]]) -> list[list[Received[DocumentChange | None]]]:

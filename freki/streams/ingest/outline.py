@@ -13,7 +13,7 @@ from freki.operators.recognise import Profile
 from freki.schemas import Chunk, ChunkKind, Definition, DocumentChange
 from freki.schemas.names import record
 from freki.schemas.outline import Block
-from freki.streams.ingest.parse import LIGHT_LENGTH, PARSER_VERSIONS, Parse, Parsed
+from freki.streams.ingest.parse import LIGHT_LENGTH, PARSER_VERSIONS, Parse, Parsed, is_short
 from freki.streams.ingest.short_calls import ShortCalls
 from freki.streams.ports import Embedder
 
@@ -85,10 +85,14 @@ class Outliner:
         """Return the outline of a document. Raises the errors of parsing."""
         parsed = await self._parse(_file_name(change), change.media_type, content)
         # In a thread, so that heartbeats and other stages of this process are not blocked.
-        length = len(parsed.document.text)
-        if self._similarities is None and length <= LIGHT_LENGTH:
-            return await self._short_calls.run(partial(self._outline, change, parsed), weight=length)
+        if self.is_light(parsed.document.text):
+            outlined = partial(self._outline, change, parsed)
+            return await self._short_calls.run(outlined, weight=len(parsed.document.text))
         return await asyncio.to_thread(self._outline, change, parsed)
+
+    def is_light(self, text: str) -> bool:
+        """Return whether a text is outlined in milliseconds: it is short, and no model is asked for it."""
+        return self._similarities is None and is_short(text)
 
     def _outline(self, change: DocumentChange, parsed: Parsed) -> Outline:
         document, limits = parsed.document, self._rules.limits[parsed.profile]

@@ -86,7 +86,7 @@ def by_weight(parse_apart: Parse, limits: ParseLimits) -> Parse:
 
 
 def is_short(content: str | bytes) -> bool:
-    """Return whether content is short enough to be parsed in this process."""
+    """Return whether content is short enough to be parsed, or outlined, beside others in this process."""
     return len(content) <= LIGHT_LENGTH
 
 
