@@ -223,7 +223,7 @@ class Chunker:
 def chunk_handler(
     chunker: Chunker, sink: Sink[ChunkBatch], *, large: Sink[ChunkBatch] | None = None, max_in_flight: int = 1
 ) -> Handle[DocumentChange | None]:
-    """Return a handler that sends the parts of each document as soon as it is chunked, with all that are by then.
+    """Return a handler that sends the parts of each document once it is chunked, with those of all others that are.
 
     High priority is begun first; changes of one document stay in order.
     sink, large: for revisions of one part and of several parts; large None: `sink` for both.
