@@ -1,8 +1,7 @@
 """Documents that are in work together."""
 
 import asyncio
-from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -34,6 +33,7 @@ class Sends:
 
     def __init__(self) -> None:
         self.calls: list[list[str]] = []
+        self.records: list[Outgoing] = []
         self._new: asyncio.Queue[list[str]] = asyncio.Queue()
         self.may_end = asyncio.Event()
         self.may_end.set()
@@ -49,19 +49,35 @@ class Sends:
 
     async def send(self, *records: Outgoing) -> None:
         self.calls.append([(record.key or b"").decode() for record in records])
+        self.records += records
         self._new.put_nowait(self.calls[-1])
         await self.may_end.wait()
+
+
+class TellingChunker(Chunker):
+    """A chunker that tells when a document is chunked."""
+
+    def __init__(self, revised: Mapping[bytes, asyncio.Event], **parts: Any) -> None:
+        super().__init__(**parts)
+        self._revised = revised
+
+    async def revise(self, received: Received[DocumentChange | None]) -> list[ChunkBatch]:
+        parts = await super().revise(received)
+        if received.key in self._revised:
+            self._revised[received.key].set()
+        return parts
 
 
 def handler(
     parse: Parse,
     sends: Sends,
     *,
-    at_once: int = 1,
     scanner: Scanner | None = None,
     similarities: Similarities | None = None,
+    revised: Mapping[bytes, asyncio.Event] | None = None,
 ) -> Handle[DocumentChange | None]:
-    stage = Chunker(
+    chunker = TellingChunker(
+        revised or {},
         claims=ClaimStore(ClaimSettings()),
         outliner=Outliner(
             OutlineRules(limits=limits_of(ChunkingSettings())),
@@ -73,7 +89,7 @@ def handler(
         now=lambda: Timestamp(3_000),
         scanner=scanner,
     )
-    return chunk_handler(stage, Sink(sends, "chunks", Codec(ChunkBatch).encode), max_in_flight=at_once)
+    return chunk_handler(chunker, Sink(sends, "chunks", Codec(ChunkBatch).encode))
 
 
 def arrived(
@@ -92,20 +108,17 @@ def arrived(
 
 
 class Gates:
-    """Parsing that waits for the gates of some documents, and tells when it has begun and ended."""
+    """Parsing that waits for the gates of some documents, and notes what it has begun."""
 
     def __init__(self, *closed: str) -> None:
         self.gates = {name: asyncio.Event() for name in closed}
         self.begun: list[str] = []
-        self.parsed: dict[str, asyncio.Event] = defaultdict(asyncio.Event)
 
     async def parse(self, name: str, media_type: str | None, content: str | bytes) -> Parsed:
         self.begun.append(name)
         if name in self.gates:
             await self.gates[name].wait()
-        parsed = await parse_here(name, media_type, content)
-        self.parsed[name].set()
-        return parsed
+        return await parse_here(name, media_type, content)
 
 
 async def test_a_document_that_takes_long_holds_up_none_of_its_batch() -> None:
@@ -122,15 +135,16 @@ async def test_a_document_that_takes_long_holds_up_none_of_its_batch() -> None:
 async def test_documents_that_are_chunked_while_others_are_sent_are_sent_together() -> None:
     gates, sends = Gates("b", "c", "d"), Sends()
     sends.may_end.clear()
+    revised = {f"acme/{name}".encode(): asyncio.Event() for name in "bcd"}
+    handle = handler(gates.parse, sends, revised=revised)
 
-    handled = asyncio.ensure_future(handler(gates.parse, sends)([arrived(name) for name in "abcd"]))
+    handled = asyncio.ensure_future(handle([arrived(name) for name in "abcd"]))
 
     assert await sends.next() == ["acme/a"]
-    for name in "bcd":
-        gates.gates[name].set()
-        await gates.parsed[name].wait()
-    # They are outlined after that.
-    await asyncio.sleep(0.2)
+    async with asyncio.timeout(10):
+        for name in "bcd":
+            gates.gates[name].set()
+            await revised[f"acme/{name}".encode()].wait()
     sends.may_end.set()
     assert await sends.next() == ["acme/b", "acme/c", "acme/d"]
     await handled
@@ -149,6 +163,8 @@ async def test_changes_of_one_document_stay_in_order() -> None:
     await handler(parse, sends)([batch[0], arrived("b"), *batch[1:]])
 
     assert [text for text in versions if text != "Text"] == ["Text 1", "Text 2", "Text 3"]
+    decode = Codec(ChunkBatch).decode
+    assert [decode(each.value or b"").revision.version for each in sends.records if each.key == b"acme/a"] == [1, 2, 3]
     assert sorted(sends.sent) == ["acme/a", "acme/a", "acme/a", "acme/b"]
 
 

@@ -1,4 +1,4 @@
-"""Short functions that share a change of threads."""
+"""Short functions that run as a batch in a thread."""
 
 import asyncio
 import threading
@@ -13,7 +13,7 @@ from freki.streams.ingest.short_calls import ShortCalls
 
 
 class Thread:
-    """Functions that tell in which go they ran: a function that blocks holds up those that come meanwhile."""
+    """Functions that note their order; one of them blocks the thread."""
 
     def __init__(self) -> None:
         self.ran: list[str] = []
@@ -60,7 +60,9 @@ async def test_functions_run_in_order_whatever_they_weigh(weights: list[int], mo
 
 
 @pytest.mark.parametrize(("most", "together"), [(10, True), (9, False)])
-async def test_results_come_after_all_functions_of_a_go_whose_weight_is_limited(most: int, *, together: bool) -> None:
+async def test_results_come_after_all_functions_of_a_batch_whose_weight_is_limited(
+    most: int, *, together: bool
+) -> None:
     calls, thread = ShortCalls(most), Thread()
     first = asyncio.create_task(calls.run(partial(thread.note, "a"), weight=5))
     second = asyncio.create_task(calls.run(thread.block, weight=5))

@@ -76,7 +76,10 @@ class Chunker:
             await check_batch(self._limits, batch)
 
     def is_light(self, change: DocumentChange | None) -> bool:
-        """Return whether to chunk a change takes little time, no other process, and little more memory than it has."""
+        """Return whether many changes like this one may be chunked at a time: deletions, and short text in the change.
+
+        With a scanner no text is: it may be a process for each document.
+        """
         if change is None or change.operation is Operation.DELETE:
             return True
         content = change.content
@@ -226,7 +229,7 @@ def chunk_handler(
     """Return a handler that sends the parts of each document once it is chunked, with those of all others that are.
 
     High priority is begun first; changes of one document stay in order.
-    sink, large: for revisions of one part and of several parts; large None: `sink` for both.
+    sink, large: of one outbox, for revisions of one part and of several parts; large None: `sink` for both.
     max_in_flight: maximum documents that are being chunked or wait to be sent, besides those with light changes only.
     """
 

@@ -3,7 +3,6 @@
 import asyncio
 from collections import deque
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
@@ -16,14 +15,14 @@ class _Call(NamedTuple):
 
 
 class ShortCalls:
-    """Runner of short functions in a thread; those that come while it is busy run one after the other in one go.
+    """Runner of short functions in a thread; those that wait when it is free run as one batch, one after the other.
 
     In a busy process each change of threads waits for the interpreter, by default up to 5 ms: more than such a function
     takes.
     """
 
     def __init__(self, max_weight: int) -> None:
-        """Create a runner for one event loop; max_weight: of the functions of one go, unless it is a single one."""
+        """Create a runner for one event loop; max_weight: of a batch; a heavier function is a batch by itself."""
         self._max_weight = max_weight
         self._waiting: deque[_Call] = deque()
         self._running: asyncio.Future[None] | None = None
@@ -42,13 +41,18 @@ class ShortCalls:
         calls: list[_Call] = []
         try:
             while calls := self._next():
-                for call, finish in zip(calls, await asyncio.to_thread(_run_each, calls), strict=True):
-                    if not call.result.done():
-                        finish(call.result)
-        except Exception as error:  # noqa: BLE001 - such as no threads at the end of the process; callers would wait
+                outcomes = await asyncio.to_thread(_run_each, calls)
+                for call, (result, error) in zip(calls, outcomes, strict=True):
+                    if call.result.done():
+                        continue
+                    if error is None:
+                        call.result.set_result(result)
+                    else:
+                        call.result.set_exception(error)
+        except Exception as failure:  # noqa: BLE001 - such as no threads at the end of the process; callers would wait
             for call in (*calls, *self._waiting):
                 if not call.result.done():
-                    call.result.set_exception(error)
+                    call.result.set_exception(failure)
             self._waiting.clear()
         finally:
             self._running = None
@@ -64,18 +68,13 @@ class ShortCalls:
         return calls
 
 
-def _run_each(calls: Sequence[_Call]) -> list[Callable[[asyncio.Future[Any]], None]]:
-    """Run functions; return for each what sets its result."""
-    return [_finished(call.function) for call in calls]
+def _run_each(calls: Sequence[_Call]) -> list[tuple[Any, Exception | None]]:
+    """Run functions; return the result or the error of each."""
+    return [_outcome(call.function) for call in calls]
 
 
-def _finished(function: Callable[[], T]) -> Callable[[asyncio.Future[T]], None]:
+def _outcome(function: Callable[[], T]) -> tuple[T | None, Exception | None]:
     try:
-        result = function()
+        return function(), None
     except Exception as error:  # noqa: BLE001 - raised where the function was called
-        return partial(_fail, error)
-    return lambda future: future.set_result(result)
-
-
-def _fail(error: Exception, future: asyncio.Future[Any]) -> None:
-    future.set_exception(error)
+        return None, error
