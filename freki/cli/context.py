@@ -71,6 +71,11 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
             fail("interrupted", code=130)
         except (InfraError, OperatorError) as error:
             fail(_unavailable(error) if isinstance(error, Unavailable) else str(error))
+        except PermissionError as error:
+            if error.filename is None:
+                raise
+            # Python 3.11 raises it even where a path in a closed folder is only looked for.
+            fail(f"no permission for {error.filename}: run this as a user who has it, or name another path")
 
     return run
 

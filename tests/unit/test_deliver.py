@@ -261,15 +261,41 @@ async def test_the_stage_is_told_of_a_dead_record_after_it_is_parked() -> None:
 
 
 async def test_being_cancelled_parks_nothing() -> None:
-    bench = Bench()
+    bench, begun = Bench(), asyncio.Event()
 
     async def handle(_: Batch) -> None:
-        raise asyncio.CancelledError
+        begun.set()
+        await asyncio.Event().wait()
+
+    delivering = asyncio.create_task(
+        bench.delivery(decode=required(text), handle=handle).deliver(events("a"), group="g")
+    )
+    await begun.wait()
+    delivering.cancel()
 
     with pytest.raises(asyncio.CancelledError):
-        await bench.delivery(decode=required(text), handle=handle).deliver(events("a"), group="g")
-
+        await delivering
     assert bench.dead == []
+
+
+@pytest.mark.parametrize("times", [1, 3])
+async def test_a_batch_is_tried_again_if_something_that_it_waits_for_is_cancelled(times: int) -> None:
+    bench, work = Bench(), Work()
+    left = times
+
+    async def handle(batch: Batch) -> None:
+        nonlocal left
+        if left:
+            left -= 1
+            shared = asyncio.get_running_loop().create_future()
+            shared.cancel()
+            await shared
+        await work(batch)
+
+    await bench.delivery(decode=required(text), handle=handle).deliver(events("a"), group="g")
+
+    assert work.done == (["a"] if times == 1 else [])
+    assert [from_record(sent).error for sent in bench.dead] == ([] if times == 1 else ["WaitedForCancelled"])
 
 
 async def test_a_long_message_is_cut_so_that_the_dead_letter_fits() -> None:

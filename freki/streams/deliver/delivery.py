@@ -4,6 +4,7 @@ A bad record becomes a dead letter. While a service is down the stage retries wi
 the partition is read again from the last committed offset. No record is logged and skipped.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -27,6 +28,10 @@ Handle = Callable[[Sequence[Received[T]]], Awaitable[None]]
 """Handler of records, in order per key; returns when all effects are stored. Idempotent."""
 
 _log = structlog.get_logger(__name__)
+
+
+class WaitedForCancelled(RuntimeError):
+    """Something that a handler waits for was cancelled, and the handler was not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +126,15 @@ class Delivery(Generic[T]):
             if stops_stage(error):
                 raise
             return _Failure(error, action_for(error))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            # Not this batch was cancelled but something that its handler waits for. As a cancellation it would end the
+            # batch in silence: neither done nor read again before the next start.
+            cancelled = WaitedForCancelled(f"what the handler waits for was cancelled: {error!r}")
+            cancelled.__cause__ = error
+            return _Failure(cancelled, action_for(cancelled))
         return None
 
     async def _send_dead_letter(
