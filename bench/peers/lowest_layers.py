@@ -11,13 +11,14 @@ from tempfile import mkdtemp
 import numpy as np
 
 from freki.infra.models.bert import LateInteractionHead
-from freki.infra.models.build import VOCABULARY, bundled_path, make, read_heads, wheel_file
+from freki.infra.models.build import make, read_heads
 from freki.infra.models.descriptions import WheelSource
 from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
-from freki.infra.models.manifest import seal
+from freki.infra.models.manifest import VOCABULARY, seal
 from freki.infra.models.progress import unseen
 from freki.infra.models.registry import MODELS
 from freki.infra.models.session import Model, open_model
+from freki.infra.models.weights import bundled_path, wheel_file
 from freki.infra.settings import ModelSettings
 
 

@@ -10,10 +10,11 @@ import numpy as np
 from bench.pipeline.ground import Advance, Ground
 from freki.infra.claims import ClaimStore
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.models.build import bundled_path, read_heads
+from freki.infra.models.build import read_heads
 from freki.infra.models.fake import FakeEmbedder, bags_of
 from freki.infra.models.tokens import CountTokens
 from freki.infra.models.vectors import VectorCache
+from freki.infra.models.weights import bundled_path
 from freki.operators.analyse_text import ANALYSER, analyse_text
 from freki.operators.identify import root_id
 from freki.schemas import ChunkBatch, ChunkId, ContextualChunkBatch, DocumentChange, RootId

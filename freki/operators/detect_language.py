@@ -41,6 +41,11 @@ def may_be_in(text: str, language: str) -> bool:
     return language not in CANDIDATES or detect_language(text, certainty=_CERTAIN) in {language, UNDETERMINED}
 
 
+def load_languages() -> None:
+    """Load the model, which the first call would otherwise wait for."""
+    _identifier()
+
+
 @cache
 def _identifier() -> LanguageIdentifier:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper
 from tokenizers import Encoding
 
-from freki.infra.models.bert import FIELDS
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, fingerprint_of, read_manifest
 from freki.infra.models.packing import pack
 from freki.infra.models.progress import unseen
+from freki.infra.models.tensors import FIELDS
 from freki.infra.models.tokenizer import open_tokenizer, pad_id
 from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats

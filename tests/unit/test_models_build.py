@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.models.bert import INPUTS, OUTPUT, FloatDense, Graph, write_encoder
-from freki.infra.models.build import build, make, wheel_file
+from freki.infra.models.bert import FloatDense, Graph, write_encoder
+from freki.infra.models.build import build, make
 from freki.infra.models.descriptions import ModelDescription, ModelKind, WheelSource
 from freki.infra.models.e5s1 import E5S1, read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import seal
@@ -17,6 +17,8 @@ from freki.infra.models.progress import unseen
 from freki.infra.models.quantise import Ranges, smoothing_of
 from freki.infra.models.registry import MODELS
 from freki.infra.models.session import Model, open_model
+from freki.infra.models.tensors import INPUTS, OUTPUT
+from freki.infra.models.weights import wheel_file
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured
 from tests.unit.tiny_models import PIECES, TinyE5S1

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from freki.infra.models import check_models
-from freki.infra.models.bert import OUTPUT, FloatDense, Graph, write_encoder
+from freki.infra.models.bert import FloatDense, Graph, write_encoder
 from freki.infra.models.build import save_graph
 from freki.infra.models.descriptions import ModelDescription, ModelKind, Pooling
 from freki.infra.models.e5s1 import read_e5s1
@@ -22,6 +22,7 @@ from freki.infra.models.export.graph import Feed, quantise
 from freki.infra.models.export.texts import long_text
 from freki.infra.models.manifest import Expected, ExpectedScore, ExpectedVector, read_manifest, seal
 from freki.infra.models.progress import unseen
+from freki.infra.models.tensors import OUTPUT
 from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured

@@ -2,6 +2,7 @@
 
 from freki.infra.models.cache import apart_identities, embedder_identity, joint_identity
 from freki.infra.models.descriptions import ModelKind
+from freki.infra.models.embed_once import embed_once
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
@@ -27,6 +28,7 @@ __all__ = [
     "check_models",
     "check_window",
     "describe_models",
+    "embed_once",
     "embedder_identity",
     "ensure_built",
     "joint_identity",

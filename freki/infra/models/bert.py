@@ -14,18 +14,13 @@ from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
 from freki.infra.models.e5s1 import BLOCK, BertShape
+from freki.infra.models.tensors import DISTILLED, FIELDS, INPUTS, OUTPUT, TOKENS
 from freki.schemas.arrays import Floats
 
 CONTRIB = "com.microsoft"
 """Domain of onnxruntime's own operators."""
 _OPSET = 21
 _IR_VERSION = 10
-INPUTS = ("input_ids", "attention_mask")
-OUTPUT = "sentence_embedding"
-FIELDS = "field_weights"
-"""Optional input, (batch, fields, tokens) of float32: the weight of each token in the mean of each field of a text."""
-TOKENS = {"passage": "passage_tokens", "query": "query_tokens"}
-DISTILLED = {"passage": "passage_distilled", "query": "query_distilled"}
 
 
 class Projection(NamedTuple):

@@ -6,7 +6,6 @@ build is reproducible.
 
 from collections.abc import Iterator
 from dataclasses import fields
-from importlib import metadata, resources
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,6 @@ import onnxruntime as ort
 from tokenizers import Tokenizer
 
 from freki.infra.models.bert import (
-    INPUTS,
     FloatDense,
     Graph,
     LateInteractionHead,
@@ -25,36 +23,15 @@ from freki.infra.models.bert import (
 )
 from freki.infra.models.descriptions import BundledSource, WheelSource
 from freki.infra.models.e5s1 import piece_model, read_e5s1, unigram_tokenizer
-from freki.infra.models.manifest import PIECES, TOKENIZER, WEIGHTS, sha256_of
+from freki.infra.models.manifest import PIECES, TOKENIZER, VOCABULARY, WEIGHTS, sha256_of
 from freki.infra.models.packed import read_packed
 from freki.infra.models.progress import Progress
 from freki.infra.models.quantise import Int8Dense, Ranges, calibrate
+from freki.infra.models.tensors import INPUTS
+from freki.infra.models.weights import bundled_file, bundled_path
 from freki.schemas.errors import Misconfigured
 
 _STEPS = 4
-_HERE = "freki.infra.models"
-VOCABULARY = "vocabulary.npz"
-"""File of a model's directory with arrays by piece: `weights` in a query, and `kept` with a passage."""
-
-
-def wheel_file(source: WheelSource) -> Path | None:
-    """Return the weight file of an installed package, without importing it; None where it is not installed."""
-    try:
-        installed = metadata.distribution(source.package)
-    except metadata.PackageNotFoundError:
-        return None
-    path = Path(str(installed.locate_file(f"{source.package}/{source.file}")))
-    return path if path.is_file() else None
-
-
-def bundled_file(source: BundledSource) -> Path:
-    """Return the path of weights bundled with Freki."""
-    return bundled_path(source.file)
-
-
-def bundled_path(name: str) -> Path:
-    """Return the path of a file bundled with Freki."""
-    return Path(str(resources.files(_HERE).joinpath(name)))
 
 
 def build_bundled(source: BundledSource, directory: Path, progress: Progress) -> None:
@@ -145,7 +122,7 @@ def _ranges(weights: Weights, tokenizer: Tokenizer) -> dict[str, Ranges]:
 
 def calibration_lines() -> list[str]:
     """Return the calibration texts, each with `query: ` or `passage: ` before it."""
-    return resources.files(_HERE).joinpath("calibration.txt").read_text(encoding="utf-8").splitlines()
+    return bundled_path("calibration.txt").read_text(encoding="utf-8").splitlines()
 
 
 def _calibration(tokenizer: Tokenizer, limit: int) -> Iterator[list[int]]:

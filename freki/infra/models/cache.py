@@ -15,12 +15,11 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from freki.infra.models.build import build, build_bundled, wheel_file
 from freki.infra.models.descriptions import BundledSource, HubSource, ModelKind, RegisteredModel, Source, WheelSource
-from freki.infra.models.hub import download
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
 from freki.infra.models.progress import Progress
 from freki.infra.models.registry import MODELS
+from freki.infra.models.weights import wheel_file
 from freki.infra.settings import REMOTE, ModelSettings, RemoteEmbedderSettings
 from freki.schemas import ChunkKind
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -201,6 +200,10 @@ def _make(settings: ModelSettings, model: RegisteredModel, source: Source, direc
 
 def _fill(source: Source, directory: Path, progress: Progress) -> str:
     """Write the files of a model into a directory; return the relative path of its weights."""
+    # They load onnx and the client of the hub, which only making a model needs.
+    from freki.infra.models.build import build, build_bundled  # noqa: PLC0415
+    from freki.infra.models.hub import download  # noqa: PLC0415
+
     if isinstance(source, HubSource):
         download(source, directory, progress)
         return source.weights

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import numpy as np
 
-from freki.infra.models.build import bundled_file, wheel_file
 from freki.infra.models.cache import apart_embedders, apart_identities, cached, is_obtainable, obtain
 from freki.infra.models.descriptions import (
     BundledSource,
@@ -29,6 +28,7 @@ from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import MODELS, known_of
 from freki.infra.models.remote import RemoteEmbedder
 from freki.infra.models.reranker import OnnxReranker, sigmoid
+from freki.infra.models.weights import bundled_file, wheel_file
 from freki.infra.settings import REMOTE, ModelSettings
 from freki.schemas.index import RerankPair
 

@@ -16,6 +16,8 @@ WEIGHTS = "model.onnx"
 TOKENIZER = "tokenizer.json"
 PIECES = "pieces.model"
 """The same vocabulary as a SentencePiece model with the special tokens of XLM-RoBERTa, where Freki wrote one."""
+VOCABULARY = "vocabulary.npz"
+"""Arrays by piece: `weights` in a query, and `kept` with a passage."""
 CONFIG = "config.json"
 _HUB_WEIGHTS = "onnx/model.onnx"
 _MODULES = {"Transformer", "Pooling", "Normalize"}

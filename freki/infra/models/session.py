@@ -11,10 +11,9 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
-from freki.infra.models.bert import DISTILLED, FIELDS, TOKENS
-from freki.infra.models.build import VOCABULARY
 from freki.infra.models.descriptions import ModelKind, Pooling
-from freki.infra.models.manifest import ModelManifest, dim_of, fingerprint_of, read_manifest
+from freki.infra.models.manifest import VOCABULARY, ModelManifest, dim_of, fingerprint_of, read_manifest
+from freki.infra.models.tensors import DISTILLED, FIELDS, TOKENS
 from freki.infra.models.tokenizer import Span, TextTokenizer, Tokens, open_text_tokenizer
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import Embeddings

@@ -5,6 +5,7 @@ from typing import Protocol, TypeVar
 
 from freki.schemas import ChunkKind, Completion, NoCompletion, Prompt
 from freki.schemas.answer import StreamEnd
+from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import Embeddings, PassageEmbedding
 from freki.schemas.index import RerankPair
 
@@ -58,6 +59,13 @@ class Embedder(Protocol):
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text by the model's tokenizer, without special tokens."""
+
+
+class EmbedTexts(Protocol):
+    """Embedding of queries that are the same at each start of a process."""
+
+    async def __call__(self, texts: Sequence[str]) -> Floats:
+        """Return the vectors of queries, (texts, dim)."""
 
 
 EmbeddingCacheKey = tuple[str, ...]

@@ -10,7 +10,7 @@ from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import LeftOut, ManifestPage, PageId, Place
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
-from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, Reranker, Roots
+from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, EmbedTexts, Reranker, Roots
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.steps.rewrite import Rewriter
 
@@ -44,6 +44,8 @@ class RetrievalModels:
     rewriter: Rewriter | None = None
     embeddings: Cache[QueryEmbedding] | None = None
     """Cache of embedded queries."""
+    embed_examples: EmbedTexts | None = None
+    """Embeds the examples of query types; None: the embedder."""
     late_interaction: bool = True
     """Whether stored token vectors rank candidates."""
 

@@ -12,12 +12,15 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+from freki.operators.detect_language import load_languages
 from freki.operators.rephrase import load_synonyms
 from freki.operators.step_budget import OptionalStep, affordable
 from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, StageTime, TenantId
+from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Watermark
 from freki.streams.observe.meters import Meters
+from freki.streams.ports import Embedder, EmbedTexts
 from freki.streams.retrieve.budget.admit import Admission
 from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, Attempts
 from freki.streams.retrieve.budget.estimates import Estimates
@@ -85,6 +88,7 @@ class Retriever:
             clock_ns=clocks.ns,
             left_out=defaults.left_out,
         )
+        self._embed_examples = models.embed_examples or _embedding(embedder)
         self._embed = EmbedQueries(QueryEmbeddings(embedder, models.embeddings), attempts)
         self._searcher = Searcher(stores, attempts, late_interaction=models.late_interaction)
         self._read = ChunkReader(stores, attempts)
@@ -167,8 +171,8 @@ class Retriever:
 
     async def warm_up(self) -> None:
         """Learn the types of queries, and ask once, so that no query waits for files, models and connections."""
-        await asyncio.to_thread(load_synonyms)
-        await self._parse.learn(self._embedder)
+        loading = (asyncio.to_thread(load_synonyms), asyncio.to_thread(load_languages))
+        await asyncio.gather(*loading, self._parse.learn(self._embed_examples))
         probe = ContextQuery(
             query_id=QueryId("warm-up"), tenant=TenantId("warm-up"), text="Was ist das?", asked_at=self._now()
         )
@@ -315,3 +319,10 @@ class Retriever:
 async def _at(widening: asyncio.Task[list[LoadedCandidates]], place: int) -> LoadedCandidates:
     """Wait for further searches of several queries; return the candidates of one."""
     return (await asyncio.shield(widening))[place]
+
+
+def _embedding(embedder: Embedder) -> EmbedTexts:
+    async def embed(texts: Sequence[str]) -> Floats:
+        return (await embedder.embed_queries(texts)).vectors
+
+    return embed

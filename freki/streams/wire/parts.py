@@ -1,5 +1,6 @@
 """Parts of the stages of a process, opened when a stage first needs them."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -23,6 +24,7 @@ from freki.infra.registry import RegistryClient
 from freki.infra.scan import open_scanner
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
+from freki.operators.detect_language import load_languages
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
@@ -231,6 +233,16 @@ class Parts:
             self._index = await self.opened.enter_async_context(index)
         return self._index
 
+    async def open_index_and_embedder(self) -> tuple[MilvusIndex, Embedder]:
+        """Open both at once: the one waits for the store, the other computes."""
+        embedder = asyncio.create_task(self.open_embedder())
+        try:
+            return await self.open_index(), await embedder
+        finally:
+            # Where the store failed, nothing goes on alone.
+            embedder.cancel()
+            await asyncio.gather(embedder, return_exceptions=True)
+
     async def open_chunker(self) -> Chunker:
         """Open a chunker with its own parser processes."""
         settings = self.settings
@@ -239,7 +251,7 @@ class Parts:
             settings.models, max_tokens=settings.chunking.max_tokens, written_chars=written_chars
         ):
             _log.warning("an embedder cuts off long chunks", remark=remark)
-        count_tokens = await open_token_counter(settings.models)
+        count_tokens, _ = await asyncio.gather(open_token_counter(settings.models), asyncio.to_thread(load_languages))
         similarities = similarities_by(await self.open_embedder()) if settings.chunking.is_semantic else None
         return Chunker(
             claims=ClaimStore(settings.claims, self.cipher),
@@ -288,7 +300,7 @@ class Parts:
         if self._indexer is None:
             await check_shares(self.settings)
             await self.open_audit("embed")
-            index, embedder = await self.open_index(), await self.open_embedder()
+            index, embedder = await self.open_index_and_embedder()
             analyser = analyser_of(self.settings.lexical)
             self._indexer = Indexer(
                 IndexRules(

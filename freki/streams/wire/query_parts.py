@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from freki.infra.caches import BoundedCache
 from freki.infra.kafka import Reader
-from freki.infra.models import OnnxReranker
+from freki.infra.models import OnnxReranker, embed_once
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
 from freki.infra.settings import Settings
@@ -148,15 +148,16 @@ class QueryParts:
     async def open_retriever(self) -> Retriever | CachingRetriever:
         """Open the retriever, with the caches that the settings ask for."""
         parts, settings = self._parts, self._settings.retrieval
-        index = await parts.open_index()
+        index, embedder = await parts.open_index_and_embedder()
         caches = self._open_caches() if settings.cache_mb else None
         self._rewriter = await self._open_rewriter()
         retriever = Retriever(
             RetrievalModels(
-                embedder=await parts.open_embedder(),
+                embedder=embedder,
                 rerankers=await self._open_rerankers(),
                 rewriter=self._rewriter,
                 embeddings=caches.embeddings if caches else None,
+                embed_examples=partial(embed_once, embedder, directory=self._settings.models.cache_dir),
                 late_interaction=self._settings.models.reranker is not None,
             ),
             Stores(

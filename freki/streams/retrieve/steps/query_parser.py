@@ -28,7 +28,7 @@ from freki.schemas import (
 from freki.schemas.arrays import Floats
 from freki.schemas.index import LeftOut
 from freki.schemas.query_options import QueryOptions
-from freki.streams.ports import AnalyseText, Embedder
+from freki.streams.ports import AnalyseText, EmbedTexts
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.profiles import DEFAULT, ReaderProfile, named_by, profile_of
 from freki.streams.retrieve.query_log import QueryLog
@@ -61,10 +61,10 @@ class QueryParser:
         self._defaults = defaults
         self._profiles = profiles
 
-    async def learn(self, embedder: Embedder) -> None:
+    async def learn(self, embed: EmbedTexts) -> None:
         """Embed the examples of each query type. Before that, a query that no rule types is FACTUAL."""
         examples = example_wordings()
-        vectors = (await embedder.embed_queries([example.text for example in examples])).vectors
+        vectors = await embed([example.text for example in examples])
         self._prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
 
     def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> ParsedQuery:
