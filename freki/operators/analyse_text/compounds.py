@@ -79,4 +79,4 @@ def _compounds() -> _Compounds:
 
 @cache
 def _stemmer() -> Stemmer.Stemmer:
-    return Stemmer.Stemmer("german")
+    return Stemmer.Stemmer("german", 0)  # words are cached, and its own cache costs more than a stem

@@ -115,7 +115,8 @@ def _unaccented(word: str) -> str:
 
 @cache
 def _stemmer(language: str) -> Stemmer.Stemmer:
-    return Stemmer.Stemmer(_STEMMERS[language])
+    # Without its own cache, which costs more than a stem: `word_terms` has one.
+    return Stemmer.Stemmer(_STEMMERS[language], 0)
 
 
 @cache

@@ -70,7 +70,7 @@ class _Lookup:
     """Entries by stems."""
 
     def __init__(self, entries: Sequence[Entry], language: str) -> None:
-        self._stemmer = Stemmer.Stemmer(_STEMMERS[language]) if language in _STEMMERS else None
+        self._stemmer = Stemmer.Stemmer(_STEMMERS[language], 0) if language in _STEMMERS else None
         others: dict[_Stems, dict[str, None]] = {}
         for entry in entries:
             known = others.setdefault(self._stems(_WORDS.findall(entry.term)), {})
