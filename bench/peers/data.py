@@ -20,7 +20,7 @@ from freki.schemas import Chunk, ChunkKind
 from freki.schemas.errors import Rejected
 from freki.schemas.names import record
 from freki.streams.ingest.outline import CountTokens
-from freki.streams.wire.connect import open_outliner
+from freki.streams.wire.parsing import open_outliner
 
 EDITED, DELETED = 0.05, 0.02
 """Shares of the documents that are edited and deleted."""

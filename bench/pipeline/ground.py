@@ -22,7 +22,7 @@ from rich.table import Table
 
 from bench.pipeline.copies import Copier, copy_id, is_copy
 from bench.pipeline.corpus import TENANT, Corpus, questions_of, some, text_of
-from freki.cli.operate import report
+from freki.cli.show_processes import report
 from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
@@ -32,15 +32,10 @@ from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutc
 from freki.schemas.names import record
 from freki.streams.client import Asker
 from freki.streams.ingest.outline import Outliner
-from freki.streams.wire.connect import (
-    apply_topics,
-    open_asker,
-    open_index,
-    open_outliner,
-    open_publisher,
-    open_receipts,
-)
+from freki.streams.wire.connect import open_asker, open_index, open_publisher, open_receipts
 from freki.streams.wire.from_settings import fingerprints_of, wall_clock
+from freki.streams.wire.parsing import open_outliner
+from freki.streams.wire.provision import apply_topics
 
 PATIENCE_S = 300.0
 """Longest wait for a receipt or an answer, in seconds."""

@@ -14,17 +14,18 @@ from rich.rule import Rule
 from freki.cli.bars import bars
 from freki.cli.changes import FileArguments, open_source, upserts
 from freki.cli.context import command, console
-from freki.cli.operate import report
 from freki.cli.outcomes import collect, send, show_outcomes
 from freki.cli.show import building, show_result
+from freki.cli.show_processes import report
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
 from freki.infra.sources import walk
 from freki.schemas import ContextQuery, QueryId, TenantId
-from freki.streams.wire.connect import apply_topics, open_asker, open_publisher, open_receipts
+from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
 from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.provision import apply_topics
 
 QUESTIONS = (
     "Welche Pflichten hat der Vermieter nach § 535 BGB?",

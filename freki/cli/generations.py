@@ -31,9 +31,10 @@ from freki.infra.settings.milvus import MilvusSettings
 from freki.schemas import ContextQuery, QueryId, TenantId
 from freki.schemas.index import GenerationEntry, Statistics, offered, serving
 from freki.streams.client import Asker
-from freki.streams.wire.connect import apply_topics, open_asker, open_index
+from freki.streams.wire.connect import open_asker, open_index
 from freki.streams.wire.from_settings import settings_named, wall_clock
 from freki.streams.wire.generations import drop_topics, read_again, waiting_of
+from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.serving import entry_of, serving_entry
 
 generations_app = typer.Typer(help="Indexes: fill another one, compare, change over.", no_args_is_help=True)

@@ -8,7 +8,7 @@ import typer
 from freki.cli.lazy import Lazy, lazy_group
 
 COMMANDS = {
-    "up": Lazy("operate:up", "Run broker, store and workers on this machine until Ctrl-C."),
+    "up": Lazy("up:up", "Run broker, store and workers on this machine until Ctrl-C."),
     "publish": Lazy(
         "publish:publish",
         "Publish files, folders and recorded streams as document changes; skip files that are unchanged.",
@@ -92,12 +92,12 @@ COMMANDS = {
         "Show the health of all parts, the lag of the stages, the freshness of the index, and dead letters.",
     ),
     "generations": Lazy("compare_generations:generations_app", "Indexes: fill another one, compare, change over."),
-    "topics": Lazy("operate:topics_app", "Topics that Freki needs."),
-    "models": Lazy("operate:models_app", "Models that Freki runs."),
+    "topics": Lazy("topics:topics_app", "Topics that Freki needs."),
+    "models": Lazy("models:models_app", "Models that Freki runs."),
     "schemas": Lazy("schemas:schemas_app", "The contracts of the topics, and of gRPC."),
     "settings": Lazy("settings:settings_app", "Settings: values, their origins, and whether they are valid."),
     "dead-letters": Lazy("dead_letters:letters_app", "Dead letters: records that could not be processed."),
-    "worker": Lazy("operate:worker", "Run stages in this process until SIGTERM or Ctrl-C."),
+    "worker": Lazy("worker:worker", "Run stages in this process until SIGTERM or Ctrl-C."),
 }
 
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping
 from opentelemetry.trace import Tracer
 
 from freki.cli.context import command, console, fail, load_settings
-from freki.infra.kafka import Admin, KafkaProducer
+from freki.infra.kafka import KafkaProducer
+from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind, make_app
 from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient

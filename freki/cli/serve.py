@@ -27,8 +27,9 @@ from freki.streams.gateway import Gateway
 from freki.streams.wire.answers import open_answerer
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
-from freki.streams.wire.connect import open_asker, open_gateway, open_outbox
+from freki.streams.wire.connect import open_asker, open_outbox
 from freki.streams.wire.direct import open_direct
+from freki.streams.wire.gateway import open_gateway
 from freki.streams.wire.operations import Operations
 from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
 

@@ -14,7 +14,7 @@ from freki.infra.local.children import Event, Ready, RestartPolicy, Started
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
 from freki.infra.settings import Settings
-from freki.streams.wire.connect import apply_topics
+from freki.streams.wire.provision import apply_topics
 
 REPLY_TOPIC = "freki.contexts.v1"
 LIMITED = "limited"

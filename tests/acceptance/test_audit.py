@@ -19,7 +19,8 @@ from freki.infra.local.state import environment_for, read_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.signing import make_key
 from freki.schemas import ContextResult, ResultStatus
-from freki.streams.wire.connect import apply_topics, open_asker
+from freki.streams.wire.connect import open_asker
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import PATIENCE_S, delete, documents, publish, query, upsert
 from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server

@@ -14,7 +14,8 @@ from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId
 from freki.schemas.index import IndexedChunk
-from freki.streams.wire.connect import apply_topics, open_index
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert
 from tests.llm_server import LlmServer, an_llm_server, situates

@@ -24,8 +24,9 @@ from freki.schemas import (
 )
 from freki.schemas.index import Root
 from freki.streams.messages import Outgoing
-from freki.streams.wire.connect import apply_topics, open_document_asker, open_index
+from freki.streams.wire.connect import open_document_asker, open_index
 from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, publish, upsert, verify
 from tests.acceptance.test_command_line import freki_command

@@ -11,7 +11,8 @@ from freki.infra.settings import ModelSettings, Settings
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, DocumentId, OutcomeStatus, TenantId
 from freki.schemas.errors import Misconfigured
-from freki.streams.wire.connect import apply_topics, open_index
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import ask, delete, documents, publish, upsert, verify
 from tests.unit.tiny_models import letter_tokenizer, write_hub_files, write_sentence_encoder

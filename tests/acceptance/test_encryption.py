@@ -14,8 +14,9 @@ from freki.infra.local.state import settings_for
 from freki.infra.milvus.layout import CHUNKS
 from freki.infra.settings import EncryptionSettings, Settings
 from freki.schemas import ContextResult, OutcomeStatus
-from freki.streams.wire.connect import apply_topics, open_index
+from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.replaying import read_letters
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert

@@ -17,8 +17,9 @@ from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, settings_for
 from freki.infra.settings import Settings
 from freki.schemas import ContextResult, DocumentChange, ResultStatus
-from freki.streams.wire.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts
+from freki.streams.wire.connect import open_asker, open_index, open_publisher, open_receipts
 from freki.streams.wire.from_settings import settings_named, wall_clock
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, query, upsert
 

@@ -7,8 +7,8 @@ import pytest
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import Settings
-from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import all_values, ask, documents, publish, upsert
 from tests.contract.registry_server import running_registry

@@ -21,8 +21,9 @@ from freki.operators.token_id import token_id
 from freki.schemas import ContextQuery, ContextResult, QueryId, ResultStatus
 from freki.schemas.avro import Codec
 from freki.streams.messages import TOKEN_HEADER, Outgoing
-from freki.streams.wire.connect import apply_topics, open_asker, open_outbox
+from freki.streams.wire.connect import open_asker, open_outbox
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import PATIENCE_S, documents, membership_record, publish, query, upsert
 from tests.issuer import AUDIENCE, ISSUER, Issuer, KeyServer, key_server

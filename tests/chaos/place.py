@@ -9,7 +9,7 @@ from freki.infra.local.ports import LOOPBACK
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, settings_for
 from freki.infra.settings import MilvusSettings, Settings, TelemetrySettings
-from freki.streams.wire.connect import apply_topics
+from freki.streams.wire.provision import apply_topics
 from tests.chaos.delay import delayed
 from tests.cluster import Cluster, can_mount, cluster
 from tests.stack import free_port, serving

@@ -9,7 +9,8 @@ from pathlib import Path
 import faust
 from opentelemetry.trace import NoOpTracer
 
-from freki.infra.kafka import Admin, KafkaProducer, Reader, Record
+from freki.infra.kafka import KafkaProducer, Reader, Record
+from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind, make_app
 from freki.infra.settings import KafkaSettings
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue

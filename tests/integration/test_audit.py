@@ -13,8 +13,9 @@ from freki.operators.audit_chain import Event, check_chains
 from freki.schemas import AuditEntry, AuditKind
 from freki.schemas.avro import Codec
 from freki.streams.wire.audit import open_audit
-from freki.streams.wire.connect import apply_topics, open_outbox
+from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 
 
 @pytest.fixture

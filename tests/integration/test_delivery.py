@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from aiokafka import AIOKafkaProducer
 
-from freki.infra.kafka import Admin
+from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected, Unavailable

@@ -13,8 +13,9 @@ from freki.client import kafka as client_kafka
 from freki.client import wakeups
 from freki.client.broker import Broker
 from freki.client.messages import Outgoing
-from freki.infra.kafka import Admin, KafkaProducer, Reader
+from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.kafka import admin as kafka_admin
+from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.reader import log_ends
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable

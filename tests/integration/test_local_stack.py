@@ -25,8 +25,8 @@ from freki.infra.settings import Settings
 from freki.schemas import DocumentChange
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Rejected
-from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 
 
 def on(directory: Path, **local: Any) -> Settings:

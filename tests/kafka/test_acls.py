@@ -15,7 +15,8 @@ from typer.testing import CliRunner
 
 from freki.cli import relay
 from freki.cli.main import app
-from freki.infra.kafka import Admin, KafkaProducer, Reader
+from freki.infra.kafka import KafkaProducer, Reader
+from freki.infra.kafka.admin import Admin
 from freki.infra.settings import (
     FeedbackSettings,
     KafkaSettings,
@@ -42,8 +43,9 @@ from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topics
 from freki.streams.wire import parts as wiring
 from freki.streams.wire.acls import Right, rights_of
-from freki.streams.wire.connect import apply_topics, check_sources, open_document_asker, open_ledger, open_publisher
+from freki.streams.wire.connect import open_document_asker, open_ledger, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.provision import apply_topics, check_sources
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
-from freki.infra.kafka import Admin, Reader
+from freki.infra.kafka import Reader
+from freki.infra.kafka.admin import Admin
 from freki.infra.settings import KafkaSettings
 from tests.integration.stages import Batch, World, a_world, running
 from tests.integration.transactions import transaction

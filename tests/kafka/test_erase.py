@@ -25,8 +25,9 @@ from freki.infra.local.state import settings_for
 from freki.infra.settings import LocalSettings, Settings
 from freki.infra.sources.recorded import read_stream
 from freki.streams.deliver.dead_letters import to_record
-from freki.streams.wire.connect import apply_topics, open_outbox
+from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert
 from tests.acceptance.test_command_line import freki_command

@@ -2,12 +2,13 @@
 
 from pathlib import Path
 
-from freki.infra.kafka import Admin, KafkaProducer, Reader
+from freki.infra.kafka import KafkaProducer, Reader
+from freki.infra.kafka.admin import Admin
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import LocalSettings, Settings
-from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 
 
 async def test_topics_and_records_survive_a_restart_of_the_stack(tmp_path: Path) -> None:

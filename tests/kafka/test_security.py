@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from freki.infra.kafka import Admin, KafkaProducer, Reader
+from freki.infra.kafka import KafkaProducer, Reader
+from freki.infra.kafka.admin import Admin
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from tests.integration.stages import a_world, running

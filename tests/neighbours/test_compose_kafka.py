@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from freki.infra.kafka import Admin
+from freki.infra.kafka.admin import Admin
 from freki.infra.local import apache_kafka
 from freki.infra.settings import KafkaSettings, Settings
 from freki.streams.wire.from_settings import topics_of

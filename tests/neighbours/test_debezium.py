@@ -15,11 +15,12 @@ from pathlib import Path
 
 import pytest
 
-from freki.infra.kafka import Admin
+from freki.infra.kafka.admin import Admin
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import environment_for, read_stack, settings_for
 from freki.infra.settings import Settings
-from freki.streams.wire.connect import apply_topics, open_index
+from freki.streams.wire.connect import open_index
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, verify
 from tests.neighbours.apicurio import CONFLUENT, running_apicurio

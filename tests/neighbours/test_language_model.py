@@ -13,7 +13,7 @@ from freki.infra.settings import LlmSettings, Settings
 from freki.operators.ask_llm import answer_prompt, question_prompt, read_questions
 from freki.schemas import Completion, NoCompletion, OutcomeStatus, Prompt, ResultStatus, Widening
 from freki.schemas.answer import AnswerSource, StreamEnd
-from freki.streams.wire.connect import apply_topics
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, publish, upsert
 from tests.neighbours.llama_server import MODEL, WINDOW_TOKENS, running_llama

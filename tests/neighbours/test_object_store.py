@@ -14,7 +14,7 @@ from freki.infra.settings import ClaimSettings, Settings
 from freki.schemas import ClaimCheck, DocumentId, OutcomeStatus, TenantId
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.names import root_id
-from freki.streams.wire.connect import apply_topics
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import ask, documents, publish, upsert
 from tests.neighbours.s3_server import MINIO, VERSITY, running_s3

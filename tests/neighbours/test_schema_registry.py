@@ -15,8 +15,8 @@ from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UnknownSchemaIdError
 from freki.schemas.avro.codec import schema_id_of
 from freki.schemas.errors import Misconfigured
-from freki.streams.wire.connect import apply_topics
 from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import all_values, ask, documents, publish, upsert
 from tests.neighbours.apicurio import CONFLUENT, running_apicurio

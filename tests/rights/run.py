@@ -46,8 +46,9 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import TOKEN_HEADER, Outgoing
 from freki.streams.privacy.requests import report_key
 from freki.streams.privacy.standing import case_key
-from freki.streams.wire.connect import apply_topics, open_asker, open_document_asker, open_outbox, open_publisher
+from freki.streams.wire.connect import open_asker, open_document_asker, open_outbox, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.provision import apply_topics
 from tests.acceptance.helpers import delete, membership_record, query, upsert
 from tests.chaos.fleet import Fleet
 from tests.chaos.place import local_place

@@ -7,7 +7,7 @@ from contextlib import AsyncExitStack, contextmanager
 from bench.peers.job import Document
 from bench.peers.models import Background
 from bench.peers.system import CANDIDATES, HITS, Hit, Leftovers, Place
-from freki.cli.operate import report
+from freki.cli.show_processes import report
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import Settings
@@ -28,8 +28,9 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.streams.client import Asker, Publisher, Receipts
-from freki.streams.wire.connect import apply_topics, open_asker, open_index, open_publisher, open_receipts
+from freki.streams.wire.connect import open_asker, open_index, open_publisher, open_receipts
 from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.provision import apply_topics
 
 TENANT = TenantId("peers")
 HYBRID, RERANKED = "hybrid", "reranked"

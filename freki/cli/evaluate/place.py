@@ -9,9 +9,9 @@ from shutil import rmtree
 from freki.cli.bars import bars
 from freki.cli.changes import Make
 from freki.cli.context import errors, fail
-from freki.cli.operate import report
 from freki.cli.outcomes import collect, send
 from freki.cli.show import building
+from freki.cli.show_processes import report
 from freki.cli.words import counted
 from freki.infra.local.children import Died, Event, Restarting, Unready
 from freki.infra.local.stack import LocalStack
@@ -22,8 +22,9 @@ from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
 from freki.streams.evaluate.corpus import fingerprint_of, missing, roots_of, tenant_of
-from freki.streams.wire.connect import apply_topics, open_index, open_publisher, open_receipts
+from freki.streams.wire.connect import open_index, open_publisher, open_receipts
 from freki.streams.wire.from_settings import fingerprints_of, wall_clock
+from freki.streams.wire.provision import apply_topics
 
 PATIENCE_S = 600.0
 """Longest wait for the next receipt, in seconds.

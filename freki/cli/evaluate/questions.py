@@ -41,7 +41,7 @@ from freki.schemas import DocumentId, TenantId
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import CorpusDocument, Origin, ReviewState, SetPart
 from freki.streams.evaluate.propose import Outlined, ask_for_questions, outline_documents
-from freki.streams.wire.connect import open_outliner
+from freki.streams.wire.parsing import open_outliner
 
 questions_app = typer.Typer(
     help="Questions with known answers, proposed from your own documents, for `freki eval`.", no_args_is_help=True

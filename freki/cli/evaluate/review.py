@@ -19,7 +19,7 @@ from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import ReviewState
 from freki.streams.evaluate.excerpt import section_excerpt
-from freki.streams.wire.connect import open_parser
+from freki.streams.wire.parsing import open_parser
 
 EXCERPT_CHARS = 700
 """Characters of a section that are shown: enough to see whether it answers."""

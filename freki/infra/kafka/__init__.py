@@ -1,22 +1,18 @@
-"""Kafka clients: a producer, a reader without consumer group, and the admin client.
+"""Kafka clients: a producer, and a reader without consumer group.
 
-The Faust app of a stage is in `app`, so that what runs no stage need not import Faust.
+The Faust app of a stage is in `app`, and the administrator of topics and groups in `admin`: they load libraries that
+most commands do without.
 """
 
-from freki.infra.kafka.admin import Admin, Declared, PartitionLag, TopicState
 from freki.infra.kafka.history import History
 from freki.infra.kafka.producer import KafkaProducer
 from freki.infra.kafka.reader import Reader
 from freki.infra.kafka.records import Position, Record
 
 __all__ = [
-    "Admin",
-    "Declared",
     "History",
     "KafkaProducer",
-    "PartitionLag",
     "Position",
     "Reader",
     "Record",
-    "TopicState",
 ]

@@ -6,7 +6,7 @@ Spans hold texts of queries and documents only if `content` is set, cut to what 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
@@ -16,8 +16,11 @@ from freki.schemas.index import Candidate
 from freki.schemas.names import record
 from freki.streams.observe import attributes as names
 from freki.streams.observe.tracing import Attributes, describe
-from freki.streams.retrieve.candidates import LocatedHit, Retrieval
-from freki.streams.retrieve.query_log import StepRun
+
+if TYPE_CHECKING:
+    # What asks a question loads no retrieval for it.
+    from freki.streams.retrieve.candidates import LocatedHit, Retrieval
+    from freki.streams.retrieve.query_log import StepRun
 
 SHOWN_DOCUMENTS = 20
 """Maximum documents per list."""
@@ -57,7 +60,7 @@ class QueryTrace:
         self._models = models
         self._content = content
 
-    def report(self, trace: Context, retrieval: Retrieval, result: ContextResult) -> None:
+    def report(self, trace: Context, retrieval: "Retrieval", result: ContextResult) -> None:
         """Report a query below the span in `trace`, unless that span is not sampled."""
         query, runs = retrieval.query, retrieval.query.log.runs
         start_ns = min(run.started_ns for run in runs)
@@ -88,7 +91,7 @@ class QueryTrace:
         describe(span, lambda: answered(refusal, content=self._content))
         _notify(span, refusal.notices, {}, content=self._content)
 
-    def _step(self, retrieval: Retrieval, run: StepRun) -> Attributes:
+    def _step(self, retrieval: "Retrieval", run: "StepRun") -> Attributes:
         search, query = retrieval.hits.search, retrieval.query
         match run.step:
             case "embed":
@@ -102,7 +105,7 @@ class QueryTrace:
             case _:
                 return _plain(run)
 
-    def _embedding(self, retrieval: Retrieval) -> Attributes:
+    def _embedding(self, retrieval: "Retrieval") -> Attributes:
         vector = retrieval.query.vector
         texts = {
             f"{names.EMBEDDING_EMBEDDINGS}.{place}.{names.EMBEDDING_TEXT}": variant[:TEXT_CHARACTERS]
@@ -117,7 +120,7 @@ class QueryTrace:
             **(texts if self._content else {}),
         }
 
-    def _ranking(self, retrieval: Retrieval, rankings: Sequence[Sequence[Candidate]], searched: str) -> Attributes:
+    def _ranking(self, retrieval: "Retrieval", rankings: Sequence[Sequence[Candidate]], searched: str) -> Attributes:
         """Describe the ranking of the query itself; the hits of further variants are only counted."""
         hits = {each.chunk_id: {"hit": rank} for rank, each in enumerate(retrieval.hits.found, start=1)}
         documents = (
@@ -131,7 +134,7 @@ class QueryTrace:
             **self._documents(retrieval, names.RETRIEVAL_DOCUMENTS, documents),
         }
 
-    def _reranking(self, retrieval: Retrieval) -> Attributes:
+    def _reranking(self, retrieval: "Retrieval") -> Attributes:
         hits, query = retrieval.hits, retrieval.query
         model = self._models.reranker if hits.reranker == "local" else hits.reranker
         given = [_Document(each.chunk_id, each.root.root_id, each.fused) for each in hits.head]
@@ -155,7 +158,7 @@ class QueryTrace:
             **self._documents(retrieval, names.RERANKER_OUTPUT_DOCUMENTS, ordered),
         }
 
-    def _documents(self, retrieval: Retrieval, name: str, documents: Iterable[_Document]) -> Attributes:
+    def _documents(self, retrieval: "Retrieval", name: str, documents: Iterable[_Document]) -> Attributes:
         """List the first documents as OpenInference does: one attribute per field of a document."""
         listed: dict[str, str | float] = {}
         for place, document in zip(range(SHOWN_DOCUMENTS), documents, strict=False):
@@ -163,7 +166,7 @@ class QueryTrace:
                 listed[f"{name}.{place}.{field}"] = value
         return listed
 
-    def _fields(self, retrieval: Retrieval, document: _Document) -> Iterator[tuple[str, str | float]]:
+    def _fields(self, retrieval: "Retrieval", document: _Document) -> Iterator[tuple[str, str | float]]:
         # Candidates that were not looked up in the store have only its ids.
         search = retrieval.hits.search
         root = search.roots.get(document.root_id)
@@ -195,11 +198,11 @@ def answered(result: ContextResult, *, content: bool) -> Attributes:
     }
 
 
-def _plain(run: StepRun) -> Attributes:
+def _plain(run: "StepRun") -> Attributes:
     return {names.OPENINFERENCE_SPAN_KIND: names.CHAIN, names.FREKI_ITEMS: run.items}
 
 
-def _search(retrieval: Retrieval, result: ContextResult) -> Attributes:
+def _search(retrieval: "Retrieval", result: ContextResult) -> Attributes:
     analysis, options = retrieval.analysis, retrieval.query.options
     return {
         names.OPENINFERENCE_SPAN_KIND: names.RETRIEVER,
@@ -221,7 +224,7 @@ def _search(retrieval: Retrieval, result: ContextResult) -> Attributes:
     }
 
 
-def _hit(hit: LocatedHit) -> _Document:
+def _hit(hit: "LocatedHit") -> _Document:
     scores = {"dense": hit.dense, "lexical": hit.lexical, "fused": hit.fused, "reranked": hit.reranked}
     rounded = {name: round(score, DIGITS) for name, score in scores.items() if score is not None}
     return _Document(hit.chunk_id, hit.root.root_id, hit.score, {"version": hit.root.version, **rounded})

@@ -1,21 +1,18 @@
 """Open connections and clients from settings, for workers and commands."""
 
-from collections.abc import AsyncIterator, Callable, Collection, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, suppress
-from functools import partial
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import TYPE_CHECKING, TypeVar
 
 from opentelemetry.trace import Tracer
 
 from freki.infra.claims import ClaimStore
-from freki.infra.kafka import Admin, KafkaProducer, Reader
+from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.keys import cipher_of
-from freki.infra.processes.child import Children
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.infra.telemetry.traces import tracing
 from freki.infra.tokens import TokenFile
-from freki.operators.chunk import Similarities
 from freki.operators.token_id import token_id
 from freki.schemas import (
     ContextQuery,
@@ -24,68 +21,21 @@ from freki.schemas import (
     DocumentQuery,
     DocumentReport,
     IndexOutcome,
-    Judgement,
-    TenantId,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.client import Asker, DocumentAsker, Publisher, ReceiptBoard, Receipts
+from freki.streams.client import Asker, DocumentAsker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
-from freki.streams.gateway import Direct, Documents, Gateway
-from freki.streams.ingest.ocr import OcrParser
-from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
-from freki.streams.ingest.parse import Parse, by_weight, parse
-from freki.streams.ports import QueryClient
-from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
 from freki.streams.wire.from_settings import (
     index_of,
-    limits_of,
-    parse_limits_of,
     reply_topics_of,
     topics_of,
-    wall_clock,
 )
 
 if TYPE_CHECKING:
     from freki.infra.milvus.index import MilvusIndex
 
 T = TypeVar("T")
-Connect = Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]
-
-
-@asynccontextmanager
-async def open_parser(settings: Settings) -> AsyncIterator[Parse]:
-    """Open a parser, with child processes for all but short text, and OCR if the settings have it."""
-    # It loads a client of HTTP.
-    from freki.infra.ocr import open_ocr  # noqa: PLC0415
-
-    limits = parse_limits_of(settings)
-    async with Children(partial(parse, limits=limits), settings.parsing) as parse_apart:
-        parse_any, ocr = by_weight(parse_apart, limits), open_ocr(settings.ocr)
-        yield parse_any if ocr is None else OcrParser(parse_any, ocr)
-
-
-@asynccontextmanager
-async def open_outliner(
-    settings: Settings, count_tokens: CountTokens, *, similarities: Similarities | None = None
-) -> AsyncIterator[Outliner]:
-    """Open an outliner; similarities: for semantic chunking."""
-    async with open_parser(settings) as parse_any:
-        contexts = settings.contexts
-        rules = OutlineRules(
-            limits=limits_of(settings.chunking),
-            define=contexts.definitions,
-            lead_characters=contexts.document_chars if contexts.llm or contexts.summaries else 0,
-            window_tokens=settings.models.late_window_tokens,
-            apart=settings.models.apart,
-        )
-        yield Outliner(
-            rules,
-            parse=parse_any,
-            count_tokens=count_tokens,
-            similarities=similarities,
-        )
 
 
 @asynccontextmanager
@@ -156,43 +106,6 @@ async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
 
 
 @asynccontextmanager
-async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct | None = None) -> AsyncIterator[Gateway]:
-    """Open what all doors of one process share.
-
-    connect: opens a client for the queries of a tenant. direct: answers in this process, without the topics of queries.
-    """
-    topics = topics_of(settings)
-    async with AsyncExitStack() as opened:
-        registry = await opened.enter_async_context(open_registry(settings))
-        receipts = await opened.enter_async_context(Reader(settings.kafka, topics.outcomes.name, start="latest"))
-        board = ReceiptBoard(receipts, Codec(IndexOutcome, registry=registry).decode)
-        outbox, _ = await opened.enter_async_context(open_outbox(settings))
-        asker: QueryClient
-        documents: Documents
-        if direct is not None:
-            asker, documents = direct.asker, direct.documents
-        else:
-            asker = await opened.enter_async_context(_client_of(settings, connect))
-            documents = await opened.enter_async_context(open_document_asker(settings))
-        yield Gateway(
-            publisher=await opened.enter_async_context(open_publisher(settings)),
-            receipts=await opened.enter_async_context(board),
-            asker=asker,
-            documents=documents,
-            judgements=Sink(outbox, topics.judgements.name, Codec(Judgement, registry=registry).encode),
-            deadline_ms=settings.retrieval.deadline_ms,
-            now=wall_clock,
-            watching=None if direct is None else direct.asker,
-        )
-
-
-def _client_of(settings: Settings, connect: Connect) -> ReconnectingClient | ClientsByTenant:
-    # One for all tenants, unless each has a topic of its own for answers.
-    one = settings.auth.reply_topic is None
-    return ReconnectingClient(partial(connect, TenantId(settings.tenant))) if one else ClientsByTenant(connect)
-
-
-@asynccontextmanager
 async def open_asker(
     settings: Settings, *, answers_on: str | None = None, tenant: str | None = None
 ) -> AsyncIterator[Asker]:
@@ -241,49 +154,3 @@ async def open_document_asker(settings: Settings, *, answers_on: str | None = No
 
 def _token_of(settings: Settings) -> TokenFile | None:
     return None if settings.auth.token_file is None else TokenFile(settings.auth.token_file)
-
-
-async def apply_topics(settings: Settings, *, tenants: Sequence[str] = ()) -> tuple[str, ...]:
-    """Create missing topics, and those of the answers to tenants; return their names."""
-    topics = [*topics_of(settings), *reply_topics_of(settings, tenants)]
-    async with Admin(settings.kafka) as admin:
-        return await admin.ensure_topics(topics)
-
-
-async def check_sources(settings: Settings, stages: Collection[tuple[str, str]]) -> None:
-    """Raise Misconfigured unless these consumer groups and topics are accessible, for which Faust waits silently.
-
-    stages: consumer group and topic of each stage.
-    """
-    async with Admin(settings.kafka) as admin:
-        partitions = await admin.partitions([topic for _, topic in stages])
-        for _, topic in stages:
-            if not partitions[topic]:
-                raise _inaccessible(topic)
-        # Lanes share groups.
-        for group in dict.fromkeys(group for group, _ in stages):
-            # Faust waits for the group's broker; a missing right is an error.
-            with suppress(Unavailable):
-                await admin.check_group(group)
-
-
-async def check_shares(settings: Settings) -> None:
-    """Raise Misconfigured unless all lanes have equally many partitions, so that one worker gets the same of each."""
-    names = [topic.name for topic in topics_of(settings).contextual_chunks.values()]
-    async with Admin(settings.kafka) as admin:
-        partitions = await admin.partitions(names)
-    if missing := [name for name in names if not partitions[name]]:
-        raise _inaccessible(missing[0])
-    if len(set(partitions.values())) > 1:
-        found = ", ".join(f"{name} has {count}" for name, count in partitions.items())
-        raise Misconfigured(
-            f"these topics must have equally many partitions, or two workers may write one document: {found};"
-            " add partitions to the others"
-        )
-
-
-def _inaccessible(topic: str) -> Misconfigured:
-    return Misconfigured(
-        f"topic {topic} does not exist, or access is denied; create it with `freki topics apply`, or grant the rights"
-        " that `freki topics acls` lists"
-    )

@@ -8,7 +8,7 @@ from typing import NamedTuple, cast
 
 from opentelemetry.trace import NoOpTracer
 
-from freki.infra.kafka import Admin
+from freki.infra.kafka.admin import Admin
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.streams.deliver.lanes import Lane, in_lane

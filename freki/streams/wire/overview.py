@@ -8,7 +8,7 @@ from typing import Final, TypeVar
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from freki.infra.kafka import Admin
+from freki.infra.kafka.admin import Admin
 from freki.infra.local.state import StackState, read_stack
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings

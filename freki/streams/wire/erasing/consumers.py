@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping
 
-from freki.infra.kafka import Admin
+from freki.infra.kafka.admin import Admin
 from freki.infra.settings import Settings
 from freki.schemas.findings import Unread
 from freki.streams.wire.from_settings import group_of, ingest_sources, settings_named

@@ -4,7 +4,8 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from freki.infra.claims import ClaimStore
-from freki.infra.kafka import Admin, Reader
+from freki.infra.kafka import Reader
+from freki.infra.kafka.admin import Admin
 from freki.infra.local.scrub import request_scrub, store_file
 from freki.infra.local.state import read_stack
 from freki.infra.settings import Settings

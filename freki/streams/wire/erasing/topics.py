@@ -6,7 +6,8 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 
 from freki.infra.claims import ClaimStore
-from freki.infra.kafka import Admin, Reader
+from freki.infra.kafka import Reader
+from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.records import Record
 from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient

@@ -1,0 +1,28 @@
+"""What is printed of the processes of a local stack."""
+
+import signal
+
+from rich.text import Text
+
+from freki.cli.context import console
+from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Stopped, Unready
+
+
+def report(event: Event) -> None:
+    """Print an event of a child process."""
+    match event:
+        case Started(name=name, pid=pid):
+            console.print(f"[dim]{name}: started, process {pid}[/]")
+        case Ready(name=name, after_s=after_s):
+            console.print(f"{name}: ready after {after_s:.1f} s")
+        case Unready(name=name, reason=reason):
+            console.print(f"[yellow]{name}: not ready: {reason}[/]")
+        case Died(name=name, returncode=code, lasted_s=lasted_s, last_lines=lines):
+            how = f"killed by signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
+            console.print(f"[red]{name}: died after {lasted_s:.0f} s, {how}[/]")
+            for line in lines:
+                console.print(Text(f"  {line}", style="dim"))
+        case Restarting(name=name, in_s=in_s):
+            console.print(f"[yellow]{name}: restarting in {in_s:.1f} s[/]")
+        case Stopped(name=name):
+            console.print(f"[dim]{name}: stopped[/]")
