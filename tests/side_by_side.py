@@ -1,7 +1,7 @@
 """Which tests run one after another where several processes share them: `pytest -n 2 --dist loadgroup`.
 
-Tests that start stacks stay in one process: two stacks side by side on two cores take longer than one after the other.
-What takes longest begins first, so that no process ends long after the others.
+One process has all tests of the stack that many share, the other meanwhile what needs no stack; then both take the
+files that start stacks of their own, and last what is short.
 """
 
 from pathlib import Path
@@ -11,17 +11,18 @@ import pytest
 from xdist.scheduler import LoadScopeScheduling
 
 STACKS = ("acceptance", "kafka", "neighbours")
-"""Folders whose tests start stacks."""
-STACK = "freki"
-"""Fixture of the stack that many of them share, which starts after those of single tests have ended."""
-ORDER = ("acceptance", "kafka", "neighbours", "integration", "quality", "contract", "simulation", "unit")
-"""Folders of tests, those with the longest files first."""
+"""Folders whose tests use the same stack, or stacks that would slow each other down: they stay in one process."""
+ORDER = ("acceptance", "kafka", "neighbours", "integration", "quality", "contract", "simulation", "own_stack", "unit")
+"""Folders of tests, in the order in which they are given out. Files with stacks of their own come late, so that few of
+them run beside another stack; unit tests, of which each file is short, last, so that all processes end together."""
+LONGEST = ("test_generations.py", "test_rights.py", "test_audit.py")
+"""Files with stacks of their own that begin before the others."""
 ALONE = ("simulation",)
 """Folders whose tests share nothing, and take long enough to be given out one by one."""
 
 
 class Groups(LoadScopeScheduling):  # type: ignore[misc] # it has no types
-    """Give a process all tests with stacks, or those of a file, or one test."""
+    """Give a process all tests of one stack, or those of a file, or one test."""
 
     def __init__(self, config: pytest.Config, log: Any) -> None:
         super().__init__(config, log)
@@ -50,8 +51,12 @@ def arrange(items: list[pytest.Item]) -> None:
     files: dict[Path, int] = {}
     for item in items:
         files.setdefault(item.path, len(files))
-    items.sort(key=lambda item: (_rank(item), STACK in getattr(item, "fixturenames", ()), files[item.path]))
+    items.sort(key=lambda item: (*_rank(item.path), files[item.path]))
 
 
-def _rank(item: pytest.Item) -> int:
-    return ORDER.index(folder) if (folder := item.path.parent.name) in ORDER else len(ORDER)
+def _rank(path: Path) -> tuple[int, int]:
+    folder, name = path.parent.name, path.name
+    return (
+        ORDER.index(folder) if folder in ORDER else len(ORDER),
+        LONGEST.index(name) if name in LONGEST else len(LONGEST),
+    )
