@@ -51,3 +51,27 @@ def test_a_command_whose_module_is_missing_breaks_no_other() -> None:
 
     assert "Cannot be imported." in CliRunner().invoke(some, ["--help"]).output
     assert CliRunner().invoke(some, ["settings", "--help"]).exit_code == 0
+
+
+def test_garbage_is_collected_again_once_a_command_is_imported() -> None:
+    seen = "import gc, freki.cli.main as m; m.app(['settings', '--help'], standalone_mode=False); print(gc.isenabled())"
+
+    shown = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout
+
+    assert shown.splitlines()[-1] == "True"
+
+
+def test_a_worker_loads_nothing_that_only_builds_models() -> None:
+    seen = "import sys, freki.cli.worker; print(*sys.modules)"
+
+    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
+
+    assert not {"onnx", "huggingface_hub", "freki.infra.models.bert"} & set(modules)
+
+
+def test_topics_are_listed_without_store_models_and_stages() -> None:
+    seen = "import sys, freki.cli.topics; print(*sys.modules)"
+
+    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
+
+    assert not {"pymilvus", "onnxruntime", "faust"} & set(modules)

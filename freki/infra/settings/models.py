@@ -58,7 +58,9 @@ class RemoteEmbedderSettings(SettingsSection):
 class ModelSettings(SettingsSection):
     """Models and their location."""
 
-    cache_dir: Path = Field(default=Path("~/.cache/freki/models"), description="Built models")
+    cache_dir: Path = Field(
+        default=Path("~/.cache/freki/models"), description="Built models, and vectors of the examples of query types"
+    )
     embedder: str = Field(
         default="multilingual-e5-small",
         description="Name in the registry, a directory, or `remote`: the service of `FREKI_MODELS__REMOTE__URL`",
