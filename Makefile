@@ -38,7 +38,7 @@ unit: $(READY) ## Run the tests that need neither models nor servers: a minute o
 
 kafka: $(READY) ## Run the tests of the broker on Apache Kafka; needs Java 17 and Maven
 	@$(BIN)/freki models build
-	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(BESIDE) $(or $(ARGS),tests/kafka tests/integration tests/acceptance)
+	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(BESIDE) $(or $(ARGS),tests/kafka tests/integration tests/acceptance tests/own_stack)
 
 neighbours: $(READY) ## Run Freki beside Debezium, a schema registry, S3 servers and a collector: minutes; also needs Go and PostgreSQL
 	@$(BIN)/freki models build

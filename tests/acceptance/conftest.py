@@ -54,7 +54,8 @@ class Freki:
     state: StackState | None = None
 
 
-@pytest.fixture(scope="session")
+# It ends with the last test that may use it: idle, it takes a fifth of a core from those of other folders.
+@pytest.fixture(scope="package")
 async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
     state: Path = tmp_path_factory.mktemp("state")
     children = Children()

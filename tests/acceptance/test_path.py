@@ -149,8 +149,11 @@ async def test_a_reader_without_the_principal_sees_nothing(freki: Freki) -> None
 
 
 async def test_large_text_travels_by_claim_check(freki: Freki) -> None:
-    filler = "\n\n".join(f"Absatz {number} über die Lagerung von Akten im Archiv." for number in range(15_000))
-    await publish(freki, upsert("large", "archive.txt", filler + "\n\nDer Schlüssel liegt beim Hausmeister Olberding."))
+    # Nearly all of it is no text: large records are of interest here, not the embedding of many chunks.
+    style = "\n".join(f".absatz-{number} {{ margin: {number}px; }}" for number in range(30_000))
+    page = f"<html><style>{style}</style><p>Der Schlüssel liegt beim Hausmeister Olberding.</p></html>"
+    assert len(page) > freki.settings.claims.inline_bytes
+    await publish(freki, upsert("large", "archive.html", page, media_type="text/html"))
 
     result = await ask(freki, "large", "Bei wem liegt der Schlüssel?", alpha=0.3)
 

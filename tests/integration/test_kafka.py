@@ -6,17 +6,19 @@ from typing import Any, cast
 
 import pytest
 from aiokafka import TopicPartition
+from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.fetch import FetchRequest
 
 from freki.client import kafka as client_kafka
 from freki.client import wakeups
 from freki.client.broker import Broker
+from freki.client.kafka import stop_consumer
 from freki.client.messages import Outgoing
 from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.kafka import admin as kafka_admin
 from freki.infra.kafka.admin import Admin
-from freki.infra.kafka.reader import log_ends
+from freki.infra.kafka.reader import log_ends, open_client
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.lanes import Lane
@@ -181,6 +183,28 @@ async def test_the_admin_client_answers_while_a_fetch_waits_to_be_tried_again(
 
     assert len(clients) == 2
     assert all(not one.connected() for client in clients for one in client._client._conns.values())
+
+
+async def test_the_ends_of_topics_are_told_without_a_wait_for_records(
+    kafka: KafkaSettings, admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waits_ms: list[int] = []
+    send = Fetcher._proc_fetch_request
+
+    async def recorded(self: Any, assignment: Any, node: Any, request: Any) -> Any:
+        waits_ms.append(request._max_wait_ms)
+        return await send(self, assignment, node, request)
+
+    monkeypatch.setattr(Fetcher, "_proc_fetch_request", recorded)
+    await admin.lag("nobody", [topic])
+    await admin.held(topic)
+    client = await open_client(kafka, topic, Reader(kafka, topic, start="earliest")._take_position)
+    asked, waits = len(waits_ms), client._fetcher._fetch_max_wait_ms
+    await stop_consumer(client)
+
+    assert asked
+    assert max(waits_ms[:asked]) <= 1
+    assert waits > 1, "who reads records waits for them"
 
 
 async def test_a_stage_ends_while_a_fetch_waits_to_be_tried_again(

@@ -15,7 +15,7 @@ from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 
 from freki.client.kafka import stop_consumer
 from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
-from freki.infra.kafka.reader import ISOLATION, log_ends
+from freki.infra.kafka.reader import AT_ONCE_MS, ISOLATION, log_ends
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Unavailable
 
@@ -231,7 +231,11 @@ class Admin:
 
     def _reading(self) -> AIOKafkaConsumer:
         return AIOKafkaConsumer(
-            group_id=None, enable_auto_commit=False, isolation_level=ISOLATION, **client_options(self._settings)
+            group_id=None,
+            enable_auto_commit=False,
+            isolation_level=ISOLATION,
+            fetch_max_wait_ms=AT_ONCE_MS,
+            **client_options(self._settings),
         )
 
     async def _run(self, action: str, work: Callable[..., T], *args: object) -> T:

@@ -1,8 +1,9 @@
 """A reader of a topic without consumer group: for the command line, and for clients that wait for a reply."""
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import Literal, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
@@ -22,6 +23,10 @@ from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured
 
 _POLL_MS = 500
+_ENDS_MS = 5
+"""Interval of looks whether the ends of partitions are known; no record comes, for which a poll would end."""
+AT_ONCE_MS = 1
+"""Wait of a fetch at the end of a partition, which asks for the end and expects no record."""
 ISOLATION = "read_committed"
 """Isolation level of all consumers: records of aborted transactions have no effect."""
 
@@ -49,12 +54,7 @@ class Reader:
 
     async def __aenter__(self) -> Self:
         """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
-        client = await open_client(
-            self._settings,
-            self._topic,
-            self._take_position,
-            fetch_max_wait_ms=PROFILES[self._settings.profile].fetch_wait_ms,
-        )
+        client = await open_client(self._settings, self._topic, self._take_position)
         self._client = client
         self._pauses = pace(client, wakeups_of(self._settings))
         return self
@@ -80,11 +80,12 @@ class Reader:
                 " FREKI_KAFKA__TOPIC_VERSION"
             )
         places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
-        ends = await log_ends(client, places)
-        begins = ends if self._start == "latest" else await client.beginning_offsets(places)
-        given = self._start if isinstance(self._start, Mapping) else {}
-        if isinstance(self._start, int):
-            given = await self._since(client, places, self._start, ends)
+        with _fetching_at_once(client):
+            ends = await log_ends(client, places)
+            begins = ends if self._start == "latest" else await client.beginning_offsets(places)
+            given = self._start if isinstance(self._start, Mapping) else {}
+            if isinstance(self._start, int):
+                given = await self._since(client, places, self._start, ends)
         for place in places:
             client.seek(place, given.get(place.partition, begins[place]))
         self.ends = {place.partition: end for place, end in ends.items()}
@@ -141,7 +142,6 @@ async def open_client(
     settings: KafkaSettings,
     topic: str,
     prepare: Callable[[AIOKafkaConsumer], Awaitable[None]] | None = None,
-    **options: Any,  # noqa: ANN401 - aiokafka's
 ) -> AIOKafkaConsumer:
     """Connect a consumer of one topic without a group; prepare: called once it is connected.
 
@@ -153,9 +153,9 @@ async def open_client(
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         isolation_level=ISOLATION,
+        fetch_max_wait_ms=PROFILES[settings.profile].fetch_wait_ms,
         max_partition_fetch_bytes=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
         request_timeout_ms=int(settings.delivery_timeout_s * 1000),
-        **options,
         **client_options(settings),
     )
     try:
@@ -169,6 +169,17 @@ async def open_client(
     return client
 
 
+@contextmanager
+def _fetching_at_once(client: AIOKafkaConsumer) -> Iterator[None]:
+    """Let no fetch wait for records: the client waits for its response, and so do all requests behind it."""
+    fetcher = client._fetcher  # noqa: SLF001
+    waits_ms, fetcher._fetch_max_wait_ms = fetcher._fetch_max_wait_ms, AT_ONCE_MS  # noqa: SLF001
+    try:
+        yield
+    finally:
+        fetcher._fetch_max_wait_ms = waits_ms  # noqa: SLF001
+
+
 async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
     """Assign partitions to the client and return the end offset of each; positions are undefined afterwards.
 
@@ -179,7 +190,7 @@ async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -
     for place, offset in (await client.end_offsets(places)).items():
         client.seek(place, offset)
     while any(client.highwater(place) is None for place in places):
-        await client.getmany(timeout_ms=_POLL_MS // 10)
+        await client.getmany(timeout_ms=_ENDS_MS)
     return {place: end_of(client.highwater(place), client.last_stable_offset(place)) for place in places}
 
 

@@ -28,7 +28,7 @@ def elsewhere(folder: Path, broker: KafkaSettings, store: MilvusSettings, regist
     kafka = broker.model_copy(update={"topic_prefix": f"{broker.topic_prefix}-{secrets.token_hex(4)}"})
     return {
         **{name: os.environ[name] for name in ("PATH", "HOME") if name in os.environ},
-        "PYTHONPATH": str(Path(__file__).parents[3]),
+        "PYTHONPATH": str(Path(__file__).parents[2]),
         "FREKI_KAFKA__BOOTSTRAP": kafka.bootstrap,
         "FREKI_KAFKA__PROFILE": kafka.profile,
         "FREKI_KAFKA__TOPIC_PREFIX": kafka.topic_prefix,
