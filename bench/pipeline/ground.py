@@ -33,9 +33,10 @@ from freki.schemas.names import record
 from freki.streams.client import Asker
 from freki.streams.ingest.outline import Outliner
 from freki.streams.wire.connect import open_asker, open_index, open_publisher, open_receipts
-from freki.streams.wire.from_settings import fingerprints_of, wall_clock
+from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.parsing import open_outliner
 from freki.streams.wire.provision import apply_topics
+from freki.streams.wire.rules import fingerprints_of
 
 PATIENCE_S = 300.0
 """Longest wait for a receipt or an answer, in seconds."""

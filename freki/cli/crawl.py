@@ -34,7 +34,8 @@ from freki.schemas.errors import Misconfigured
 from freki.streams.feed.crawl import Crawl
 from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Render, Report, Visit
 from freki.streams.feed.page_study import study
-from freki.streams.wire.from_settings import parse_limits_of, wall_clock
+from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.rules import parse_limits_of
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -24,7 +24,7 @@ from freki.streams.documents.listing import listed, page_of
 from freki.streams.documents.view import view_of
 from freki.streams.wire.cases import Cases, read_cases
 from freki.streams.wire.connect import open_index, open_registry
-from freki.streams.wire.from_settings import fingerprints_of
+from freki.streams.wire.rules import fingerprints_of
 from freki.streams.wire.topic_records import TopicRecords
 
 documents_app = typer.Typer(help="Documents of the index.", no_args_is_help=True)

@@ -15,7 +15,8 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.schemas.index import offered
 from freki.streams.wire.connect import open_index
-from freki.streams.wire.from_settings import fingerprints_of, settings_named
+from freki.streams.wire.from_settings import settings_named
+from freki.streams.wire.rules import fingerprints_of
 from freki.streams.wire.serving import settings_of
 
 keys_app = typer.Typer(help="Keys of the encryption at rest.", no_args_is_help=True)

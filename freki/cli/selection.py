@@ -16,7 +16,7 @@ from freki.operators.identify import root_id
 from freki.schemas import DocumentId, TenantId
 from freki.schemas.index import Root, Selection
 from freki.streams.documents.listing import selected
-from freki.streams.wire.from_settings import fingerprints_of
+from freki.streams.wire.rules import fingerprints_of
 
 SHOWN = 10
 """Documents shown of those that a command is about to change."""

@@ -42,7 +42,8 @@ from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
 from freki.streams.messages import Stored, version_in
 from freki.streams.wire.connect import open_index, open_registry
-from freki.streams.wire.from_settings import fingerprints_of, topics_of, wall_clock
+from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.rules import fingerprints_of
 
 SHOWN = 50
 # Documents per read: enough to save calls, few enough for the progress bar to move.

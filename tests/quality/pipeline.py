@@ -28,8 +28,9 @@ from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.retriever import Retriever
-from freki.streams.wire.from_settings import limits_of, wall_clock
+from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
+from freki.streams.wire.rules import limits_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received

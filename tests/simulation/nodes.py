@@ -46,9 +46,9 @@ from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, Retrieval
 from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
-from freki.streams.wire.from_settings import limits_of
 from freki.streams.wire.parts import QUERY_WAIT_S
 from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
+from freki.streams.wire.rules import limits_of
 from tests.parsing import parse_here
 from tests.simulation import adapter
 from tests.simulation.codecs import CODECS

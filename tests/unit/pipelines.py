@@ -42,7 +42,7 @@ from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, Retrieval
 from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
-from freki.streams.wire.from_settings import limits_of, rules_of
+from freki.streams.wire.rules import limits_of, rules_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer, Sent, Spans

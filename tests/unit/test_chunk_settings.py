@@ -13,7 +13,7 @@ from freki.operators.parse_text import parse_text
 from freki.operators.recognise import Profile
 from freki.schemas import ChunkKind, DocumentId, TenantId
 from freki.schemas.errors import Misconfigured
-from freki.streams.wire.from_settings import limits_of
+from freki.streams.wire.rules import limits_of
 
 pytestmark = pytest.mark.usefixtures("folder")
 

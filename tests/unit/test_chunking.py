@@ -21,7 +21,7 @@ from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import LIGHT_LENGTH, Parse, Parsed
 from freki.streams.messages import Outgoing, Received
 from freki.streams.ports import Scanner
-from freki.streams.wire.from_settings import limits_of
+from freki.streams.wire.rules import limits_of
 from tests.parsing import parse_here
 from tests.received import received
 

@@ -18,9 +18,10 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Misconfigured
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
-from freki.streams.wire.from_settings import limits_of, profiles_of, rules_of, topics_of
+from freki.streams.wire.from_settings import profiles_of, topics_of
 from freki.streams.wire.parts import Parts
 from freki.streams.wire.query_parts import QueryParts
+from freki.streams.wire.rules import limits_of, rules_of
 from tests.compose import ROOT, image_environment, image_lines, process_environment, read_compose
 from tests.unit.tiny_models import write_cross_encoder
 

@@ -11,9 +11,10 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas import ContextQuery, QueryId, ResultStatus
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.direct import Batches, Mailboxes
-from freki.streams.wire.from_settings import fingerprints_of, generation_of, rows_version
+from freki.streams.wire.from_settings import generation_of, rows_version
 from freki.streams.wire.parts import Parts
 from freki.streams.wire.query_parts import QueryParts
+from freki.streams.wire.rules import fingerprints_of
 from tests.received import received_query
 from tests.unit.questions import now, retriever
 from tests.unit.revisions import TENANT, World

@@ -5,7 +5,7 @@ import pytest
 from freki.infra.settings.read import read_settings
 from freki.operators.fingerprint import fingerprint
 from freki.operators.recognise import Profile
-from freki.streams.wire.from_settings import fingerprints_of
+from freki.streams.wire.rules import fingerprints_of
 
 DECISIVE = {
     "FREKI_CHUNKING__MARKDOWN__MAX_CHARS": "400",

@@ -26,7 +26,7 @@ from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from freki.streams.ingest.late_chunking import Embeddable, embed_each
 from freki.streams.ingest.outline import Outliner, OutlineRules
-from freki.streams.wire.from_settings import limits_of
+from freki.streams.wire.rules import limits_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
 from tests.received import received

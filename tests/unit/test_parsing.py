@@ -6,7 +6,7 @@ from freki.infra.settings import ChunkingSettings
 from freki.operators.errors import UnreadableContent
 from freki.operators.recognise import Profile
 from freki.streams.ingest.parse import LIGHT_LENGTH, PARSER_VERSIONS, Parsed, ParseLimits, by_weight, parse
-from freki.streams.wire.from_settings import limits_of
+from freki.streams.wire.rules import limits_of
 from tests.files import docx_of, pdf_of
 from tests.parsing import parse_here
 from tests.unit.packages import epub, odt, opendocument, pptx, shape, xlsx

@@ -38,7 +38,7 @@ from freki.streams.ingest.chunk import Chunker
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import Parsed
 from freki.streams.ports import Scanner
-from freki.streams.wire.from_settings import limits_of
+from freki.streams.wire.rules import limits_of
 from tests.clamd import EICAR, NAME, ScriptedClamd, serving
 from tests.parsing import parse_here
 from tests.received import received

@@ -4,7 +4,7 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings
 from freki.schemas import ChunkKind, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.streams.ingest.outline import Outline, Outliner, OutlineRules
-from freki.streams.wire.from_settings import limits_of
+from freki.streams.wire.rules import limits_of
 from tests.parsing import parse_here
 
 GERMAN = "Der Vermieter hat die Mietsache dem Mieter in einem geeigneten Zustand zu überlassen und zu erhalten. " * 3

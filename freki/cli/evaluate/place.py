@@ -23,8 +23,9 @@ from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
 from freki.streams.evaluate.corpus import fingerprint_of, missing, roots_of, tenant_of
 from freki.streams.wire.connect import open_index, open_publisher, open_receipts
-from freki.streams.wire.from_settings import fingerprints_of, wall_clock
+from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.provision import apply_topics
+from freki.streams.wire.rules import fingerprints_of
 
 PATIENCE_S = 600.0
 """Longest wait for the next receipt, in seconds.

@@ -18,15 +18,8 @@ from freki.schemas.index import serving
 from freki.schemas.names import record
 from freki.schemas.operations import Freshness, GenerationSize, Overview, StageLag, WorkerHealth
 from freki.streams.wire.connect import open_index
-from freki.streams.wire.from_settings import (
-    RETRIEVE,
-    StageSource,
-    fingerprints_of,
-    group_of,
-    ingest_sources,
-    topics_of,
-    wall_clock,
-)
+from freki.streams.wire.from_settings import RETRIEVE, StageSource, group_of, ingest_sources, topics_of, wall_clock
+from freki.streams.wire.rules import fingerprints_of
 
 T = TypeVar("T")
 

@@ -10,7 +10,7 @@ from freki.operators.chunk import Similarities
 from freki.streams.ingest.ocr import OcrParser
 from freki.streams.ingest.outline import CountTokens, Outliner, OutlineRules
 from freki.streams.ingest.parse import Parse, by_weight, parse
-from freki.streams.wire.from_settings import limits_of, parse_limits_of
+from freki.streams.wire.rules import limits_of, parse_limits_of
 
 
 @asynccontextmanager

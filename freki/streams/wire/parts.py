@@ -56,21 +56,13 @@ from freki.streams.wire.authentication import open_authenticator
 from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.erasing.topics import ChangeReader, NamedClaims
-from freki.streams.wire.from_settings import (
-    MIB,
-    analyser_of,
-    group_of,
-    index_of,
-    rows_version,
-    rules_of,
-    topics_of,
-    wall_clock,
-)
+from freki.streams.wire.from_settings import MIB, analyser_of, group_of, index_of, rows_version, topics_of, wall_clock
 from freki.streams.wire.limits import open_change_limits, open_query_limits
 from freki.streams.wire.objecting import open_objections
 from freki.streams.wire.parsing import open_outliner
 from freki.streams.wire.provision import check_shares, check_sources
 from freki.streams.wire.reload import TakeOvers
+from freki.streams.wire.rules import rules_of
 from freki.streams.wire.serving import open_serving
 
 QUERY_WAIT_S = 0.002

@@ -30,8 +30,9 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
-from freki.streams.wire.from_settings import MIB, analyser_of, fingerprints_of, profiles_of, thesaurus_of, wall_clock
+from freki.streams.wire.from_settings import MIB, analyser_of, profiles_of, thesaurus_of, wall_clock
 from freki.streams.wire.reload import TakeOver
+from freki.streams.wire.rules import fingerprints_of
 from freki.streams.wire.topic_records import TopicRecords
 
 if TYPE_CHECKING:
