@@ -1,8 +1,10 @@
 """The connection to the store, and to the collections of one generation."""
 
+import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Self
+from urllib.parse import urlsplit
 
 from freki.infra.keys import KeyService, key_service
 from freki.infra.milvus.collections import check_plain, open_collections, open_keys
@@ -17,10 +19,22 @@ from freki.infra.milvus.watermarks import WatermarkWriter
 from freki.infra.settings import EncryptionSettings, MilvusSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkId, RootId
+from freki.schemas.errors import Unavailable
 from freki.schemas.index import Generation
 
 SCANNED_ROWS = 5_000
 """Chunk rows without vectors per read."""
+
+
+async def check_listens(settings: MilvusSettings) -> None:
+    """Raise Unavailable at once where nothing listens at the address of the store."""
+    address = urlsplit(settings.uri)
+    try:
+        async with asyncio.timeout(settings.timeout_s):
+            _, connection = await asyncio.open_connection(address.hostname, address.port)
+    except OSError as error:  # a timeout is one
+        raise Unavailable(f"nothing listens at FREKI_MILVUS__URI={settings.uri}: {error}") from error
+    connection.close()
 
 
 class MilvusConnection:

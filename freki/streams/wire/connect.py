@@ -52,9 +52,13 @@ async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | No
 @asynccontextmanager
 async def open_index(settings: Settings) -> AsyncIterator["MilvusIndex"]:
     """Open the store without loading a model."""
-    # As in `from_settings`: most commands need no model.
+    # As in `from_settings`: most commands need neither store nor model.
+    from freki.infra.milvus.connection import check_listens  # noqa: PLC0415
     from freki.infra.models import embedder_identity  # noqa: PLC0415
 
+    if "uri" not in settings.milvus.model_fields_set:
+        # Nobody named a store, which may be about to come back: there is none.
+        await check_listens(settings.milvus)
     fingerprint, dim = embedder_identity(settings.models)
     async with index_of(settings, embedder=fingerprint, dim=dim) as index:
         yield index
