@@ -45,7 +45,7 @@ class _Commands(Mapping[str, Any]):
 
 
 def _imported(name: str) -> ModuleType:
-    """Import a module; look for garbage neither meanwhile, which is a fifth of the time, nor later in what stays."""
+    """Import a module with the garbage collector off, which saves a fifth of the time, and freeze what was imported."""
     if name in sys.modules:
         return sys.modules[name]
     gc.disable()

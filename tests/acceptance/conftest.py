@@ -54,7 +54,7 @@ class Freki:
     state: StackState | None = None
 
 
-# It ends with the last test that may use it: idle, it takes a fifth of a core from those of other folders.
+# It ends with the last test that may use it: its processes poll while they are idle, beside the tests of other folders.
 @pytest.fixture(scope="package")
 async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
     state: Path = tmp_path_factory.mktemp("state")

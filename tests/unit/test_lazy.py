@@ -11,6 +11,12 @@ from freki.cli.lazy import Lazy, lazy_group
 from freki.cli.main import COMMANDS, app
 
 
+def modules_after(code: str) -> set[str]:
+    """Return the modules that a new process has imported after some code."""
+    seen = f"{code}; import sys; print(*sys.modules)"
+    return set(subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split())
+
+
 @pytest.mark.parametrize("name", COMMANDS)
 def test_the_list_has_the_first_line_of_the_help_of_each_command(name: str) -> None:
     command = typer.main.get_command(app).commands[name]  # type: ignore[attr-defined]
@@ -28,20 +34,14 @@ def test_an_unknown_command_is_refused_with_one_that_is_like_it() -> None:
 
 def test_a_command_imports_only_its_own_module() -> None:
     """In a process of its own, which has imported nothing yet."""
-    seen = "import sys, freki.cli.main as m; m.app(['settings', '--help'], standalone_mode=False); print(*sys.modules)"
-
-    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
+    modules = modules_after("import freki.cli.main as m; m.app(['settings', '--help'], standalone_mode=False)")
 
     assert "freki.cli.settings" in modules
-    assert not {"freki.cli.ask", "freki.streams.app", "pymilvus", "faust"} & set(modules)
+    assert not {"freki.cli.ask", "freki.streams.app", "pymilvus", "faust"} & modules
 
 
 def test_a_question_is_asked_without_store_models_and_stages() -> None:
-    seen = "import sys, freki.cli.ask; print(*sys.modules)"
-
-    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
-
-    assert not {"pymilvus", "onnxruntime", "faust"} & set(modules)
+    assert not modules_after("import freki.cli.ask") & {"pymilvus", "onnxruntime", "faust"}
 
 
 def test_a_command_whose_module_is_missing_breaks_no_other() -> None:
@@ -62,16 +62,8 @@ def test_garbage_is_collected_again_once_a_command_is_imported() -> None:
 
 
 def test_a_worker_loads_nothing_that_only_builds_models() -> None:
-    seen = "import sys, freki.cli.worker; print(*sys.modules)"
-
-    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
-
-    assert not {"onnx", "huggingface_hub", "freki.infra.models.bert"} & set(modules)
+    assert not modules_after("import freki.cli.worker") & {"onnx", "huggingface_hub", "freki.infra.models.bert"}
 
 
 def test_topics_are_listed_without_store_models_and_stages() -> None:
-    seen = "import sys, freki.cli.topics; print(*sys.modules)"
-
-    modules = subprocess.run([sys.executable, "-c", seen], capture_output=True, text=True, check=True).stdout.split()
-
-    assert not {"pymilvus", "onnxruntime", "faust"} & set(modules)
+    assert not modules_after("import freki.cli.topics") & {"pymilvus", "onnxruntime", "faust"}
