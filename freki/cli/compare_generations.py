@@ -17,14 +17,13 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
 from freki.infra.kafka import Reader
-from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
 from freki.operators.evaluate import compare, is_in_share, judge_rankings, mean_of, overlap, rank_documents
 from freki.schemas import EVERYONE, ContextHit, ContextQuery, DocumentId
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.names import record
 from freki.streams.retrieve.retriever import Retriever
-from freki.streams.wire.connect import open_registry
+from freki.streams.wire.connect import open_generations, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.generations import open_retriever
 from freki.streams.wire.serving import settings_of
@@ -77,7 +76,7 @@ async def compare_generations(
         fail("--set asks the questions of sets: leave out --recorded and --share", code=2)
     settings = load_settings()
     threadpool_limits(1, user_api="blas")  # as in a worker
-    async with MilvusGenerations(settings.milvus) as log:
+    async with open_generations(settings) as log:
         chosen = [settings_of(settings, (await known(log, settings, name))[1]) for name in (first, second)]
     asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, share, recorded)
     if not asked:

@@ -31,7 +31,7 @@ from freki.infra.settings.milvus import MilvusSettings
 from freki.schemas import ContextQuery, QueryId, TenantId
 from freki.schemas.index import GenerationEntry, Statistics, offered, serving
 from freki.streams.client import Asker
-from freki.streams.wire.connect import open_asker, open_index
+from freki.streams.wire.connect import open_asker, open_generations, open_index
 from freki.streams.wire.from_settings import settings_named, wall_clock
 from freki.streams.wire.generations import drop_topics, read_again, waiting_of
 from freki.streams.wire.provision import apply_topics
@@ -67,7 +67,7 @@ async def list_generations(*, as_json: AsJson = False) -> None:
     settings = load_settings()
     numbers = ("documents", "chunks", "records_waiting")
     rows = Rows("generation", "answers", *numbers, "embedder", "analyser", as_json=as_json, numbers=numbers)
-    async with MilvusGenerations(settings.milvus) as log:
+    async with open_generations(settings) as log:
         last = serving(await log.entries())
         for name, made_for in (await log.stored()).items():
             sizes, waiting = await log.sizes(name), await waiting_of(settings_named(settings, name))
@@ -140,7 +140,7 @@ async def switch(
 ) -> None:
     """Answer from another generation from now on; every worker follows within a second, without a restart."""
     settings = load_settings()
-    async with MilvusGenerations(settings.milvus) as log, open_asker(settings) as asker:
+    async with open_generations(settings) as log, open_asker(settings) as asker:
         last, entry = await known(log, settings, name)
         if last is not None and last.generation == name:
             console.print(f"{name} answers already")
@@ -171,7 +171,7 @@ async def drop(
 ) -> None:
     """Remove a generation: its collections, and the topics that only it has."""
     settings = _named(load_settings(), name)
-    async with MilvusGenerations(settings.milvus) as log:
+    async with open_generations(settings) as log:
         last, _ = await known(log, settings, name)
         if last is not None and last.generation == name:
             fail(f"{name} answers queries: switch to another generation first")
@@ -208,7 +208,7 @@ async def known(
 async def _begin(settings: Settings) -> None:
     """Create the topics and collections of a generation, and tell the workers that answer to open it."""
     name = settings.milvus.generation
-    async with MilvusGenerations(settings.milvus) as log:
+    async with open_generations(settings) as log:
         entries, stored = await log.entries(), await log.stored()
         last = serving(entries)
         if last is not None and last.generation == name:
@@ -265,7 +265,7 @@ async def _until_full(settings: Settings) -> tuple[Statistics, float]:
     """Show the progress of filling; return the size, and the seconds that it took, once it has caught up."""
     loop, name = asyncio.get_running_loop(), settings.milvus.generation
     started_s = loop.time()
-    async with MilvusGenerations(settings.milvus) as log:
+    async with open_generations(settings) as log:
         last = serving(await log.entries())
         with bars() as progress:
             bar = progress.add_task(f"documents in {name}", total=None)

@@ -10,11 +10,10 @@ from rich.table import Table
 from freki.cli.context import command, console, fail, load_settings
 from freki.infra.claims import ClaimStore
 from freki.infra.keys import KeyService, cipher_of, key_service, make_keys
-from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.schemas.index import offered
-from freki.streams.wire.connect import open_index
+from freki.streams.wire.connect import open_generations, open_index
 from freki.streams.wire.from_settings import settings_named
 from freki.streams.wire.rules import fingerprints_of
 from freki.streams.wire.serving import settings_of
@@ -85,7 +84,7 @@ def _service(settings: Settings) -> KeyService:
 
 async def _encrypted(settings: Settings) -> AsyncIterator[tuple[str, MilvusIndex]]:
     """Yield each encrypted generation, opened."""
-    async with MilvusGenerations(settings.milvus) as log:
+    async with open_generations(settings) as log:
         entries = offered(await log.entries())
         names = [name for name in await log.stored() if await log.is_encrypted(name)]
     for name in names:

@@ -2,8 +2,8 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Protocol, Self, TypeVar
@@ -15,7 +15,7 @@ from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 
 from freki.client.kafka import stop_consumer
 from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
-from freki.infra.kafka.reader import AT_ONCE_MS, ISOLATION, log_ends
+from freki.infra.kafka.reader import AT_ONCE_MS, log_ends, open_client
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Unavailable
 
@@ -161,16 +161,11 @@ class Admin:
         places = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
         if not places:
             return ()
-        client = self._reading()
-        try:
-            async with connecting("read the ends of topics", self._settings):
-                await client.start()
-                ends = await log_ends(client, places)
-                begins = await client.beginning_offsets(places)
-                nexts = {place: max(committed.get(place, 0), begins[place]) for place in places}
-                oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < ends[place]})
-        finally:
-            await stop_consumer(client)
+        async with self._reading() as client:
+            ends = await log_ends(client, places)
+            begins = await client.beginning_offsets(places)
+            nexts = {place: max(committed.get(place, 0), begins[place]) for place in places}
+            oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < ends[place]})
         return tuple(
             PartitionLag(
                 group=group,
@@ -216,27 +211,23 @@ class Admin:
 
     async def held(self, topic: str) -> int:
         """Return the number of records of a topic, from its offsets."""
-        client = self._reading()
         numbers = (await self._run("describe topics", _partitions, [topic]))[topic]
         places = [TopicPartition(topic, number) for number in numbers]
         if not places:
             return 0
-        try:
-            async with connecting("read the ends of topics", self._settings):
-                await client.start()
-                ends, begins = await log_ends(client, places), await client.beginning_offsets(places)
-        finally:
-            await stop_consumer(client)
+        async with self._reading() as client:
+            ends, begins = await log_ends(client, places), await client.beginning_offsets(places)
         return sum(ends[place] - begins[place] for place in places)
 
-    def _reading(self) -> AIOKafkaConsumer:
-        return AIOKafkaConsumer(
-            group_id=None,
-            enable_auto_commit=False,
-            isolation_level=ISOLATION,
-            fetch_max_wait_ms=AT_ONCE_MS,
-            **client_options(self._settings),
-        )
+    @asynccontextmanager
+    async def _reading(self) -> AsyncIterator[AIOKafkaConsumer]:
+        ends = "the ends of topics"
+        client = await open_client(self._settings, ends, fetch_wait_ms=AT_ONCE_MS)
+        try:
+            async with connecting(f"read {ends}", self._settings):
+                yield client
+        finally:
+            await stop_consumer(client)
 
     async def _run(self, action: str, work: Callable[..., T], *args: object) -> T:
         if self._client is None:

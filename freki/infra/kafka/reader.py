@@ -140,12 +140,16 @@ class Reader:
 
 async def open_client(
     settings: KafkaSettings,
-    topic: str,
+    read: str,
     prepare: Callable[[AIOKafkaConsumer], Awaitable[None]] | None = None,
+    *,
+    fetch_wait_ms: int | None = None,
 ) -> AIOKafkaConsumer:
-    """Connect a consumer of one topic without a group; prepare: called once it is connected.
+    """Connect a consumer without a group.
 
-    Raises Unavailable, Misconfigured, and what `prepare` raises; then nothing stays connected.
+    read: what is read, for errors; prepare: called once it is connected; fetch_wait_ms: wait of a fetch at the end of a
+    partition, default: that of the profile. Raises Unavailable, Misconfigured, and what `prepare` raises; then nothing
+    stays connected.
     """
     read_any_header_names()
     client = AIOKafkaConsumer(
@@ -153,13 +157,13 @@ async def open_client(
         enable_auto_commit=False,
         auto_offset_reset="earliest",
         isolation_level=ISOLATION,
-        fetch_max_wait_ms=PROFILES[settings.profile].fetch_wait_ms,
+        fetch_max_wait_ms=fetch_wait_ms or PROFILES[settings.profile].fetch_wait_ms,
         max_partition_fetch_bytes=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
         request_timeout_ms=int(settings.delivery_timeout_s * 1000),
         **client_options(settings),
     )
     try:
-        async with connecting(f"open {topic}", settings):
+        async with connecting(f"open {read}", settings):
             await client.start()
             if prepare is not None:
                 await prepare(client)

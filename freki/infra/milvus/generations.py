@@ -31,6 +31,8 @@ class MilvusGenerations:
     async def __aenter__(self) -> Self:
         self._log.open()
         try:
+            # A store that does not answer at all is told sooner than one that loads.
+            await self._log.has(GENERATIONS)
             await open_log(self._log)
         except BaseException:
             await self._log.close()

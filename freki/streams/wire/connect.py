@@ -10,7 +10,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient
-from freki.infra.settings import Settings
+from freki.infra.settings import MilvusSettings, Settings
 from freki.infra.telemetry.traces import tracing
 from freki.infra.tokens import TokenFile
 from freki.operators.token_id import token_id
@@ -33,6 +33,7 @@ from freki.streams.wire.from_settings import (
 )
 
 if TYPE_CHECKING:
+    from freki.infra.milvus.generations import MilvusGenerations
     from freki.infra.milvus.index import MilvusIndex
 
 T = TypeVar("T")
@@ -53,15 +54,30 @@ async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | No
 async def open_index(settings: Settings) -> AsyncIterator["MilvusIndex"]:
     """Open the store without loading a model."""
     # As in `from_settings`: most commands need neither store nor model.
-    from freki.infra.milvus.connection import check_listens  # noqa: PLC0415
     from freki.infra.models import embedder_identity  # noqa: PLC0415
 
-    if "uri" not in settings.milvus.model_fields_set:
-        # Nobody named a store, which may be about to come back: there is none.
-        await check_listens(settings.milvus)
+    await _check_store(settings.milvus)
     fingerprint, dim = embedder_identity(settings.models)
     async with index_of(settings, embedder=fingerprint, dim=dim) as index:
         yield index
+
+
+@asynccontextmanager
+async def open_generations(settings: Settings) -> AsyncIterator["MilvusGenerations"]:
+    """Open the log of generations."""
+    from freki.infra.milvus.generations import MilvusGenerations  # noqa: PLC0415
+
+    await _check_store(settings.milvus)
+    async with MilvusGenerations(settings.milvus) as log:
+        yield log
+
+
+async def _check_store(settings: MilvusSettings) -> None:
+    """Raise Unavailable at once where nothing listens and nobody named a store, which may be about to come back."""
+    from freki.infra.milvus.connection import check_listens  # noqa: PLC0415
+
+    if "uri" not in settings.model_fields_set:
+        await check_listens(settings)
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 """The state of all parts, as `freki status` and the page for operators show it."""
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, TypeVar
@@ -8,16 +9,15 @@ from typing import Final, TypeVar
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from freki.infra.kafka.admin import Admin
+from freki.infra.kafka.admin import Admin, PartitionLag
 from freki.infra.local.state import StackState, read_stack
-from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
 from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas.errors import InfraError
 from freki.schemas.index import serving
 from freki.schemas.names import record
 from freki.schemas.operations import Freshness, GenerationSize, Overview, StageLag, WorkerHealth
-from freki.streams.wire.connect import open_index
+from freki.streams.wire.connect import open_generations, open_index
 from freki.streams.wire.from_settings import RETRIEVE, StageSource, group_of, ingest_sources, topics_of, wall_clock
 from freki.streams.wire.rules import fingerprints_of
 
@@ -149,21 +149,25 @@ async def _stages(settings: Settings) -> tuple[StageLag, ...]:
         StageSource(RETRIEVE, RETRIEVE, topics.queries.name),
         StageSource("document-queries", RETRIEVE, topics.document_queries.name),
     ]
-    found = []
+    read: defaultdict[str, list[str]] = defaultdict(list)
+    for _, group, topic in sources:
+        read[group].append(topic)
     async with Admin(settings.kafka) as admin:
-        for stage, group, topic in sources:
-            lags = await admin.lag(group_of(settings, group), [topic])
-            oldest = min((lag.oldest_ms for lag in lags if lag.oldest_ms is not None), default=None)
-            found.append(
-                StageLag(
-                    stage=stage,
-                    topic=topic,
-                    records=sum(lag.end for lag in lags),
-                    waiting=sum(lag.lag for lag in lags),
-                    oldest_ms=None if oldest is None else max(0, wall_clock() - oldest),
-                )
-            )
-    return tuple(found)
+        lags = {group: await admin.lag(group_of(settings, group), topics) for group, topics in read.items()}
+    return tuple(
+        _lag_of(stage, topic, [lag for lag in lags[group] if lag.topic == topic]) for stage, group, topic in sources
+    )
+
+
+def _lag_of(stage: str, topic: str, lags: Sequence[PartitionLag]) -> StageLag:
+    oldest = min((lag.oldest_ms for lag in lags if lag.oldest_ms is not None), default=None)
+    return StageLag(
+        stage=stage,
+        topic=topic,
+        records=sum(lag.end for lag in lags),
+        waiting=sum(lag.lag for lag in lags),
+        oldest_ms=None if oldest is None else max(0, wall_clock() - oldest),
+    )
 
 
 async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
@@ -171,7 +175,7 @@ async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
     async with open_index(settings) as index:
         held, watermarks = await index.statistics(), await index.watermarks()
         outdated = await index.count_made_otherwise(fingerprints_of(settings))
-    async with MilvusGenerations(settings.milvus) as log:
+    async with open_generations(settings) as log:
         answering = serving(await log.entries())
         # Sizes of others would load them into the memory of the store.
         others = [name for name in await log.stored() if name != own]

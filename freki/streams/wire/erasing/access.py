@@ -11,7 +11,6 @@ from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.infra.kafka.records import Record
 from freki.infra.keys import cipher_of
-from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
@@ -35,6 +34,7 @@ from freki.streams.documents.view import view_of
 from freki.streams.topics import Topic
 from freki.streams.wire.audit import audit_directory
 from freki.streams.wire.cases import read_cases
+from freki.streams.wire.connect import open_generations
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.erasing.topics import Content, judged_document, present, searched_topics
 from freki.streams.wire.from_settings import topics_of
@@ -81,7 +81,7 @@ class Access:
             yield item
         searched.append("claims")
         content = Content(self._settings, tenant, known)
-        async with MilvusGenerations(self._settings.milvus) as log:
+        async with open_generations(self._settings) as log:
             topics = searched_topics(self._settings, await log.stored(), tenant)
         for topic in await present(self._settings, [*topics, self._topics.outcomes, self._topics.queries]):
             async for item in self._of_topic(topic, tenant, content, words):

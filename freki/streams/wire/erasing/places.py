@@ -9,7 +9,6 @@ from dataclasses import replace
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.infra.kafka.records import Record
-from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
@@ -20,6 +19,7 @@ from freki.schemas.index import Root
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import Topic
+from freki.streams.wire.connect import open_generations
 from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.remove import Remover
 from freki.streams.wire.erasing.topics import ChangeReader, Content, present, searched_topics
@@ -173,7 +173,7 @@ class Places:
     async def destroy_keys(self, tenant: TenantId, documents: Collection[DocumentId]) -> int:
         """Destroy the data keys of deleted documents in all generations; return their number."""
         keys = [root_id(tenant, each) for each in documents]
-        async with MilvusGenerations(self._settings.milvus) as log:
+        async with open_generations(self._settings) as log:
             return sum([await log.destroy_keys(name, keys) for name in await log.stored()])
 
     async def strip(self, tenant: TenantId, documents: Collection[DocumentId]) -> int:
@@ -186,7 +186,7 @@ class Places:
         return len(bare)
 
     async def _generations(self) -> Collection[str]:
-        async with MilvusGenerations(self._settings.milvus) as log:
+        async with open_generations(self._settings) as log:
             return list(await log.stored())
 
     async def _roots(self, tenant: TenantId, covers: Coverage) -> AsyncIterator[Root]:
@@ -214,7 +214,7 @@ class Places:
         self, tenant: TenantId, documents: Collection[DocumentId], *, superseded: bool
     ) -> tuple[list[str], dict[str, int]]:
         """Return the stored generations, and the number of rows by collection; superseded ones of that in use only."""
-        async with MilvusGenerations(self._settings.milvus) as log:
+        async with open_generations(self._settings) as log:
             generations, rows = list(await log.stored()), Counter[str]()
             if superseded:
                 return generations, await self._superseded(tenant, documents)
