@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,9 +19,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
+from freki.infra.private_files import create_private
 from freki.schemas.errors import Misconfigured
 
-_OWNER_ONLY = 0o600
 _TEXT = b"freki audit: hash of texts"
 _DIGEST_BYTES = 32
 
@@ -80,11 +79,7 @@ def make_key(path: Path) -> SigningKey:
     key = Ed25519PrivateKey.generate()
     pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY), "wb") as file:
-            file.write(pem)
-            file.flush()
-            os.fsync(file.fileno())
+        create_private(path, pem)
     except FileExistsError as error:
         raise Misconfigured(f"{path} exists; a lost key cannot be made again, so it is not replaced") from error
     except OSError as error:

@@ -5,6 +5,7 @@ import os
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 
@@ -91,6 +92,51 @@ async def test_a_rotation_by_another_process_is_seen_without_a_restart(tmp_path:
     [newer] = await rotated.wrap([bytes(32)])
     assert await ours.unwrap([theirs, newer]) == [bytes(32)] * 2
     assert [version_of(each) for each in await ours.wrap([bytes(32)])] == [2]
+
+
+async def test_a_rotation_through_a_link_reaches_those_who_read_the_file_itself(tmp_path: Path) -> None:
+    (tmp_path / "there").mkdir()
+    ours = make_keys(tmp_path / "there" / "freki.keys")
+    (tmp_path / "link").symlink_to(tmp_path / "there" / "freki.keys")
+    await (theirs := LocalKeys(tmp_path / "link")).rotate()
+    assert await ours.unwrap(await theirs.wrap([bytes(32)])) == [bytes(32)]
+    assert list(await ours.versions()) == [1, 2]
+    assert (tmp_path / "link").is_symlink()
+
+
+async def test_what_a_killed_rotation_left_stops_no_other(tmp_path: Path) -> None:
+    keys = make_keys(tmp_path / "freki.keys")
+    # In a container every process has the same id.
+    (tmp_path / f".freki.keys.{os.getpid()}.new").write_text("{")
+    assert await keys.rotate() == 2
+
+
+async def test_a_rotation_that_finds_no_room_leaves_the_file_as_it_was(tmp_path: Path) -> None:
+    keys, limits = make_keys(tmp_path / "freki.keys"), getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(Misconfigured, match="FREKI_ENCRYPTION__KEY_FILE.*File too large"):
+            await keys.rotate()
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
+    assert list(await keys.versions()) == [1]
+    assert not list(tmp_path.glob(".*.new"))
+
+
+async def test_a_lock_that_cannot_be_made_is_told(tmp_path: Path) -> None:
+    keys = make_keys(tmp_path / "freki.keys")
+    (tmp_path / "freki.keys.lock").mkdir()
+    with pytest.raises(Misconfigured, match="FREKI_ENCRYPTION__KEY_FILE.*cannot be replaced"):
+        await keys.rotate()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root rotates files of others")
+async def test_a_rotated_file_keeps_its_owner(tmp_path: Path) -> None:
+    keys = make_keys(tmp_path / "freki.keys")
+    os.chown(tmp_path / "freki.keys", 1234, 1234)
+    await keys.rotate()
+    found = (tmp_path / "freki.keys").stat()
+    assert (found.st_uid, found.st_gid, stat.S_IMODE(found.st_mode)) == (1234, 1234, 0o600)
 
 
 async def test_a_version_that_is_not_here_yet_is_waited_for(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import secrets
 import stat
 import time
 from base64 import b64decode, b64encode
@@ -16,6 +17,7 @@ from filelock import FileLock
 
 from freki.infra.keys.envelope import KEY_BYTES, new_secret
 from freki.infra.keys.service import version_of
+from freki.infra.private_files import create_private, sync_folder
 from freki.schemas.errors import Misconfigured, Unavailable
 
 _OWNER_ONLY = 0o600
@@ -61,11 +63,19 @@ class LocalKeys:
         return await asyncio.to_thread(self._rotate)
 
     def _rotate(self) -> int:
-        lock = self._path.with_name(f"{self._path.name}.lock")
-        with FileLock(lock, mode=_OWNER_ONLY):
-            keys = dict(_keys_in(self._path))
-            version = max(keys) + 1
-            _write(self._path, {**keys, version: new_secret()}, replace=True)
+        # Whoever reads the file by its own name must get the version too, not only who follows the same link.
+        path = self._path.resolve()
+        _stamp(path)
+        try:
+            with FileLock(path.with_name(f"{path.name}.lock"), mode=_OWNER_ONLY):
+                keys = dict(_keys_in(path))
+                version = max(keys) + 1
+                _replace(path, {**keys, version: new_secret()})
+        except OSError as error:
+            raise Misconfigured(
+                f"{path} ({_SETTING}) cannot be replaced: {error.strerror}; rotate where its folder can be written, and"
+                " copy the file here"
+            ) from error
         return version
 
     async def _keys(self) -> Mapping[int, bytes]:
@@ -98,7 +108,14 @@ class LocalKeys:
 
 def make_keys(path: Path) -> LocalKeys:
     """Write a new file with version 1, which only its owner reads. Raises Misconfigured if the file exists."""
-    _write(path.expanduser(), {1: new_secret()}, replace=False)
+    try:
+        create_private(path.expanduser(), _content({1: new_secret()}))
+    except FileExistsError as error:
+        raise Misconfigured(
+            f"{path} exists; what a lost key encrypted cannot be read again, so it is not replaced"
+        ) from error
+    except OSError as error:
+        raise Misconfigured(f"{path} cannot be written: {error.strerror}") from error
     return LocalKeys(path)
 
 
@@ -137,31 +154,26 @@ def _keys_in(path: Path) -> Mapping[int, bytes]:
     return keys
 
 
-def _write(path: Path, keys: Mapping[int, bytes], *, replace: bool) -> None:
-    """Write the file durably; with `replace`, at once in place of another."""
-    made_at = int(time.time())
+def _content(keys: Mapping[int, bytes]) -> bytes:
     content = {
         "format": _FORMAT,
         "keys": {str(number): {"key": b64encode(key).decode("ascii")} for number, key in sorted(keys.items())},
-        "written_at": made_at,
+        "written_at": int(time.time()),
     }
-    target = path.with_name(f".{path.name}.{os.getpid()}.new") if replace else path
+    return json.dumps(content, indent=1).encode("ascii")
+
+
+def _replace(path: Path, keys: Mapping[int, bytes]) -> None:
+    """Replace the file at once and durably; it keeps its owner. Raises OSError."""
+    # A name of its own: what a killed rotation left stands in nobody's way, also where every process has the same id.
+    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with os.fdopen(os.open(target, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY), "w") as file:
-            json.dump(content, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        if replace:
-            target.replace(path)
-        folder = os.open(path.parent, os.O_RDONLY)
-        try:
-            os.fsync(folder)
-        finally:
-            os.close(folder)
-    except FileExistsError as error:
-        raise Misconfigured(
-            f"{target} exists; what a lost key encrypted cannot be read again, so it is not replaced"
-        ) from error
-    except OSError as error:
-        raise Misconfigured(f"{target} cannot be written: {error.strerror}") from error
+        create_private(fresh, _content(keys))
+        owner = path.stat()
+        if owner.st_uid != os.geteuid():
+            # Else workers of another account than who rotates could not read it any more.
+            os.chown(fresh, owner.st_uid, owner.st_gid)
+        fresh.replace(path)
+        sync_folder(path.parent)
+    finally:
+        fresh.unlink(missing_ok=True)
