@@ -106,10 +106,10 @@ async def export(
         for writer, lines in chains.items():
             path = folder / f"{Path(writer).name}.jsonl"
             path.write_text("".join(f"{lines[sequence]}\n" for sequence in sorted(lines)), encoding="ascii")
+        if settings.audit.key_file is not None:
+            (folder / "public.pem").write_text(SigningKey.read(settings.audit.key_file).public_pem, encoding="ascii")
     except OSError as error:
         fail(f"{folder}: {error.strerror}; name a new folder")
-    if settings.audit.key_file is not None:
-        (folder / "public.pem").write_text(SigningKey.read(settings.audit.key_file).public_pem, encoding="ascii")
     console.print(f"{sum(map(len, chains.values()))} entries of {len(chains)} writers: {folder}", markup=False)
 
 

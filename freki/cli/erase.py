@@ -2,6 +2,7 @@
 
 import getpass
 import json
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -16,6 +17,7 @@ from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S
 from freki.cli.prompts import agreed
+from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments
 from freki.cli.words import counted
 from freki.infra.settings import Settings
@@ -145,9 +147,11 @@ async def verify(
 
 
 def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKey:
-    """Return the key that signs a report; end the command if there is none, or the file of the report exists."""
+    """Return the key that signs a report; end the command if there is none, or the report has no place."""
     if report.exists():
         fail(f"{report} exists: name a new file", code=2)
+    if not os.access(report.absolute().parent, os.W_OK | os.X_OK):
+        fail(f"no file can be written to {report.absolute().parent}: name another one for --report", code=2)
     key = key or settings.audit.key_file
     if key is None:
         fail("no key signs the report: name one by --key; `freki audit keys make FILE` makes one", code=2)
@@ -155,12 +159,32 @@ def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKe
 
 
 def write_report(path: Path, erased: Erased) -> None:
-    """Write a report to its file, and print what remains until when."""
+    """Write a report to its file, and print what remains until when; one that has no room there is printed itself."""
+    unwritten = None
     if erased.report is not None:
         document = {"report": erased.body, "signature": erased.report.signature}
-        path.write_text(json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+        try:
+            _write_new(path, json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+        except OSError as error:
+            unwritten = error
+            # What it says is done, and cannot be found out again.
+            print_json(document)
     _show(erased.body)
+    if unwritten is not None:
+        fail(f"{path} cannot be written: {unwritten.strerror}; the report is printed above: keep it as a file")
     console.print(f"report: {path}")
+
+
+def _write_new(path: Path, text: str) -> None:
+    """Write a new file, or none. Raises OSError, also where another erasure was given the same name."""
+    with path.open("x", encoding="utf-8") as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
 
 
 def show_held(erased: Erased) -> None:
