@@ -1,8 +1,10 @@
 """Files of an archive: what is written is read back bit for bit, an interrupted archive goes on, damage is named."""
 
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import numpy as np
 import pytest
@@ -20,7 +22,7 @@ from freki.infra.milvus.rows import chunk_of, chunk_row, page_of, page_row, root
 from freki.schemas import ChunkKind, RootId, TenantId, Timestamp
 from freki.schemas.archive import ArchiveManifest, ArchiveStart
 from freki.schemas.arrays import Floats
-from freki.schemas.errors import Misconfigured, Rejected
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, Root
 from tests.contract.index_records import APART, GENERATION, NASTY, any_vectors, chunk, page, root, watermark
 from tests.memory_archive import start_of
@@ -231,6 +233,32 @@ async def test_an_interrupted_archive_goes_on_after_its_last_volume(tmp_path: Pa
 
     assert await written(tmp_path / "at once", documents("r1", "r2", "r3")) == manifest
     assert files_in(tmp_path / "at once") == files_in(tmp_path)
+
+
+@pytest.mark.usefixtures("small_volumes")
+@pytest.mark.parametrize("cut_off", [b"", b'{"number":2,'])
+async def test_an_archive_that_finds_no_room_when_it_goes_on_keeps_its_volumes(tmp_path: Path, cut_off: bytes) -> None:
+    async with ArchiveWriter(tmp_path, START) as archive:
+        await write(archive, documents("r1", "r2"))
+    with (tmp_path / UNFINISHED).open("ab") as file:
+        file.write(cut_off)
+    limits = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with suppress(Unavailable):
+            async with ArchiveWriter(tmp_path, START):
+                pass
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
+
+    async with ArchiveWriter(tmp_path, START) as archive:
+        assert archive.after == "r2"
+
+
+async def test_an_archive_whose_first_line_was_not_finished_begins_anew(tmp_path: Path) -> None:
+    (tmp_path / f"{UNFINISHED}.partial").write_bytes(b'{"format":')
+    manifest = await written(tmp_path, documents("r1"))
+    assert read_manifest(tmp_path) == manifest
 
 
 async def test_an_archive_goes_on_only_from_the_same_index(tmp_path: Path) -> None:

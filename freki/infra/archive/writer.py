@@ -206,13 +206,17 @@ class ArchiveWriter:
     def _continue(self) -> None:
         path = self._folder / UNFINISHED
         if not path.exists():
-            if others := sorted(each.name for each in self._folder.iterdir() if each.name != LOCK):
+            # An export that was killed at once leaves no more than these.
+            own = {LOCK, UNFINISHED + PARTIAL}
+            if others := sorted(each.name for each in self._folder.iterdir() if each.name not in own):
                 held = "a complete archive" if MANIFEST in others else others[0]
                 raise Misconfigured(f"{self._folder} already holds {held}: name an empty or a new folder")
             write_atomically(path, lambda path: path.write_bytes(_START.dump_json(self._start) + b"\n"))
             return
-        # A line that was cut off by a crash, and what follows, is written again.
-        lines = [line for line in path.read_bytes().splitlines(keepends=True) if line.endswith(b"\n")]
+        content = path.read_bytes()
+        # A line that was cut off by a crash is written again.
+        whole = content[: content.rfind(b"\n") + 1]
+        lines = whole.splitlines()
         try:
             start = _START.validate_json(lines[0])
             self._volumes = [_VOLUME.validate_json(line) for line in lines[1:]]
@@ -224,11 +228,13 @@ class ArchiveWriter:
                 "name another folder, or delete this one"
             )
         self._start = start
-        path.write_bytes(b"".join(lines))
         known = {file.name for volume in self._volumes for file in volume.files}
         for found in self._folder.iterdir():
             if found.name.endswith(PARTIAL) or (found.suffix == ".parquet" and found.name not in known):
                 found.unlink()
+        if whole != content:
+            # Never in place: on a full disk all volumes so far would be lost.
+            write_atomically(path, lambda path: path.write_bytes(whole))
 
 
 def _made_from(start: ArchiveStart) -> tuple[object, ...]:
