@@ -1,4 +1,5 @@
 import hashlib
+import tempfile
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -104,6 +105,22 @@ def test_a_build_that_fails_leaves_nothing_behind(settings: ModelSettings) -> No
 
     assert [path for path in settings.cache_dir.iterdir() if path.suffix != ".lock"] == []
     assert open_model(get(settings), threads=1).dim == 64
+
+
+def test_what_killed_builds_left_is_removed_and_builds_of_other_models_are_not(settings: ModelSettings) -> None:
+    directory = get(settings)
+    killed = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}-"))
+    (killed / "model").mkdir()
+    (killed / "model" / "model.onnx.data").write_bytes(bytes(1000))
+    (directory.parent / f".{directory.name}-large.lock").touch()
+    other = Path(tempfile.mkdtemp(dir=directory.parent, prefix=f".{directory.name}-large-"))
+    (directory / "model.onnx").unlink()
+
+    get(settings)
+
+    assert not killed.exists()
+    assert other.is_dir()
+    assert (directory.parent / f".{directory.name}-large.lock").exists()
 
 
 def test_two_that_need_a_model_at_once_build_it_once(settings: ModelSettings) -> None:

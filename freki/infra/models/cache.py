@@ -189,6 +189,7 @@ def _lock(directory: Path) -> Iterator[None]:
 def _make(settings: ModelSettings, model: RegisteredModel, source: Source, directory: Path, progress: Progress) -> None:
     if not is_obtainable(settings, source):
         raise Misconfigured(f"{directory} is damaged: set FREKI_MODELS__ALLOW_DOWNLOAD=true to get it again")
+    _remove_unfinished(directory)
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix=f".{directory.name}-") as temporary:
         made = Path(temporary) / "model"
         made.mkdir()
@@ -196,6 +197,15 @@ def _make(settings: ModelSettings, model: RegisteredModel, source: Source, direc
         seal(made, model.description, fingerprint=model.fingerprint(source), weights=weights)
         shutil.rmtree(directory, ignore_errors=True)
         made.rename(directory)
+
+
+def _remove_unfinished(directory: Path) -> None:
+    """Remove what killed processes left of this model: each may be as large as the model. Call it with the lock."""
+    # No hyphen: those begin with the name of another model, which another process may be making.
+    unfinished = re.compile(rf"\.{re.escape(directory.name)}-[a-z0-9_]+")
+    for left in directory.parent.iterdir():
+        if unfinished.fullmatch(left.name):
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _fill(source: Source, directory: Path, progress: Progress) -> str:
