@@ -2,16 +2,16 @@
 
 import asyncio
 import shlex
-import tempfile
-from pathlib import Path
 
 from freki.infra.processes.command import run_command
+from freki.infra.processes.scratch import put, remove_left, scratch_folder
 from freki.schemas.errors import Rejected
 
 PATH, OUTPUT = "{path}", "{output}"
 """Word parts that stand for the paths of the scan and of what the command writes; without them it gets the scan on
 standard input and writes to standard output."""
 _SETTING = "FREKI_OCR__COMMAND"
+_SCRATCH = "freki-ocr-"
 
 
 class CommandOcr:
@@ -22,6 +22,7 @@ class CommandOcr:
         self._words = shlex.split(command)
         self._timeout_s = timeout_s
         self._turns = asyncio.Semaphore(at_once)
+        remove_left(_SCRATCH)
 
     async def read(self, content: bytes, media_type: str) -> tuple[bytes, str]:  # noqa: ARG002 - commands look themselves
         """Return the scan with its text, and its media type; empty: by its content.
@@ -33,11 +34,11 @@ class CommandOcr:
             return await self._read(content), ""
 
     async def _read(self, content: bytes) -> bytes:
-        with tempfile.TemporaryDirectory(prefix="freki-ocr-") as folder:
-            source, target = Path(folder) / "scan", Path(folder) / "text"
+        with scratch_folder(_SCRATCH) as folder:
+            source, target = folder / "scan", folder / "text"
             from_file, to_file = (any(part in word for word in self._words) for part in (PATH, OUTPUT))
             if from_file:
-                await asyncio.to_thread(source.write_bytes, content)
+                await asyncio.to_thread(put, source, content)
             words = [word.replace(PATH, str(source)).replace(OUTPUT, str(target)) for word in self._words]
             try:
                 ended = await run_command(
@@ -46,7 +47,7 @@ class CommandOcr:
             except TimeoutError as error:
                 raise Rejected(f"OCR took more than FREKI_OCR__TIMEOUT_S={self._timeout_s:g}") from error
             if ended.code:
-                raise Rejected(f"OCR ended with {ended.code}: {ended.said.replace(folder, '')}")
+                raise Rejected(f"OCR ended with {ended.code}: {ended.said.replace(str(folder), '')}")
             if not to_file:
                 return ended.out
             if not await asyncio.to_thread(target.is_file):

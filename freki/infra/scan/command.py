@@ -3,16 +3,17 @@
 import asyncio
 import re
 import shlex
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 from freki.infra.processes.command import run_command
+from freki.infra.processes.scratch import put, remove_left, scratch_folder
 from freki.schemas.errors import Unavailable
 
 PATH = "{path}"
 """Word part that stands for the path of a file with the content; without it the command reads standard input."""
 _SETTING = "FREKI_SCAN__COMMAND"
+_SCRATCH = "freki-scan-"
 _FOUND = 1
 _NAMED = re.compile(r"^.*: (.+) FOUND\s*$", re.MULTILINE)
 """Line by which clamscan and clamdscan name what they found."""
@@ -26,6 +27,7 @@ class CommandScanner:
         self._words = shlex.split(command)
         self._timeout_s = timeout_s
         self.engine = Path(self._words[0]).name
+        remove_left(_SCRATCH)
 
     async def scan(self, content: bytes) -> str | None:
         """Return the name of what was found; None if the content is clean.
@@ -34,8 +36,10 @@ class CommandScanner:
         """
         if not any(PATH in word for word in self._words):
             return await self._run(self._words, content)
-        with await asyncio.to_thread(_written, content) as file:
-            return await self._run([word.replace(PATH, file.name) for word in self._words], None)
+        with scratch_folder(_SCRATCH) as folder:
+            file = folder / "content"
+            await asyncio.to_thread(put, file, content)
+            return await self._run([word.replace(PATH, str(file)) for word in self._words], None)
 
     async def _run(self, words: Sequence[str], content: bytes | None) -> str | None:
         setting = f"{_SETTING}={words[0]}"
@@ -49,13 +53,6 @@ class CommandScanner:
         if ended.code == _FOUND:
             return _name(ended.out.decode(errors="replace"))
         raise Unavailable(f"{setting} gave no verdict and ended with {ended.code}: {ended.said}")
-
-
-def _written(content: bytes) -> "tempfile._TemporaryFileWrapper[bytes]":
-    file = tempfile.NamedTemporaryFile(prefix="freki-scan-")  # noqa: SIM115 - the caller closes it
-    file.write(content)
-    file.flush()
-    return file
 
 
 def _name(out: str) -> str:
