@@ -36,7 +36,7 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def test_what_a_killed_process_left_is_removed_and_what_a_live_one_uses_is_not(scratch: Path) -> None:
     words = [sys.executable, "-c", HOLDER, PREFIX]
-    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:  # noqa: S603
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as holder:
         assert holder.stdout is not None
         folder = Path(holder.stdout.readline().rstrip("\n"))
         with scratch_folder(PREFIX) as other:
