@@ -7,13 +7,13 @@ until the end of the pause, as records of other producers are.
 
 import asyncio
 import os
+import secrets
 import socket
 import stat
 import tempfile
 import time
 from collections.abc import Awaitable, Callable, Collection, Sequence
 from contextlib import suppress
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +34,6 @@ _SETTLED_S = 1.0
 _LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 _MAX_NAME_BYTES = 1024
 _SUFFIX = ".sock"
-_numbers = count()
 
 
 def make_directory(bootstrap: str) -> Path | None:
@@ -139,7 +138,8 @@ class Pauses:
     def __init__(self, directory: Path, topics: Callable[[], Collection[str]]) -> None:
         """Listen from now on, in the running event loop. Raises OSError if that is not possible."""
         self._topics = topics
-        self._path = directory / f"{os.getpid()}-{next(_numbers)}{_SUFFIX}"
+        # Not by the process id: in containers ids repeat, and a killed process leaves its sockets.
+        self._path = directory / f"{secrets.token_hex(8)}{_SUFFIX}"
         self._socket = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
         self._socket.settimeout(0)
         try:

@@ -2,6 +2,8 @@
 
 import asyncio
 import os
+import subprocess
+import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -220,6 +222,28 @@ async def test_sockets_go_with_their_reader_or_with_the_next_wake_up(directory: 
 
     assert (left, sockets(directory)) == (1, 0)
     ringer.close()
+
+
+DIES = """\
+import asyncio, os, sys
+from pathlib import Path
+
+os.getpid = lambda: 7  # as in containers, where every start has the ids of the last one
+
+from freki.client.wakeups import Pauses
+
+async def listen():
+    Pauses(Path(sys.argv[1]), list)
+    os._exit(0)
+
+asyncio.run(listen())
+"""
+
+
+def test_what_a_killed_process_left_does_not_keep_one_with_its_id_from_listening(directory: Path) -> None:
+    for number in range(1, 3):
+        subprocess.run([sys.executable, "-c", DIES, str(directory)], check=True)
+        assert sockets(directory) == number
 
 
 async def test_a_reader_that_comes_later_is_woken_too(directory: Path) -> None:
