@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 from hypothesis import given
@@ -145,6 +146,21 @@ class TestLock:
         with pytest.raises(Misconfigured, match=r"file/state: Not a directory; .* FREKI_LOCAL__STATE_DIR"):
             async with locked(tmp_path / "file" / "state"):
                 pass
+
+    async def test_a_disk_that_is_full_before_the_start_is_named_with_the_setting(self, tmp_path: Path) -> None:
+        limits = getrlimit(RLIMIT_FSIZE)
+        setrlimit(RLIMIT_FSIZE, (0, limits[1]))
+        try:
+            with pytest.raises(Misconfigured, match=r"File too large; free it, .* FREKI_LOCAL__STATE_DIR"):
+                async with locked(tmp_path):
+                    pass
+        finally:
+            setrlimit(RLIMIT_FSIZE, limits)
+
+    @pytest.mark.parametrize("content", ["", "{", '{"broker": 65536, "store": 1}', '{"broker": 1, "store": -1}'])
+    def test_ports_that_are_none_are_as_good_as_no_file(self, tmp_path: Path, content: str) -> None:
+        (tmp_path / "ports.json").write_text(content)
+        assert read_ports(tmp_path) is None
 
     def test_a_full_disk_is_named_with_the_setting_and_the_old_file_kept(self, tmp_path: Path) -> None:
         write_ports(tmp_path, PORTS)

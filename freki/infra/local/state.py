@@ -14,9 +14,9 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Literal, TextIO, TypeVar
+from typing import Annotated, BinaryIO, Literal, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.settings import Settings
@@ -27,6 +27,7 @@ TAKEOVER_TIMEOUT_S = 15.0
 
 POLL_S = 0.05
 
+_Port = Annotated[int, Field(ge=0, le=65_535)]
 _Model = TypeVar("_Model", bound=BaseModel)
 
 
@@ -35,9 +36,9 @@ class Ports(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    broker: int
-    store: int
-    controller: int = 0
+    broker: _Port
+    store: _Port
+    controller: _Port = 0
     """Controller port of Apache Kafka."""
 
 
@@ -159,18 +160,18 @@ async def locked(directory: Path) -> AsyncIterator[int]:
         await _take(file, directory)
         with writing(directory):
             file.truncate(0)
-            file.write(str(os.getpid()))
-            file.flush()
+            file.write(str(os.getpid()).encode("ascii"))
         yield file.fileno()
 
 
-def _open_lock(directory: Path) -> TextIO:
+def _open_lock(directory: Path) -> BinaryIO:
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
-        return (directory / "lock").open("a+")
+        # Without a buffer, which closing would try to write again to a full disk.
+        return (directory / "lock").open("ab+", buffering=0)
 
 
-async def _take(file: TextIO, directory: Path) -> None:
+async def _take(file: BinaryIO, directory: Path) -> None:
     for attempt in range(round(TAKEOVER_TIMEOUT_S / POLL_S)):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -200,10 +201,10 @@ def writing(directory: Path) -> Iterator[None]:
         ) from error
 
 
-def _owner(file: TextIO) -> int | None:
+def _owner(file: BinaryIO) -> int | None:
     file.seek(0)
     text = file.read()
-    return int(text) if text.isdecimal() else None
+    return int(text) if text.isdigit() else None
 
 
 def _is_locked(directory: Path) -> bool:
