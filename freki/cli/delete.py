@@ -12,6 +12,7 @@ from freki.cli.arguments import expanded
 from freki.cli.bars import bars
 from freki.cli.changes import Make
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.other_generation import show_other_generation
 from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments, chosen, is_agreed
@@ -57,6 +58,7 @@ async def delete(
         return
     if not documents and not is_agreed(live, f"delete {counted(len(live), 'document')}", yes=yes):
         raise typer.Exit(1)
+    await show_other_generation(settings)
     async with AsyncExitStack() as opened:
         receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))

@@ -206,6 +206,11 @@ def _show(body: Mapping[str, Any]) -> None:
         where = f"{each['topic']}/{each['partition']}"
         text = f"{each['group']} has not read {where} up to here, and may copy content: erase again once it has"
         console.print(Text(text, style="yellow"), soft_wrap=True)
+    for collection, rows in body.get("left", {}).get("rows", {}).items():
+        text = f"not erased: {counted(rows, 'row')} of {collection}: erase again once its generation is kept up to date"
+        console.print(Text(f"{text}, or drop that", style="yellow"), soft_wrap=True)
+    for uri in body.get("left", {}).get("claims", ()):
+        console.print(Text(f"not erased: {uri}", style="yellow"), soft_wrap=True)
     for each in body["remains"]:
         records = f"{each['topic']}/{each['partition']}: {each['records']} records" if "topic" in each else ""
         where = each.get("claim") or each.get("store") or records

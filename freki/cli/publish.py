@@ -27,6 +27,7 @@ from freki.cli.changes import (
     upserts,
 )
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.other_generation import show_other_generation
 from freki.cli.outcomes import PATIENCE_S, Sent, collect, send, show_outcomes
 from freki.cli.rows import print_json
 from freki.cli.show import show_error
@@ -84,6 +85,8 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         publisher = await opened.enter_async_context(open_publisher(settings))
         source = None
         folders = [path for path in paths if path.is_dir()]
+        if given.wait:
+            await show_other_generation(settings)
         if len(streams) < len(paths):
             source = await opened.enter_async_context(open_source(settings, of_files, fields))
             async with _open_index(settings, required=given.prune) as index:

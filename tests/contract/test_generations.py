@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import pytest
 
+from freki.cli.other_generation import show_other_generation
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import MilvusSettings, Settings
@@ -102,3 +103,21 @@ async def test_a_generation_goes_with_the_collections_of_all_its_embedders(own: 
 
     assert {name for name in left if name.startswith(f"{own.collection_prefix}_kinds")} == set()
     assert there > left
+
+
+async def test_who_waits_for_receipts_of_a_generation_that_does_not_answer_is_told(
+    own: MilvusSettings, capsys: pytest.CaptureFixture[str]
+) -> None:
+    settings = Settings(milvus=own)
+    async with MilvusGenerations(own) as log:
+        await show_other_generation(settings)
+        await log.append(entry("g1", 1, serves=True))
+        await show_other_generation(settings)
+        assert capsys.readouterr().err == "", "none has answered yet, then the own one"
+
+        await log.append(entry("g2", 2, serves=True))
+        await show_other_generation(settings)
+
+    assert "receipts come from generation g1 (FREKI_MILVUS__GENERATION), but g2 answers" in " ".join(
+        capsys.readouterr().err.split()
+    )

@@ -2,6 +2,7 @@
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
@@ -55,3 +56,11 @@ def test_a_report_does_not_replace_one_that_came_meanwhile(tmp_path: Path, capsy
         write_report(path, erased())
     assert path.read_text() == "of another erasure"
     assert json.loads(capsys.readouterr().out.splitlines()[0])["report"] == BODY
+
+
+def test_what_could_not_be_erased_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    left = {"records": [], "rows": {"freki_g2_chunks": 2}, "claims": ["file:///claims/ab"]}
+    write_report(tmp_path / "report.json", replace(erased(), body={**BODY, "left": left}))
+    printed = capsys.readouterr().out
+    assert "not erased: 2 rows of freki_g2_chunks: erase again" in printed
+    assert "not erased: file:///claims/ab" in printed
