@@ -19,6 +19,6 @@ async def show_other_generation(settings: Settings) -> None:
                 show_error(
                     errors,
                     f"receipts come from generation {own} (FREKI_MILVUS__GENERATION), but {last.generation} answers,"
-                    f" and quotes what is deleted or replaced until it has that too: let the workers fill {last.generation}"
-                    f" and set it here, or run `freki generations create {last.generation}`",
+                    " and quotes what is deleted or replaced until it has that too: let the workers fill"
+                    f" {last.generation} and set it here, or run `freki generations create {last.generation}`",
                 )
