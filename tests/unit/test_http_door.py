@@ -498,6 +498,52 @@ async def test_no_page_of_another_site_and_no_other_name_reaches_the_index(gatew
     assert len(gateway.asked) == 1
 
 
+@pytest.mark.parametrize(
+    "host", ["evil{.example", 'evil".example', "evil`.example:8780", "evil.example/health?", "[", ""]
+)
+async def test_a_host_that_is_no_name_is_none_of_this_server(gateway: InProcess, host: str) -> None:
+    """Browsers take names with such signs, and send them as they are."""
+    async with door(gateway) as client:
+        refused = await client.post("/v1/queries", json={"text": "a"}, headers={"Host": host})
+
+    assert refused.status_code == 421
+    assert gateway.asked == []
+
+
+@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8780", "[::1]:8780", "127.0.0.1"])
+async def test_names_of_this_server_count_in_any_case_with_any_port(gateway: InProcess, host: str) -> None:
+    async with door(gateway) as client:
+        answered = await client.post("/v1/queries", json={"text": "a"}, headers={"Host": host})
+
+    assert answered.status_code == 200
+
+
+@pytest.mark.parametrize("origin", ["http://[", "null", "", "127.0.0.1:8780"])
+async def test_an_origin_that_is_no_address_is_another_site(gateway: InProcess, origin: str) -> None:
+    async with door(gateway) as client:
+        refused = await client.post("/v1/queries", json={"text": "a"}, headers={"Origin": origin})
+
+    assert refused.status_code == 403
+
+
+async def test_the_type_of_a_body_has_any_case(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        told = {"Content-Type": "Application/JSON; charset=UTF-8"}
+        answered = await client.post("/v1/queries", content=b'{"text": "a"}', headers=told)
+
+    assert answered.status_code == 200
+
+
+async def test_a_body_in_chunks_is_refused_whatever_length_it_tells(gateway: InProcess) -> None:
+    """Servers read the chunks then, however many there are."""
+    async with door(gateway, max_body_mb=0.001) as client:
+        told = {"Content-Length": "2", "Transfer-Encoding": "chunked"}
+        refused = await client.post("/v1/queries", json={"text": "a" * 2_000}, headers=told)
+
+    assert refused.status_code == 411
+    assert gateway.asked == []
+
+
 async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InProcess) -> None:
     async with door(gateway, max_body_mb=0.001, calls_per_minute=2) as client:
         large = await client.post("/v1/queries", json={"text": "a" * 2_000})

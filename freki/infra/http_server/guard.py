@@ -56,19 +56,22 @@ class Guard:
 
         Without this, a name that an attacker's DNS points here, or a form of any page, would reach the index.
         """
-        if request.url.hostname not in self._hosts:
+        # As it was sent: `request.url` has the server's own name in place of one with signs that it does not know.
+        host = request.headers.get("host", "")
+        if (named := _name_of(host)) not in self._hosts:
             raise Problem(
                 HTTPStatus.MISDIRECTED_REQUEST,
-                f"{request.url.hostname} is no name of this server: see FREKI_SERVE__ALLOWED_HOSTS",
+                f"{named or repr(host)} is no name of this server: see FREKI_SERVE__ALLOWED_HOSTS",
             )
         origin = request.headers.get("origin")
-        if origin is not None and urlsplit(origin).netloc != request.headers.get("host"):
+        if origin is not None and origin.partition("://")[2] != host:
             raise Problem(HTTPStatus.FORBIDDEN, "pages of other sites may not call")
         length = request.headers.get("content-length", "0")
         if request.method in {"POST", "PUT"}:
-            if "content-length" not in request.headers:
-                raise Problem(HTTPStatus.LENGTH_REQUIRED, "send Content-Length")
-            if request.headers.get("content-type", "").partition(";")[0].strip() != "application/json":
+            # With both the body ends where its chunks end, whatever length was told.
+            if "content-length" not in request.headers or "transfer-encoding" in request.headers:
+                raise Problem(HTTPStatus.LENGTH_REQUIRED, "send Content-Length, and no Transfer-Encoding")
+            if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
         if not length.isdecimal() or int(length) > self._most:
             raise Problem(
@@ -90,6 +93,14 @@ class Guard:
         """Tell who calls. Raises Problem as `caller` does, and unless the caller is an operator."""
         with as_problem():
             return await self._callers.operator(request.headers.get("authorization", ""), address=_address(request))
+
+
+def _name_of(host: str) -> str:
+    """Return the name in a `Host` header without its port, in small letters; empty if there is none."""
+    try:
+        return urlsplit(f"//{host}").hostname or ""
+    except ValueError:
+        return ""
 
 
 def _address(request: Request) -> str:
