@@ -71,7 +71,14 @@ class Publisher:
         self._tombstones = tombstones
 
     async def publish(self, *changes: DocumentChange) -> None:
-        """Return when the broker has stored the changes; those of one document keep their order."""
+        """Return when the broker has stored the changes; those of one document keep their order.
+
+        Raises Rejected, before anything is sent, for a tenant with a '/', and for content that is too large.
+        """
+        for change in changes:
+            if "/" in change.tenant:
+                # Its key would be that of a document of another tenant, which the tombstone would delete.
+                raise Rejected(f"tenant: {change.tenant!r} holds '/', which separates tenant and document in the key")
         records = [record for change in changes for record in self._records(await self._with_claim(change))]
         await self._outbox.send(*records)
 

@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 
 import pytest
 from opentelemetry.trace import NoOpTracer
@@ -17,7 +18,8 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.streams.client import Asker, Receipts
+from freki.schemas.errors import Rejected
+from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from tests.unit.deliveries import FakeProducer
 from tests.unit.published import Record
@@ -46,6 +48,23 @@ async def received(*outcomes: IndexOutcome, expected: int) -> list[OutcomeStatus
         receipts.expect(CHANGE)
     async with receipts:
         return [(await receipts.next(patience_s=PATIENCE_S)).status for _ in range(expected)]
+
+
+async def test_a_deletion_never_has_the_key_of_a_document_of_another_tenant() -> None:
+    broker = FakeProducer()
+    publisher = Publisher(
+        outbox=Outbox(broker, NoOpTracer()),
+        encode=Codec(DocumentChange).encode,
+        topic="documents",
+        claims=None,
+        inline_bytes=1000,
+    )
+    of_other = replace(CHANGE, tenant=TenantId("acme/hr"), operation=Operation.DELETE, content=None)
+
+    with pytest.raises(Rejected, match="tenant: 'acme/hr' holds '/'"):
+        await publisher.publish(CHANGE, of_other)
+
+    assert broker.sent == []
 
 
 async def test_a_version_that_is_published_twice_has_two_receipts() -> None:
