@@ -58,7 +58,8 @@ def _check_times(claims: Mapping[str, Any], rules: ClaimRules, now_s: float) -> 
 
 def _identity(claims: Mapping[str, Any], rules: ClaimRules) -> Identity | RefusalReason:
     tenant, subject = _at(claims, rules.tenant), _at(claims, rules.principal)
-    if not _is_name(tenant, MAX_TENANT_CHARS) or not _is_name(subject, MAX_NAME_CHARS):
+    # A '/' separates tenant and document in keys of records, and tenant and group in settings.
+    if not _is_name(tenant, MAX_TENANT_CHARS) or "/" in tenant or not _is_name(subject, MAX_NAME_CHARS):
         return RefusalReason.INCOMPLETE
     groups = _at(claims, rules.groups)
     named: Sequence[Any] = [] if groups is None else groups if isinstance(groups, list) else [groups]

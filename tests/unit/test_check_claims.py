@@ -56,6 +56,7 @@ def test_a_token_in_order_says_who_asks() -> None:
         ({"tenant": ""}, RefusalReason.INCOMPLETE),
         ({"tenant": ["t"]}, RefusalReason.INCOMPLETE),
         ({"tenant": "t\nu"}, RefusalReason.INCOMPLETE),
+        ({"tenant": "t/u"}, RefusalReason.INCOMPLETE),
         ({"sub": ...}, RefusalReason.INCOMPLETE),
         ({"sub": "x" * 129}, RefusalReason.INCOMPLETE),
         ({"groups": [1]}, RefusalReason.MALFORMED),
@@ -100,6 +101,7 @@ def test_whatever_a_token_claims_it_is_judged_and_names_only_what_it_says(claims
         said = {**GOOD, **claims}
         groups = said.get("groups") or []
         assert identity.tenant == said["tenant"]
+        assert "/" not in identity.tenant
         assert set(identity.principals) == {said["sub"], *(groups if isinstance(groups, list) else [groups])}
         assert said["exp"] + 30 > NOW_S
         assert said["iss"] == ISSUER

@@ -127,6 +127,15 @@ async def test_whatever_the_header_holds_is_judged(token: bytes, jwks: Path) -> 
         assert isinstance(await verifier.claims(token), RefusalReason)
 
 
+@pytest.mark.parametrize("algorithm", [["ES256"], {"ES256": 1}, 7, None, True])
+async def test_an_algorithm_that_is_no_name_is_none(algorithm: object, jwks: Path) -> None:
+    publish(Issuer(), jwks)
+    token = f"{encoded({'alg': algorithm})}.{encoded({})}.{encoded(b'x')}"
+
+    async with verifying(jwks) as verifier:
+        assert await verifier.claims(token.encode()) is RefusalReason.ALGORITHM
+
+
 async def test_keys_that_are_no_public_keys_for_signatures_are_not_used(jwks: Path) -> None:
     issuer = Issuer("RS256")
     (good,) = issuer.jwks()["keys"]

@@ -43,7 +43,7 @@ class JwtVerifier:
         except PyJWTError:
             return RefusalReason.MALFORMED
         algorithm, key_id = header.get("alg"), header.get("kid")
-        if algorithm not in self._algorithms:
+        if not isinstance(algorithm, str) or algorithm not in self._algorithms:
             return RefusalReason.ALGORITHM
         # Extensions that must be understood: none is.
         if "crit" in header or not isinstance(key_id, str | None):
