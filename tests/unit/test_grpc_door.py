@@ -196,6 +196,23 @@ async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
     assert gateway.changes == []
 
 
+@pytest.mark.parametrize("method", ["Freki/RetrieveContext", "Freki/IndexDocument", "Wolf/Enrich"])
+@pytest.mark.parametrize("message", [b"\xff\xff\xff", b"\x0a\x02\x0a\xff"])
+async def test_bytes_that_are_no_message_are_an_invalid_argument(
+    gateway: InProcess, method: str, message: bytes
+) -> None:
+    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+        await client.channel.unary_unary(f"/freki.v1.{method}")(message)
+
+    assert told["ErrorInfo"].reason == "INVALID"
+
+
+async def test_bytes_that_are_no_message_end_a_stream_of_answers_the_same_way(gateway: InProcess) -> None:
+    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT):
+        async for _ in client.channel.unary_stream("/freki.v1.Freki/StreamContext")(b"\xff\xff\xff"):
+            pass
+
+
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:
     async with door(gateway) as client:
         waited = await client.index(document_id="a/b.pdf", file=b"%PDF", principals=["ada"])

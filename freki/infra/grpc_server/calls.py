@@ -10,7 +10,7 @@ import grpc
 import structlog
 from google.protobuf.any_pb2 import Any as Packed
 from google.protobuf.duration_pb2 import Duration
-from google.protobuf.message import Message
+from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.context import attach, detach
@@ -105,11 +105,11 @@ def unary(
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one response."""
 
-    async def handle(message: Q, context: "grpc.aio.ServicerContext[Q, A]") -> A:
+    async def handle(message: bytes, context: "grpc.aio.ServicerContext[bytes, A]") -> A:
         async with _answered(context, callers) as call:
-            return await answer(message, call)
+            return await answer(_read(request, message), call)
 
-    return grpc.unary_unary_rpc_method_handler(handle, request.FromString, response.SerializeToString)
+    return grpc.unary_unary_rpc_method_handler(handle, None, response.SerializeToString)
 
 
 def streamed(
@@ -117,12 +117,20 @@ def streamed(
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with a stream of responses."""
 
-    async def handle(message: Q, context: "grpc.aio.ServicerContext[Q, A]") -> AsyncIterator[A]:
-        async with _answered(context, callers) as call, aclosing(answers(message, call)) as stream:
+    async def handle(message: bytes, context: "grpc.aio.ServicerContext[bytes, A]") -> AsyncIterator[A]:
+        async with _answered(context, callers) as call, aclosing(answers(_read(request, message), call)) as stream:
             async for each in stream:
                 yield each
 
-    return grpc.unary_stream_rpc_method_handler(handle, request.FromString, response.SerializeToString)
+    return grpc.unary_stream_rpc_method_handler(handle, None, response.SerializeToString)
+
+
+def _read(kind: type[Q], message: bytes) -> Q:
+    """Return a request. Raises CallFailed for bytes that are none: gRPC would say UNKNOWN, and log a traceback."""
+    try:
+        return kind.FromString(message)
+    except DecodeError as error:
+        raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, str(error), reason="INVALID") from error
 
 
 @asynccontextmanager
