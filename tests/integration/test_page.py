@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 import uvicorn
@@ -246,6 +247,20 @@ async def test_an_operator_sees_changes_arrive_and_sends_dead_letters_again_by_k
     await expect(page.locator("h1")).to_have_text("Operations")
     wrong["english"] = await violations(page)
     assert not any(wrong.values()), wrong
+
+
+async def test_a_document_whose_id_has_steps_of_a_path_is_asked_for_by_that_id(
+    served: Served, browser: Browser
+) -> None:
+    """Browsers take steps such as `..` out of addresses: another document would be shown under this name."""
+    served.gateway.documents = (_listed("akten/../gebühr.md"),)
+    page = await opened(browser, f"{served.url}/operate")
+
+    async with page.expect_request("**/v1/documents/**") as asked:
+        await page.get_by_role("button", name="akten/../gebühr.md").click()
+
+    place = urlsplit((await asked.value).url).path
+    assert unquote(place) == "/v1/documents/akten/../gebühr.md"
 
 
 def _listed(document_id: str, **changes: Any) -> ListedDocument:

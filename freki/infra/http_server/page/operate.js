@@ -136,7 +136,8 @@ async function find(cursor = null) {
 }
 
 async function show(id) {
-  const report = await call(`/v1/documents/${id.split("/").map(encodeURIComponent).join("/")}?${asked({ limit: 100 })}`);
+  // With its slashes, else the browser would take steps such as `..` out of the address.
+  const report = await call(`/v1/documents/${encodeURIComponent(id)}?${asked({ limit: 100 })}`);
   const [document] = report.documents;
   const facts = Object.entries({ ...document.attributes, [say("readers")]: document.principals.join(", "), [say("characters")]: number(document.characters) });
   at("shown-heading").textContent = document.name || id;
