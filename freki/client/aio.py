@@ -8,7 +8,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from random import random
 from types import TracebackType
-from typing import Any, Generic, Literal, Self, TypeVar, Unpack
+from typing import Any, Generic, Literal, Self, TypeVar, Unpack, get_type_hints
 
 from freki.client.broker import Broker
 from freki.client.exchange import Asker, Follower, Publisher, ReceiptBoard
@@ -26,9 +26,10 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.avro.codec import Codec, UndecodableError
+from freki.schemas.avro.codec import Codec, UndecodableError, UnencodableError
+from freki.schemas.avro.hints import branches_of, item_of
 from freki.schemas.backoff import backoff
-from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.errors import InfraError, Rejected, Unavailable
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Follower)
@@ -38,6 +39,13 @@ ATTEMPTS = 4
 """Attempts of a call while the broker is unavailable."""
 _FIRST_S, _LONGEST_S = 0.2, 5.0
 _TOPICS: dict[type[Any], str] = {IndexOutcome: "outcomes", ContextResult: "contexts"}
+_SEVERAL = frozenset(
+    name
+    for kind in (DocumentChange, ContextQuery)
+    for name, hint in get_type_hints(kind).items()
+    if any(item_of(branch) for branch in branches_of(hint))
+)
+"""Fields that hold several values."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +207,16 @@ class Client:
         )
 
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        try:
+            return await self._attempted(call)
+        except UnencodableError as error:
+            raise Rejected(str(error)) from error
+        except UnicodeEncodeError as error:
+            raise Rejected(
+                "a text has half of a character (a lone surrogate), as text cut within an emoji has"
+            ) from error
+
+    async def _attempted(self, call: Callable[[], Awaitable[T]]) -> T:
         for attempt in range(1, ATTEMPTS):
             try:
                 return await call()
@@ -247,7 +265,11 @@ class _Kept(Generic[F]):
 
 
 def _tuples(fields: Mapping[str, object]) -> dict[str, Any]:
-    """Return fields with tuples in place of lists, which records have."""
+    """Return fields with tuples in place of lists, which records have. Raises Rejected for one text in their place."""
+    for name in _SEVERAL & fields.keys():
+        if isinstance(fields[name], str):
+            # Each of its letters would be a name, and nothing would say so.
+            raise Rejected(f'{name}: it holds several texts: give a list, such as ["…"]')
     return {name: tuple(value) if isinstance(value, list) else value for name, value in fields.items()}
 
 

@@ -42,6 +42,10 @@ HEAVY = {
 }
 
 
+CUT = "hallo \ud83d"
+"""Text that was cut within an emoji."""
+
+
 def test_importing_it_loads_nothing_of_workers() -> None:
     """A process of its own: here everything is imported."""
     code = "import sys, freki.client; print(*sorted(sys.modules))"
@@ -251,6 +255,41 @@ async def test_content_that_is_too_large_is_refused_with_what_to_do(on: Callable
     async with on(bus) as client:
         with pytest.raises(Rejected, match="give its claim"):
             await client.publish("a", "x" * 101)
+    assert bus.sent == []
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"document": CUT}, {"content": CUT}, {"principals": [CUT]}, {"attributes": {"a": CUT}}, {"version": 2**63}],
+)
+async def test_a_change_that_no_record_can_hold_is_rejected(wrong: dict[str, Any], on: Callable[[Bus], Client]) -> None:
+    bus = Bus(lambda _: [])
+    async with on(bus) as client:
+        with pytest.raises(Rejected):
+            await client.publish(**{"document": "a", "content": "x", **wrong})
+
+    assert bus.sent == []
+
+
+async def test_a_question_that_no_record_can_hold_is_rejected(on: Callable[[Bus], Client]) -> None:
+    bus = Bus(lambda _: [])
+    async with on(bus) as client:
+        with pytest.raises(Rejected, match="half of a character"):
+            await client.ask(CUT)
+
+    assert bus.sent == []
+
+
+async def test_one_name_in_place_of_several_is_rejected_and_not_taken_apart(on: Callable[[Bus], Client]) -> None:
+    bus = Bus(lambda _: [])
+    async with on(bus) as client:
+        with pytest.raises(Rejected, match=r"principals: .* a list"):
+            await client.publish("a", "x", principals="everyone")
+        with pytest.raises(Rejected, match=r"principals: .* a list"):
+            await client.ask("x", principals="ada")
+        with pytest.raises(Rejected, match=r"expect: .* a list"):
+            await client.ask("x", expect="drei Monate")
+
     assert bus.sent == []
 
 

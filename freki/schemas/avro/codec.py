@@ -218,4 +218,4 @@ def _broken_field(plain: dict[str, Any], schema: dict[str, Any]) -> str:
         validate(plain, schema, disable_tuple_notation=True)  # type: ignore[call-arg] # missing in the stub
     except ValidationError as error:
         return f"{error.errors[0].field} must be {error.errors[0].schema}"
-    return "a text cannot be written as UTF-8"
+    return "a text has half of a character (a lone surrogate), as text cut within an emoji has"
