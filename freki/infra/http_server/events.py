@@ -5,6 +5,7 @@ from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Final
 
 from starlette.responses import StreamingResponse
+from starlette.types import Receive, Scope, Send
 
 MEDIA_TYPE: Final = "text/event-stream"
 BEAT_S: Final = 15.0
@@ -22,10 +23,22 @@ def streamed(events: AsyncIterator[bytes], *, until: asyncio.Event | None = None
     until: ends the response, for events that never end by themselves.
     """
     beating = _beating(events, until or asyncio.Event())
-    return StreamingResponse(beating, media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
+    return _Events(beating, media_type=MEDIA_TYPE, headers={"X-Accel-Buffering": "no"})
 
 
-async def _beating(events: AsyncIterator[bytes], until: asyncio.Event) -> AsyncIterator[bytes]:
+class _Events(StreamingResponse):
+    """Closes what makes the events when the connection ends, also while one is being sent."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            if isinstance(self.body_iterator, AsyncGenerator):
+                # In a task of its own: this one may be cancelled.
+                await asyncio.shield(asyncio.ensure_future(self.body_iterator.aclose()))
+
+
+async def _beating(events: AsyncIterator[bytes], until: asyncio.Event) -> AsyncGenerator[bytes, None]:
     coming = asyncio.ensure_future(anext(events, None))
     ended = asyncio.ensure_future(until.wait())
     try:
