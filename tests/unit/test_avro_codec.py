@@ -1,5 +1,6 @@
 import json
 import tracemalloc
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -318,7 +319,8 @@ def with_text(text: Any) -> ContextQuery:
     [
         (with_text(None), "ContextQuery.text must be string"),
         (with_text(7), "ContextQuery.text must be string"),
-        (with_text("\ud800"), "UTF-8"),
+        (replace(with_text("x"), top_k=2**63), "ContextQuery.top_k must be null or long"),
+        (with_text("\ud800"), "half of a character"),
     ],
 )
 def test_a_value_that_breaks_its_contract_is_refused_with_the_name_of_the_field(value: Any, message: str) -> None:

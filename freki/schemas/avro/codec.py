@@ -217,5 +217,8 @@ def _broken_field(plain: dict[str, Any], schema: dict[str, Any]) -> str:
     try:
         validate(plain, schema, disable_tuple_notation=True)  # type: ignore[call-arg] # missing in the stub
     except ValidationError as error:
-        return f"{error.errors[0].field} must be {error.errors[0].schema}"
+        # One for each type that the field may have.
+        field = error.errors[0].field
+        kinds = dict.fromkeys(str(each.schema) for each in error.errors if each.field == field)
+        return f"{field} must be {' or '.join(kinds)}"
     return "a text has half of a character (a lone surrogate), as text cut within an emoji has"
