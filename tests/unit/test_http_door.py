@@ -544,6 +544,14 @@ async def test_a_body_in_chunks_is_refused_whatever_length_it_tells(gateway: InP
     assert gateway.asked == []
 
 
+async def test_a_body_that_is_no_json_says_where(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        refused = await client.post("/v1/queries", content=b'{"text": }', headers={"Content-Type": "application/json"})
+
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == "body: no JSON at character 9: Expecting value"
+
+
 async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InProcess) -> None:
     async with door(gateway, max_body_mb=0.001, calls_per_minute=2) as client:
         large = await client.post("/v1/queries", json={"text": "a" * 2_000})

@@ -2,7 +2,7 @@
 
 import asyncio
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
 from pathlib import Path
 from typing import Annotated, Any
@@ -266,10 +266,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         # Values are not repeated: they may be content of documents.
-        wrong = [
-            {"field": ".".join(map(str, each["loc"][1:])) or str(each["loc"][0]), "message": each["msg"]}
-            for each in error.errors()
-        ]
+        wrong = [_wrong(each) for each in error.errors()]
         detail = "; ".join(f"{each['field']}: {each['message']}" for each in wrong)
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=wrong).response()
 
@@ -285,6 +282,13 @@ def _handle_errors(app: FastAPI) -> None:
     async def down(_: Request, error: Unavailable) -> Response:
         _log.warning("call not answered", reason=str(error))
         return problem_of(error).response()
+
+
+def _wrong(error: Mapping[str, Any]) -> dict[str, str]:
+    if error["type"] == "json_invalid":
+        # Its place is no field.
+        return {"field": "body", "message": f"no JSON at character {error['loc'][1]}: {error['ctx']['error']}"}
+    return {"field": ".".join(map(str, error["loc"][1:])) or str(error["loc"][0]), "message": error["msg"]}
 
 
 def _check_requests(app: FastAPI, guard: Guard) -> None:
