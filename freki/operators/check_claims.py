@@ -1,11 +1,10 @@
 """Judge the claims of a token whose signature is verified."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from freki.schemas.identity import Identity, RefusalReason
-from freki.schemas.names import FORBIDDEN_IN_LINE, TenantId, Timestamp, record
+from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER, TenantId, Timestamp, record
 
 MAX_NAME_CHARS = 128
 """Longest name of a user or group, in characters, as in queries."""
@@ -71,7 +70,10 @@ def _identity(claims: Mapping[str, Any], rules: ClaimRules) -> Identity | Refusa
 
 
 def _is_time(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return False
+    # Integers of JSON may be too large for a float.
+    return -LARGEST_INTEGER <= value <= LARGEST_INTEGER
 
 
 def _is_name(value: object, max_chars: int) -> bool:
