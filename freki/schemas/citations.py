@@ -1,4 +1,8 @@
-"""How German texts write citations of sections of laws."""
+"""How texts cite sections of laws, mostly German ones."""
+
+ARTICLES = r"(?i:art(?:\.|ikel[ns]?|icles?)?)"
+SECTIONS = r"(?i:paragra(?:ph|f)(?:en|s)?|sec(?:\.|tions?))"
+"""Patterns of the words before the numbers of articles and sections, in any case and inflection."""
 
 FOLLOWING = r"ff\b|f\.\s+(?:\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ]|de[rs]\b)"
 """Pattern of "and the following" behind a number without a space: `§§ 48ff.`, `§ 5f. BauGB`.

@@ -280,6 +280,35 @@ def test_other_letters_behind_numbers_stay_in_a_query(text: str) -> None:
     assert [term for term in asked if "#" not in term] == [term for term in terms(text) if "#" not in term]
 
 
+@pytest.mark.parametrize(
+    ("written", "cited"),
+    [
+        ("Was regelt Paragraf 551 BGB?", "Was regelt § 551 BGB?"),
+        ("PARAGRAF 573 c", "§ 573c"),
+        ("wegen des Paragrafs 5", "wegen des § 5"),
+        ("Paragrafen 535 und 536 BGB", "§§ 535, 536 BGB"),
+        ("Sec. 551 BGB", "§ 551 BGB"),
+        ("in den Artikeln 8 und 9 des Grundgesetzes", "in Art. 8, Art. 9 des Grundgesetzes"),
+        ("Art. 5, 6 und 9 DSGVO", "Art. 5, Art. 6, Art. 9 DSGVO"),
+        ("articles 13 and 14", "Art. 13, Art. 14"),
+        ("Paragrafen 48ff. VwVfG", "§§ 48 ff. VwVfG"),
+    ],
+)
+def test_a_query_finds_a_section_by_any_word_for_it(written: str, cited: str) -> None:
+    of_written, of_cited = (query_terms(text, language="de").split() for text in (written, cited))
+
+    assert set(of_cited) <= set(of_written)
+    assert set(terms(written)) <= set(of_written), "documents may have the word that is asked for"
+    assert [term for term in of_written if "#" in term] == [term for term in of_cited if "#" in term]
+
+
+@pytest.mark.parametrize("text", ["article 5 and 30 days", "Paragrafenreiter 5", "30 sec 5", "Artikel 5 Abs. 1 und 2"])
+def test_other_numbers_are_no_sections(text: str) -> None:
+    asked = query_terms(text, language="de").split()
+
+    assert [term for term in asked if "#" not in term] == [term for term in terms(text) if "#" not in term]
+
+
 def test_other_terms_need_another_version() -> None:
     # An index holds the terms of its analyser: change this only together with its version.
     text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."

@@ -32,6 +32,15 @@ QUANTITY, IDENTIFIER = ExactKind.QUANTITY, ExactKind.IDENTIFIER
         ("Die GmbH nach StGB z.B. am 1.2.2024 mit 10.000 Leuten", []),
         ("KX-200 nach § 3", [(SECTION, "§ 3"), (IDENTIFIER, "KX-200")]),
         ("§ 3 und § 3", [(SECTION, "§ 3")]),
+        ("Paragraf 573c BGB, PARAGRAPH 5", [(SECTION, "Paragraf 573c"), (SECTION, "PARAGRAPH 5")]),
+        ("Paragrafen 535 und 536", [(SECTION, "Paragrafen 535")]),
+        ("nach den Artikeln 8 und 9, ART. 5", [(SECTION, "Artikeln 8"), (SECTION, "ART. 5")]),
+        ("Art.5 GG", [(SECTION, "Art.5")]),
+        ("Sec. 551 BGB and sections 3 and 4", [(SECTION, "Sec. 551"), (SECTION, "sections 3")]),
+        ("§ 3 Abs 2 Satz 1 Nr 4 Buchstabe b", [(SECTION, "§ 3 Abs 2 Satz 1 Nr 4 Buchstabe b")]),
+        ("Paragrafenreiter 5, Kunstart 5, Sektion 3", []),
+        ("50 km/h oder 14 m/s", [(QUANTITY, "50 km/h"), (QUANTITY, "14 m/s")]),
+        ("2 000 Euro, 50 000,50 €", [(QUANTITY, "2 000 Euro"), (QUANTITY, "50 000,50 €")]),
     ],
 )  # fmt: skip
 def test_what_has_one_writing_is_recognised(text: str, found: list[tuple[ExactKind, str]]) -> None:

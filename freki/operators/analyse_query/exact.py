@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from freki.schemas import ExactKind, ExactTerm
-from freki.schemas.citations import FOLLOWING, NO_BREAK
+from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, SECTIONS
 
 MAX_TERMS = 32
 
@@ -16,15 +16,16 @@ _QUOTED = re.compile(
 )
 _BODIES = "DIN|EN|ISO|IEC|VDE|VDI|RFC|IEEE|ÖNORM|TRGS|TRBS|DGUV|BSI|NIST|ASTM|ANSI|PEP"
 _LETTER_UNITS = (
-    "EUR|Euro|USD|GBP|[kcmnµ]?m[²³23]?|[kmµ]?g|[cm]?l|t|ha|[km]?V|m?A|[kMGT]?W|[kM]?Wh|m?Ah|[kMG]?Hz|[kM]?Pa|bar|Nm|dB|"
-    "rpm|km/h|m/s|min|ms|[kMGT]i?B|[kMG]bit/s|Zoll|inch(?:es)?"
+    "EUR|Euro|USD|GBP|km/h|m/s|[kcmnµ]?m[²³23]?|[kmµ]?g|[cm]?l|t|ha|[km]?V|m?A|[kMGT]?W|[kM]?Wh|m?Ah|[kMG]?Hz|[kM]?Pa|bar|"
+    "Nm|dB|rpm|min|ms|[kMGT]i?B|[kMG]bit/s|Zoll|inch(?:es)?"
 )
 _SHAPES = re.compile(
     rf"""
-      (?P<SECTION>(?:§§?|\b(?:[Aa]rt(?:\.|ikels?|icles?)?|[Pp]aragraph|[Ss]ection)\s)\s?\d{{1,6}}(?:[a-z]??(?={FOLLOWING})|[a-z]?\b)
-        (?:\s(?:Abs\.|Absatz|Satz|S\.|Nr\.|Nummer|Buchst\.|lit\.)\s?[\da-z]{{1,4}}\b){{0,4}})
+      (?P<SECTION>(?:§§?|\b(?:{ARTICLES}|{SECTIONS})(?:(?<=\.)|\s))\s?\d{{1,6}}(?:[a-z]??(?={FOLLOWING})|[a-z]?\b)
+        (?:\s(?:Abs\.?|Absatz|Satz|S\.|Nr\.?|Nummer|Buchst\.|Buchstabe|lit\.?)\s?[\da-z]{{1,4}}\b){{0,4}})
     | (?P<STANDARD>\b(?:{_BODIES})(?:[ /-](?:{_BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
-    | (?P<QUANTITY>(?<![\w.,/-])\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}}\s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))
+    | (?P<QUANTITY>(?<![\w.,/-])(?:\d{{1,3}}(?:\ \d{{3}}){{1,3}}(?:,\d{{1,2}})?|\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}})
+        \s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))
     | (?P<version>(?<![\w.,/-])(?:[A-Z]{{2,6}}\ )?\d{{1,6}}(?:\.\d{{1,2}}){{1,4}}(?![\w%]|[.,]\d))
     | (?P<word>[^\W\d_][\w.-]{{0,80}}|--[a-z][\w-]{{0,80}})
     """,

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
-from freki.schemas.citations import FOLLOWING, NO_BREAK
+from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, SECTIONS
 
 ANALYSER = "freki-terms@5"
 """Name and version of the analyser, stored with an index: chunks and queries must use the same."""
@@ -32,10 +32,18 @@ _RAISED = re.compile(
     rf"(?<!{_APART}[A-Za-z][²³])(?<!{_APART}[a-zµ][a-z][²³])(?<!{_APART}CO[²³])(?<!\dm[²³])(?<!\d[a-zµ]m[²³])"
 )
 _FOLLOWED = re.compile(
-    r"(?:§|\b(?i:art(?:\.|ikeln?|ikels?|icles?)?|paragraph(?:en|s)?|sections?))\s{0,3}\d{1,6}[a-z]??"
+    rf"(?:§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}\d{{1,6}}[a-z]??"
     r"(?:\s{0,3}(?:,|und|bis|oder|and|to|or|[-–])\s{0,3}\d{1,6}[a-z]??){0,20}?"
     rf"(?={FOLLOWING})"
 )
+# What the analyser leaves as words: an index has the terms of its version, but a query may have more.
+_PARAGRAF = re.compile(r"\b(?i:paragraf)(?=(?i:en|s)?\s{0,3}\d)")
+_SEC = re.compile(r"\b(?i:sec)\.(?=\s{0,3}\d)")
+_ARTICLES = re.compile(
+    r"\b(?i:art\.|artikeln?|articles)\s{0,3}\d{1,6}[a-z]?\b"
+    r"(?:\s{0,3}(?:,|und|bis|oder|and|to|or|[-–])\s{0,3}\d{1,6}[a-z]?\b){0,20}"
+)
+_NUMBER = re.compile(r"\d+[a-z]?")
 _JOINED = re.compile(r"\b\d{1,6}[a-z]?ff\b")
 _USUAL = {"\u2010": "-", "\u2011": "-", **{chr(sign): usual for sign, usual in NO_BREAK.items()}}
 
@@ -99,14 +107,26 @@ def term_places(text: str, *, language: str) -> Iterator[TermPlace]:
 def query_terms(text: str, *, language: str, protected: frozenset[str] = NOTHING) -> str:
     """Return the terms of a query: those of the text, and for `§ 535` or `Art. 5` also the heading term, twice.
 
-    The section itself then ranks before others that refer to it. `§§ 48ff.` is read as `§§ 48 ff.`, and as the word
-    `48ff` of documents that write it so.
+    The section itself then ranks before others that refer to it. `Paragraf 5`, `Sec. 5` and `Artikeln 8 und 9` also
+    give the terms of `§ 5`, `§ 5` and `Art. 8, Art. 9`. `§§ 48ff.` is read as `§§ 48 ff.`, and as the word `48ff` of
+    documents that write it so.
     """
     spaced = _FOLLOWED.sub(r"\g<0> ", text)
     terms = analyse_text(spaced, language=language, protected=protected).split()
+    cited = _usually_cited(spaced)
+    if cited != spaced:
+        usual = dict.fromkeys(analyse_text(cited, language=language, protected=protected).split())
+        written = set(terms)
+        terms += [term for term in usual if term not in written]
     terms += dict.fromkeys(_JOINED.findall(text.lower())) if spaced != text else ()
     headings = dict.fromkeys(headed(term) for term in terms if _NUMBERED.fullmatch(term))
     return _within_limit(" ".join([*(term for term in terms if term not in headings), *headings, *headings]))
+
+
+def _usually_cited(text: str) -> str:
+    """Return a query with `Paragraf 5`, `Sec. 5`, `Artikeln 8 und 9` as `paragraph 5`, `section 5`, `art. 8 art. 9`."""
+    text = _SEC.sub("section", _PARAGRAF.sub("paragraph", text))
+    return _ARTICLES.sub(lambda found: " ".join(f"art. {number}" for number in _NUMBER.findall(found[0])), text)
 
 
 def plain_terms(text: str, *, language: str) -> str:  # noqa: ARG001 - stands where `analyse_text` does
