@@ -117,7 +117,11 @@ class QueryOptions:
     )
     """Null: by the score of the best BM25 match, see `lexical_pivot`."""
     keyword_alpha: float = _option(
-        0.4, "Weight of dense search for queries of up to 3 words", _SEARCH, bounds=(0, 1), set_by=SetBy.SETTING
+        0.4,
+        "Weight of dense search for queries of up to 3 words, and for those that name a norm, such as § 573c",
+        _SEARCH,
+        bounds=(0, 1),
+        set_by=SetBy.SETTING,
     )
     lexical_pivot: float = _option(
         60, "BM25 score of the best match at which both searches weigh the same", _SEARCH, bounds=(0.1, 10_000)
@@ -214,11 +218,14 @@ class QueryOptions:
         """Number of candidates that each retriever returns."""
         return self.candidates or max(MIN_CANDIDATES, CANDIDATES_PER_HIT * self.top_k)
 
-    def alpha_for(self, *, keyword: bool) -> float | None:
-        """Return the weight of dense search for a type of query, or None if the BM25 scores decide."""
+    def alpha_for(self, *, keyword: bool, exact: bool) -> float | None:
+        """Return the weight of dense search for a query, or None if the BM25 scores decide.
+
+        keyword: has it few words? exact: does it name a norm?
+        """
         if self.alpha is not None:
             return self.alpha
-        return self.keyword_alpha if keyword else self.hybrid_alpha
+        return self.keyword_alpha if keyword or exact else self.hybrid_alpha
 
     def blend_for(self, *, exact: bool) -> float:
         """Return the weight of hybrid search beside the reranker; exact: does the query name a norm?"""
@@ -229,7 +236,7 @@ class QueryOptions:
     def held(self, name: str, *, keyword: bool, exact: bool) -> object:
         """Return the value of a field of ContextQuery if the query leaves it null; None if each query decides."""
         if name == "alpha":
-            return self.alpha_for(keyword=keyword)
+            return self.alpha_for(keyword=keyword, exact=exact)
         if name == "rerank_blend":
             return self.blend_for(exact=exact)
         return self.depth if name == "candidates" else getattr(self, name, None)

@@ -398,6 +398,17 @@ async def test_the_better_the_words_match_the_less_vectors_weigh(world: World) -
     assert said.analysis.alpha == 0.2
 
 
+@pytest.mark.parametrize("text", ["§ 12 Abs. 2 UVPG", "Was steht in Paragraf 12 Absatz 2?", "What does article 5 say?"])
+async def test_a_query_that_names_a_norm_weighs_words_as_one_of_keywords_does(world: World, text: str) -> None:
+    asked = retriever(world, defaults=replace(OPTIONS, hybrid_alpha=None, keyword_alpha=0.3))
+    by_setting, by_query = await ask(asked, text), await ask(asked, text, alpha=0.9)
+
+    assert by_setting.analysis is not None
+    assert by_setting.analysis.alpha == 0.3
+    assert by_query.analysis is not None
+    assert by_query.analysis.alpha == 0.9
+
+
 @pytest.mark.parametrize(("lost", "alpha"), [("dense", 0.0), ("lexical", 1.0)])
 async def test_where_one_search_fails_the_other_has_all_the_weight(world: World, lost: str, alpha: float) -> None:
     result = await ask(retriever(world, Broken(world.index, lost)), alpha=0.3)

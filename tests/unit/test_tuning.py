@@ -45,7 +45,7 @@ class Machine:
         self.asked.append(query)
         reranked = OPTIONS.with_overrides(query).rerank_candidates > 0
         self.now_ns += (SLOW_MS if reranked else FAST_MS) * 1_000_000
-        alpha = OPTIONS.with_overrides(query).alpha_for(keyword=False) or 0.0
+        alpha = OPTIONS.with_overrides(query).alpha_for(keyword=False, exact=False) or 0.0
         worse = round(10 * abs(alpha - self._best_alpha)) + (self._needs_reranker and not reranked)
         # Every third question is easy, whatever is set.
         before = 0 if int(query.text.split()[-1]) % 3 == 0 else min(worse, 7)
@@ -187,6 +187,7 @@ def test_what_is_set_for_some_questions_only_is_turned_for_these() -> None:
 
     assert [turn.concerns(keyword=False, exact=False) for turn in turns] == [True, False, True, False]
     assert [turn.concerns(keyword=True, exact=True) for turn in turns] == [False, True, False, True]
+    assert [turn.concerns(keyword=False, exact=True) for turn in turns] == [False, True, False, True]
 
 
 def test_questions_are_shortened_to_what_a_search_field_gets() -> None:

@@ -83,9 +83,9 @@ def _named(name: str, value: Configuration) -> Configuration:
 
 def _concerns(name: str, *, keyword: bool, exact: bool) -> bool:
     applies = {
-        ALPHA: not keyword,
-        LEXICAL_PIVOT: not keyword,
-        KEYWORD_ALPHA: keyword,
+        ALPHA: not (keyword or exact),
+        LEXICAL_PIVOT: not (keyword or exact),
+        KEYWORD_ALPHA: keyword or exact,
         USUAL_BLEND: not exact,
         EXACT_BLEND: exact,
     }

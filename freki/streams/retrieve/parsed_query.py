@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 
 from freki.operators.analyse_query import phrases_of
-from freki.schemas import ChunkId, ContextQuery, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
+from freki.schemas import ChunkId, ContextQuery, ExactKind, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.conditions import Condition, fields_of
 from freki.schemas.embeddings import QueryEmbedding
@@ -56,6 +56,11 @@ class ParsedQuery:
     def quoted(self) -> list[str]:
         """Phrases of which a hit must hold one."""
         return phrases_of(self.analysis.exact) if self.options.exact else []
+
+    @property
+    def names_norm(self) -> bool:
+        """Does the query name a section or an article? BM25 finds it by its number, which vectors hardly tell apart."""
+        return any(term.kind is ExactKind.SECTION for term in self.analysis.exact)
 
     @property
     def wanted(self) -> int:

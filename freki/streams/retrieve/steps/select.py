@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from freki.operators.blend import blend
 from freki.operators.diversify import maximal_marginal_relevance
 from freki.operators.limit_each import limit_each
-from freki.schemas import ExactKind, NoticeKind, RerankerChoice
+from freki.schemas import NoticeKind, RerankerChoice
 from freki.schemas.names import extended
 from freki.streams.retrieve.candidates import LoadedChunk, RankedCandidates, ScoredChunk, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -72,7 +72,7 @@ def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[Sco
     relevance = np.array([each.score + each.judged for each in scored], np.float64)
     if candidates.reranker in PROBABILITIES:
         fused = np.array(fused_in_unit(query.options.fusion, [each.fused for each in candidates.found]), np.float64)
-        relevance = blend(relevance, fused, weight=query.options.blend_for(exact=_names_a_norm(query)))
+        relevance = blend(relevance, fused, weight=query.options.blend_for(exact=query.names_norm))
 
     def rank(place: int) -> tuple[bool, float, float, str]:
         each = scored[place]
@@ -169,7 +169,3 @@ def _thresholds(query: EmbeddedQuery, selection: Selection) -> str:
 def _is_last_resort(query: EmbeddedQuery, candidates: RankedCandidates) -> bool:
     """Return whether cosines are only shown: they are part of the hybrid score, and alone they rank worse."""
     return candidates.reranker == COSINE and query.options.reranker is not RerankerChoice.COSINE
-
-
-def _names_a_norm(query: EmbeddedQuery) -> bool:
-    return any(term.kind is ExactKind.SECTION for term in query.analysis.exact)
