@@ -46,6 +46,18 @@ async def test_a_question_on_something_else_is_told_that_the_hits_may_not_answer
     assert fitting.advice == ()
 
 
+async def test_a_hit_that_holds_what_is_quoted_is_not_called_merely_the_nearest(world: World) -> None:
+    apart = "pinguin pinguin pinguin pinguin pinguin pinguin"
+
+    quoted = await ask(retriever(world), f"{apart} „zehn euro“", top_k=1)
+    ignored = await ask(retriever(world), f"{apart} „zehn euro“", top_k=1, exact=False)
+    unmet = await ask(retriever(world), f"{apart} „elf euro“", top_k=1)
+
+    assert [hit.text for hit in quoted.hits] == [TEXTS[1]]
+    assert quoted.confidence is Confidence.LOW
+    assert ignored.confidence is unmet.confidence is Confidence.NONE
+
+
 async def test_filters_that_left_nothing_are_told_with_how_many_documents_they_excluded(world: World) -> None:
     await world.feed(revision("b", 1, ["das amt entscheidet auch über widersprüche"]))
 

@@ -32,6 +32,7 @@ from freki.schemas.context_result import failures
 from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.streams.retrieve.candidates import Further, LocatedHit, Retrieval
 from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.steps.exact import holds_quoted
 from freki.streams.retrieve.steps.quote import quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
 
@@ -180,6 +181,9 @@ def _confidence(retrieval: Retrieval) -> Confidence:
         least_probability=query.options.unanswered_probability,
         least_similarity=query.options.unanswered_similarity,
     )
+    if judged is Confidence.NONE and any(holds_quoted(query, each) for each in hits.found):
+        # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes.
+        return Confidence.LOW
     return Confidence.LOW if hits.best_effort and judged is Confidence.HIGH else judged
 
 

@@ -18,7 +18,7 @@ def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandid
     if not quoted or not found:
         return candidates
     with timed([query.log], STEP, lambda _: len(found)):
-        kept = [each for each in found if any(holds(_texts(each), phrase) for phrase in quoted)]
+        kept = [each for each in found if holds_quoted(query, each)]
     if not kept:
         phrases = ", ".join(f"„{phrase}“" for phrase in quoted)
         query.log.notice(STEP, NoticeKind.UNMET, f"none of the {len(found)} best candidates holds {phrases}")
@@ -28,6 +28,11 @@ def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandid
     message = f"{len(found) - len(kept)} candidates lack what the question quotes"
     query.log.notice(STEP, NoticeKind.DROPPED, message)
     return candidates.keep_only(STEP, "it lacks what the question quotes", kept).after(STEP)
+
+
+def holds_quoted(query: ParsedQuery, chunk: LoadedChunk) -> bool:
+    """Return whether a chunk holds one of the phrases that the query quotes."""
+    return any(holds(_texts(chunk), phrase) for phrase in query.quoted)
 
 
 def _texts(chunk: LoadedChunk) -> tuple[str, ...]:
