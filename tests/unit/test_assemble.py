@@ -106,6 +106,24 @@ def numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"Satz (\d+) steht", text)]
 
 
+def test_text_of_another_section_does_not_stand_below_the_heading_of_the_hit() -> None:
+    start, end = sentences(4, 7)
+    section = ContextPart(
+        chunk_id=None,
+        path="0/0",
+        start=start - 40,
+        end=end,
+        text=f"{'Davor gilt anderes.':20}\n{'§ 2 Frist':18}\n" + DOCUMENT[start:end],
+    )
+    below = hit(1, start, end, heading_path=("Gesetz", "§ 2 Frist"), parent=section)
+    own = replace(below, parent=replace(section, text=f"{'Davor gilt anderes.':39}\n" + DOCUMENT[start:end]))
+
+    of_others, of_same = (assemble([each], max_tokens=500, count_tokens=count_words).text for each in (below, own))
+
+    assert [line.strip() for line in of_others.splitlines()[1:4]] == ["Gesetz", "Davor gilt anderes.", "§ 2 Frist"]
+    assert [line.strip() for line in of_same.splitlines()[1:3]] == ["Gesetz > § 2 Frist", "Davor gilt anderes."]
+
+
 def test_a_citation_names_document_and_chunk() -> None:
     assert cite(1, name="a.pdf", document_id=DocumentId("x/a.pdf"), chunk_id=ChunkId("ab")) == (
         "[QUELLE-1: a.pdf | chunk:ab]"

@@ -49,9 +49,10 @@ def is_summary(chunk: Cited) -> bool:
     return isinstance(chunk, ContextHit) and chunk.kind is ChunkKind.SUMMARY
 
 
-def headings_of(chunk: Cited) -> str:
-    """Return the headings above a chunk as one line."""
-    return " > ".join(label(heading) for heading in chunk.heading_path if heading.strip())
+def headings_of(chunk: Cited, *, around: bool = False) -> str:
+    """Return the headings above a chunk as one line; around: without the innermost one."""
+    path = chunk.heading_path[:-1] if around else chunk.heading_path
+    return " > ".join(label(heading) for heading in path if heading.strip())
 
 
 def head_of(chunk: Cited) -> str:
@@ -74,7 +75,7 @@ def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan
 
     shown: disjoint spans. Text without a gap is one passage; each citation is on a line of its own where its chunk
     begins, the first one at the beginning of the passage. `[…]` marks skipped text without a following citation.
-    Headings are shown where they change.
+    Headings are shown where they change; above text of other sections those that it shares with the first chunk.
     """
     by_document: defaultdict[DocumentId, list[Cited]] = defaultdict(list)
     for chunk in cited:
@@ -137,8 +138,10 @@ def _written(passage: CitedPassage, heading: str) -> str:
     bounds = [passage.pieces[0].start, *starts[1:], max(piece.end for piece in passage.pieces)]
     for (_, _, _, chunk), (start, end) in zip(passage.cited, pairwise(bounds), strict=True):
         text.append(chunk.citation)
-        if headings_of(chunk) not in {"", heading}:
-            text.append(headings_of(chunk))
+        above = "" if is_summary(chunk) else _joined(_within(passage.pieces, start, chunk.start))
+        shown = headings_of(chunk, around=_is_headed_within(chunk, above))
+        if shown not in {"", heading}:
+            text.append(shown)
         heading = headings_of(chunk)
         if origin := origin_of(chunk):
             text.append(origin)
@@ -147,6 +150,12 @@ def _written(passage: CitedPassage, heading: str) -> str:
         if body := harmless(summary + _joined(_within(passage.pieces, start, end))).strip("\n").rstrip():
             text.append(body)
     return "\n".join(text)
+
+
+def _is_headed_within(chunk: Cited, above: str) -> bool:
+    """Return whether the text before a chunk is of other sections: then the heading of the chunk stands in it."""
+    innermost = " ".join(chunk.heading_path[-1].split()) if chunk.heading_path else ""
+    return bool(innermost) and any(" ".join(line.split()) == innermost for line in above.splitlines())
 
 
 def _within(pieces: Iterable[TextSpan], start: int, end: int) -> Iterator[TextSpan]:
