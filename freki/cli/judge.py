@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.rows import whole_table
 from freki.infra.settings import Settings
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
@@ -62,7 +62,7 @@ async def give(
 async def list_judgements(tenant: Tenant = None, document: Of = None, judge: By = None, query: On = None) -> None:
     """List the current judgements."""
     settings = load_settings()
-    table = Table("document", "verdict", "judge", "question", "query", box=None)
+    table = whole_table("document", "verdict", "judge", "question", "query", box=None)
     async for key, judgement in _standing(settings):
         if judgement is not None and _meant(settings, key, tenant, document, judge, query):
             place = judgement.document_id + (f"#{judgement.chunk_id}" if judgement.chunk_id else "")

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.rows import whole_table
 from freki.infra.settings import LimitSettings
 from freki.schemas import TenantId
 from freki.schemas.limits import LimitKind, TenantLimits, TenantUse
@@ -43,7 +44,7 @@ async def limits(
     async with open_registry(settings) as registry:
         await read_ledger(settings, ledger, receipts=True, registry=registry)
     chosen = tenant or sorted({*settings.limits.tenants, *ledger.tenants})
-    table = Table("tenant", "limit", "used", "most", "share")
+    table = whole_table("tenant", "limit", "used", "most", "share")
     for column in table.columns[2:]:
         column.justify = "right"
     async with open_index(settings) as index:

@@ -3,12 +3,11 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from freki.cli.cases import by_user
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.rows import AsJson, print_json
+from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.show_document import time_of
 from freki.infra.settings import Settings
 from freki.schemas import Timestamp
@@ -29,7 +28,7 @@ async def check(
 ) -> None:
     """Show what would go, when, by which rule, and what is held; nothing is changed."""
     settings = _settings()
-    table = Table("tenant", "document", "version", "due", "rule", "", box=None)
+    table = whole_table("tenant", "document", "version", "due", "rule", "", box=None)
     async with open_retention(settings, by=by_user()) as retention:
         async for each in retention.check(by=Timestamp(wall_clock() + round(days * DAY_MS))):
             if as_json:

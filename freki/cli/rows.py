@@ -5,12 +5,21 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
+from rich.box import HEAVY_HEAD, Box
 from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import console
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead, one object per line")]
+
+
+def whole_table(*columns: str, box: Box | None = HEAVY_HEAD) -> Table:
+    """Return a table that folds what does not fit: people type names and versions again, so nothing is cut."""
+    table = Table(*columns, box=box)
+    for column in table.columns:
+        column.overflow = "fold"
+    return table
 
 
 class Rows:
@@ -20,11 +29,9 @@ class Rows:
         """Begin a list; columns: keys of its rows, and headings; numbers: those to align right."""
         self._columns = columns
         self._as_json = as_json
-        self._table = Table(*(name.removesuffix("_bytes").replace("_", " ") for name in columns), box=None)
+        self._table = whole_table(*(name.removesuffix("_bytes").replace("_", " ") for name in columns), box=None)
         for name, column in zip(columns, self._table.columns, strict=True):
             column.justify = "right" if name in numbers else "left"
-            # Names that people type again are never cut.
-            column.overflow = "fold"
 
     def add(self, row: Mapping[str, object], **shown: str | Text) -> None:
         """Add a row with a value for each column; shown: what the table has in place of a value."""

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import console
+from freki.cli.rows import whole_table
 from freki.schemas.avro import export_schemas, list_schemas
 from freki.schemas.avro.compatibility import check_frozen, check_records
 from freki.schemas.proto import export_protos
@@ -39,7 +40,7 @@ def schemas_export(directory: Annotated[Path, typer.Argument(help="Folder for th
 def schemas_check() -> None:
     """Check that frozen versions are unchanged and that the versions of each record are compatible as declared."""
     checks, altered = check_records(), check_frozen()
-    table = Table("record", "versions", "compatibility", "state")
+    table = whole_table("record", "versions", "compatibility", "state")
     for check in checks:
         state = "[red]broken[/]" if check.problems else "[green]ok[/]"
         table.add_row(check.record, str(check.versions), check.compatibility, state)

@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import console, fail, load_settings, read_or_exit
+from freki.cli.rows import whole_table
 from freki.infra.settings.inspect import Given, Origin, given, schema, template
 from freki.infra.settings.read import FILE_NAME
 from freki.infra.settings.reload import differences
@@ -34,7 +34,7 @@ def show(
         # No markup and no wrapping: others read it.
         typer.echo(json.dumps([asdict(one) for one in found], ensure_ascii=False, indent=2))
         return
-    table = Table("setting", "value", "from", box=None)
+    table = whole_table("setting", "value", "from", box=None)
     # A name that is cut cannot be typed.
     table.columns[0].no_wrap = True
     for one in found:

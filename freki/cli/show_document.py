@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.outcomes import line
+from freki.cli.rows import whole_table
 from freki.cli.words import counted
 from freki.operators.breadcrumb import below_place
 from freki.schemas import ChunkKind, DocumentEvent, IndexOutcome
@@ -28,12 +29,12 @@ def show_list(console: Console, page: Page, *, tenant: str, current: Collection[
     if not page.total:
         console.print(Text(f"no documents of tenant {tenant} meet these conditions", style="yellow"))
         return
-    table = Table("document", "version", "language", "type", "chunks", "searchable since")
-    table.columns[0].overflow = "fold"
+    table = whole_table("document", "version", "language", "type", "chunks", "searchable since", box=None)
+    table.columns[1].no_wrap = True
     table.columns[4].justify = "right"
     states = [_state(root, current, cases) for root in page.roots]
     if any(states):
-        table.add_column("state", style="yellow")
+        table.add_column("state", style="yellow", overflow="fold")
     for root, state in zip(page.roots, states, strict=True):
         table.add_row(
             Text(root.document_id),
@@ -120,7 +121,7 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
 
 def show_history(console: Console, events: Sequence[DocumentEvent]) -> None:
     """Print what happened to a document."""
-    table = Table("at", "what", "version", "")
+    table = whole_table("at", "what", "version", "")
     for event in events:
         version = str(event.version) if event.version else ""
         table.add_row(time_of(event.at), Text(event.what), version, Text(event.detail))

@@ -1,16 +1,20 @@
 """How it looks in a terminal why hits stand where they stand."""
 
+from collections.abc import Mapping
 from itertools import pairwise
 
-from rich.console import Console
+from rich.console import Console, Group
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from freki.schemas import ChunkStory, ContextHit, ContextResult, ExpectedDocument, Explanation, StepRank
+from freki.schemas import ChunkId, ChunkStory, ContextHit, ContextResult, ExpectedDocument, Explanation, StepRank
 
 SEARCHES = {"dense": "dense", "bm25": "BM25"}
 HEADING_CHARACTERS = 40
+_TITLE = "place after each step, of how many; ▲ ▼ against the step before"
+_WIDEST = 1_000
+"""Columns that any table fits into."""
 
 
 def show_explanation(console: Console, result: ContextResult) -> None:
@@ -19,17 +23,21 @@ def show_explanation(console: Console, result: ContextResult) -> None:
     if explanation is None:
         return
     if explanation.hits:
-        console.print(Padding(_table(explanation, {hit.chunk_id: hit for hit in result.hits}), (1, 2, 0, 2)))
+        hits = {hit.chunk_id: hit for hit in result.hits}
+        table = _table(explanation, hits)
+        # Cut places would say something else.
+        fits = console.measure(table, options=console.options.update(max_width=_WIDEST)).maximum <= console.width - 4
+        console.print(Padding(table if fits else _lines(explanation, hits), (1, 2, 0, 2)))
         for place, variant in enumerate(result.variants[1:], start=1):
             console.print(Padding(Text(f"({place}) found by searching for: {variant}", style="dim"), (0, 2)))
     for expected in explanation.expected:
         console.print(Padding(_expected(expected), (0, 2)))
 
 
-def _table(explanation: Explanation, hits: dict[str, ContextHit]) -> Table:
+def _table(explanation: Explanation, hits: Mapping[ChunkId, ContextHit]) -> Table:
     steps = [rank.step for rank in explanation.hits[0].ranks]
     table = Table(
-        title="place after each step, of how many; ▲ ▼ against the step before",
+        title=_TITLE,
         title_justify="left",
         title_style="dim",
         box=None,
@@ -43,6 +51,17 @@ def _table(explanation: Explanation, hits: dict[str, ContextHit]) -> Table:
         searches = [_retrieved(story, search) for search in SEARCHES]
         table.add_row(str(place), Text(shown), *searches, *(moves.get(step, Text("–")) for step in steps))
     return table
+
+
+def _lines(explanation: Explanation, hits: Mapping[ChunkId, ContextHit]) -> Group:
+    """Say what the table says, for a terminal that is too narrow for it."""
+    lines = [Text(_TITLE, style="dim")]
+    for place, story in enumerate(explanation.hits, start=1):
+        shown = _shown(hits[story.chunk_id]) if story.chunk_id in hits else story.document_id
+        searches = (Text.assemble(f"{name} ", _retrieved(story, search)) for search, name in SEARCHES.items())
+        steps = (Text.assemble(f"{step} ", move) for step, move in _moves(story).items())
+        lines.append(Text.assemble(f"{place}  ", (shown, "bold"), "\n", Text(" · ").join([*searches, *steps])))
+    return Group(*lines)
 
 
 def _shown(hit: ContextHit) -> str:

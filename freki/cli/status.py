@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import command, console, fail, load_settings, names_servers, nothing_runs
+from freki.cli.rows import whole_table
 from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.schemas.operations import GenerationSize, Overview, StageLag, WorkerHealth
@@ -88,7 +89,7 @@ def _head(settings: Settings) -> list[Text]:
 def _workers(workers: Sequence[WorkerHealth]) -> list[RenderableType]:
     if not workers:
         return [Text("no worker's endpoint is known: name one with --worker", style="dim")]
-    table = Table("worker", "endpoint", "health")
+    table = whole_table("worker", "endpoint", "health")
     for each in workers:
         health = Text("; ".join(each.wrong), style="red") if each.wrong else Text("live, ready", style="green")
         table.add_row(each.name, Text(each.url), health)
@@ -107,7 +108,8 @@ def _freshness(found: Overview) -> Text:
 
 
 def _stages(stages: Sequence[StageLag]) -> Table:
-    table = Table("stage", "topic", "records", "waiting", "oldest waits")
+    table = whole_table("stage", "topic", "records", "waiting", "oldest waits", box=None)
+    table.columns[0].no_wrap = True
     for column in table.columns[2:]:
         column.justify = "right"
     for each in stages:

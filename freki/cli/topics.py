@@ -3,11 +3,10 @@
 from typing import Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.rows import AsJson, Rows
+from freki.cli.rows import AsJson, Rows, whole_table
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import Settings
 from freki.streams.wire.acls import acl_lines, rights_of
@@ -80,7 +79,7 @@ async def topics_acls(
         for line in acl_lines(chosen.values(), principal, bootstrap=settings.kafka.bootstrap, login=command_config):
             console.print(Text(line), soft_wrap=True)
         return
-    table = Table("part", "resource", "name", "operations")
+    table = whole_table("part", "resource", "name", "operations")
     for name, needed in chosen.items():
         for number, right in enumerate(needed):
             table.add_row("" if number else name, right.resource, right.name, ", ".join(right.operations))

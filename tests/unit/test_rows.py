@@ -1,11 +1,13 @@
 """Lists of the command line are tables for people, and JSON for scripts."""
 
 import json
+from io import StringIO
 
 import pytest
+from rich.console import Console
 from rich.text import Text
 
-from freki.cli.rows import Rows
+from freki.cli.rows import Rows, whole_table
 
 ROW = {"name": "a" * 300, "size_bytes": 12_345, "answers": True, "groups": ("x", "y"), "since": None}
 
@@ -41,3 +43,13 @@ def test_json_has_values_as_they_are_in_a_line_each(capsys: pytest.CaptureFixtur
 
     printed = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert printed == [{**ROW, "groups": ["x", "y"]}] * 2
+
+
+def test_no_cell_is_cut_in_a_narrow_terminal() -> None:
+    file, names = StringIO(), ("handbook/" + "a" * 60, "1795792189177")
+    table = whole_table("document", "version", box=None)
+    table.add_row(*names)
+    Console(file=file, width=40).print(table)
+
+    letters = "".join(file.getvalue().split()).removeprefix("documentversion")
+    assert sorted(letters) == sorted("".join(names))

@@ -6,8 +6,9 @@ from typing import Any
 
 from rich.console import Console
 
-from freki.cli.show_document import show_document
+from freki.cli.show_document import show_document, show_list
 from freki.schemas import ChunkCounts, ChunkId, DocumentChunk
+from freki.streams.documents.listing import Page
 from freki.streams.documents.view import DocumentView
 from freki.streams.wire.cases import Cases
 from tests.contract.index_records import root
@@ -62,3 +63,14 @@ def test_a_context_of_a_place_alone_adds_no_line() -> None:
 def with_context(context: str, **changes: Any) -> DocumentChunk:
     """Return the chunk with a context."""
     return replace(CHUNK, context=context, **changes)
+
+
+def test_no_id_and_no_version_of_a_list_is_cut_in_a_narrow_terminal() -> None:
+    documents = [root(f"handbook/{'long/' * 5}{number}.md", version=1_795_792_189_177) for number in range(2)]
+    page = Page(roots=tuple(documents), total=2, left=2)
+    console = Console(file=io.StringIO(), width=80)
+    show_list(console, page, tenant="t", current=(), cases=Cases(holds={}, objections={}))
+
+    lines = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
+    assert "…" not in "".join(lines)
+    assert sum("1795792189177" in line.split() for line in lines) == 2
