@@ -64,7 +64,7 @@ _NOTICE_STYLE = {
 def show_result(
     console: Console, result: ContextResult, *, question: str, whole: bool = False, verbose: bool = False
 ) -> None:
-    """Print what puts the answer in doubt, then hits with citations and their text, whole or a part.
+    """Print what puts the answer in doubt, then hits with citations and their text: whole, with neighbours, or a part.
 
     verbose: also versions, all scores, what stands around the best hit, and the time of each step.
     """
@@ -76,7 +76,8 @@ def show_result(
     is_answered = result.confidence is not Confidence.NONE
     for hit in result.hits:
         text = hit.text if whole else _reflowed(_part(hit), hit.kind)
-        console.print(_hit(hit, text, verbose=verbose, is_first=hit.rank == 1 and is_answered))
+        around = (hit.before, hit.after) if whole else ((), ())
+        console.print(_hit(hit, text, around, verbose=verbose, is_first=hit.rank == 1 and is_answered))
     if result.hits and result.hits[0].parent is not None and result.hits[0].parent.path == WHOLE_DOCUMENT:
         console.print(_around(result.hits[0].name, result.hits[0].parent, whole=verbose))
     for _, further in groupby(result.expansions, key=lambda expansion: expansion.document_id):
@@ -110,7 +111,15 @@ def _part(hit: ContextHit) -> str:
     return hit.text if len(hit.text) <= SHOWN_CHARACTERS else hit.text[:SHOWN_CHARACTERS].rsplit(" ", 1)[0] + " …"
 
 
-def _hit(hit: ContextHit, text: str, *, verbose: bool, is_first: bool) -> RenderableType:
+def _hit(
+    hit: ContextHit,
+    text: str,
+    around: tuple[Sequence[ContextPart], Sequence[ContextPart]],
+    *,
+    verbose: bool,
+    is_first: bool,
+) -> RenderableType:
+    before, after = ([Text(part.text, style="dim") for part in side] for side in around)
     where = " › ".join(hit.heading_path[-SHOWN_HEADINGS:]) or hit.name
     age = "" if hit.age_ms == UNKNOWN_AGE else f"  {_age(hit.age_ms)} old"
     origin = f"{hit.document_id}  characters {hit.start}–{hit.end}{age}  score {hit.score:.3f}"
@@ -119,7 +128,9 @@ def _hit(hit: ContextHit, text: str, *, verbose: bool, is_first: bool) -> Render
         Text(hit.citation, style="cyan", overflow="fold"),
         Text(where, style="bold"),
         *([Text("summary by a language model", style="dim")] if hit.generated else []),
+        *before,
         Text(text),
+        *after,
         Text(origin, style="dim", overflow="fold"),
     ]
     if verbose:

@@ -167,3 +167,18 @@ async def test_no_id_is_cut_in_a_narrow_terminal() -> None:
     letters = "".join(line.strip("│ ") for line in file.getvalue().splitlines()).replace(" ", "")
     assert long in letters
     assert answer.hits[0].chunk_id in letters
+
+
+async def test_what_stands_around_a_chunk_that_is_read_is_shown_with_it() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["alpha", "beta", "gamma"]))
+    (hit,) = (await ask(retriever(world), "beta")).hits[:1]
+    before, after = (ContextPart(chunk_id=None, path="0", start=0, end=5, text=text) for text in ("vorher", "nachher"))
+    answer = replace(await ask(retriever(world), "beta"), hits=(replace(hit, before=(before,), after=(after,)),))
+    file = StringIO()
+    show_result(Console(file=file, width=80), answer, question="", whole=True)
+
+    places = [file.getvalue().find(text) for text in ("vorher", hit.text, "nachher")]
+    assert -1 not in places
+    assert places == sorted(places)
+    assert "nachher" not in shown(answer)
