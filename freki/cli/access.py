@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from freki.cli.cases import Attributes, Everything, Tenant, by_user, coverage_of, whose
-from freki.cli.context import command, fail, load_settings
+from freki.cli.context import command, load_settings
 from freki.cli.outcomes import PATIENCE_S
 from freki.cli.rows import print_json
 from freki.infra.settings import Settings
@@ -39,8 +39,6 @@ async def access(
     """
     settings = load_settings()
     covers = coverage_of(documents, attribute, everything=everything)
-    if covers.ways != 1:
-        fail("name documents, or give --attribute, or --all", code=2)
     of = whose(settings, tenant)
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.table import Table
 
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.rows import whole_table
 from freki.infra.audit import read_chains
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
@@ -152,7 +152,7 @@ async def search(  # noqa: PLR0913 - options
         for entry in entries:
             sys.stdout.write(line_of(entry) + "\n")
         return
-    table = Table("time", "kind", "tenant", "asker", "principals", "documents", "reason", box=None)
+    table = whole_table("time", "kind", "tenant", "asker", "principals", "documents", "reason", box=None)
     for entry in entries:
         table.add_row(
             datetime.fromtimestamp(entry.at / 1000, UTC).isoformat(sep=" ", timespec="seconds"),
@@ -177,6 +177,11 @@ async def _entries(settings: Settings, files: Sequence[Path] | None, *, topic: b
 
 def _in_files(settings: Settings, files: Sequence[Path] | None, damaged: list[str]) -> Iterator[AuditEntry]:
     """Yield the entries of files in order; append to `damaged` the places of what is none."""
+    if not files and not audit_directory(settings).is_dir():
+        fail(
+            f"there is no folder {audit_directory(settings)}: FREKI_AUDIT__DIRECTORY names that of the workers' files; "
+            "--file reads others, --topic the topic"
+        )
     for place, entry in read_chains(files or [audit_directory(settings)]):
         if isinstance(entry, NotAnEntry):
             damaged.append(place)

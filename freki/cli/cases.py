@@ -25,6 +25,7 @@ from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
 
 Name = Annotated[str, typer.Argument(help="Name of the case, such as its number; the same name replaces it")]
+Standing = Annotated[str, typer.Argument(help="Name of the case, as the command `list` shows it")]
 Documents = Annotated[
     list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them; also of documents to come")
 ]
@@ -40,12 +41,15 @@ Case = Hold | Objection
 
 
 def coverage_of(documents: list[str] | None, attributes: list[str] | None, *, everything: bool) -> Coverage:
-    """Return what the arguments cover; whether that is valid is checked with the case."""
-    return Coverage(
+    """Return what the arguments cover; end the command unless they say it in one way."""
+    covers = Coverage(
         documents=tuple(dict.fromkeys(DocumentId(each) for each in documents or ())),
         attributes=dict(pair(each) for each in attributes or ()),
         whole_tenant=everything,
     )
+    if covers.ways != 1:
+        fail("name documents, or give --attribute, or --all; exactly one of these", code=2)
+    return covers
 
 
 def whose(settings: Settings, tenant: str | None) -> TenantId:
@@ -103,7 +107,7 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
 
     @app.command(kind.end_command, help=kind.end_help)
     @command
-    async def end_case(name: Name, tenant: Tenant = None) -> None:
+    async def end_case(name: Standing, tenant: Tenant = None) -> None:
         settings = load_settings()
         standing = kind.of(await read_cases(settings, whose(settings, tenant)))
         if name not in standing:

@@ -125,7 +125,9 @@ async def verify(
         document = json.loads(report.read_bytes())
         body, signature = document["report"], document["signature"]
         versions, before_ms = searched_versions(body)
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except OSError as error:
+        fail(f"{report} cannot be read: {error.strerror}")
+    except (ValueError, KeyError, TypeError) as error:
         fail(f"{report} is no report of an erasure: {error}")
     if not read_verifier([public_key])(canonical(body), signature):
         fail(f"{report} is not signed by {public_key}: another key signed it, or it was changed")

@@ -5,6 +5,7 @@ import pytest
 from grpc import StatusCode
 from grpc.aio import AioRpcError, Metadata
 from pymilvus import exceptions as theirs
+from pymilvus.client.types import Status
 from pymilvus.exceptions import MilvusException
 
 from freki.infra.milvus.translate import BY_CLASS, NoVectors, Unwritten, translated
@@ -62,6 +63,7 @@ def test_every_status_of_a_call_becomes_one_of_ours(status: StatusCode) -> None:
         (MilvusException(StatusCode.UNAUTHENTICATED, "no"), Misconfigured, "FREKI_MILVUS__TOKEN"),
         (MilvusException(StatusCode.UNKNOWN, "no"), Unwritten, "disk"),
         (theirs.ConnectError(message="refused"), Unavailable, ""),
+        (MilvusException(Status.CONNECT_FAILED, "Fail connecting to server"), Unavailable, "FREKI_MILVUS__URI"),
     ],
 )
 def test_the_world_and_the_request_and_the_settings_are_told_apart(

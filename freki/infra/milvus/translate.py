@@ -11,6 +11,7 @@ from typing import Any, Final
 import grpc
 from grpc import StatusCode
 from pymilvus import exceptions as theirs
+from pymilvus.client.types import Status
 from pymilvus.exceptions import MilvusException
 
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -85,6 +86,7 @@ _NAN = "Invalid sparse row: NaN"
 _NO_RAW_DATA = "Growing segment loss raw data"
 
 _ADVICE: Final[dict[Any, str]] = {
+    Status.CONNECT_FAILED: "is Milvus up at FREKI_MILVUS__URI?",
     7: "the disk of the store is full, or its limit reached",
     9: "the disk of the store is full, or a quota reached",
     800: "set FREKI_MILVUS__DATABASE to one that exists",
