@@ -149,11 +149,15 @@ async def verify(
 
 
 def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKey:
-    """Return the key that signs a report; end the command if there is none, or the report has no place."""
-    if report.exists():
+    """Return the key that signs a report; end the command if there is none, or the report could not be written."""
+    try:
+        # Before anything is removed: what was found and removed cannot be found again for another report.
+        report.touch(exist_ok=False)
+        report.unlink()
+    except FileExistsError:
         fail(f"{report} exists: name a new file", code=2)
-    if not os.access(report.absolute().parent, os.W_OK | os.X_OK):
-        fail(f"no file can be written to {report.absolute().parent}: name another one for --report", code=2)
+    except OSError as error:
+        fail(f"{report} cannot be written: {error.strerror}; name another file", code=2)
     key = key or settings.audit.key_file
     if key is None:
         fail("no key signs the report: name one by --key; `freki audit keys make FILE` makes one", code=2)

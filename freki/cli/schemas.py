@@ -7,7 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.context import console
+from freki.cli.context import console, fail
 from freki.cli.rows import whole_table
 from freki.schemas.avro import export_schemas, list_schemas
 from freki.schemas.avro.compatibility import check_frozen, check_records
@@ -32,7 +32,11 @@ def schemas_list() -> None:
 @schemas_app.command("export")
 def schemas_export(directory: Annotated[Path, typer.Argument(help="Folder for the .avsc and .proto files")]) -> None:
     """Write the Avro contracts of the topics, and the protobuf ones of gRPC, for programs in other languages."""
-    for path in [*export_schemas(directory), *export_protos(directory)]:
+    try:
+        written = [*export_schemas(directory), *export_protos(directory)]
+    except OSError as error:
+        fail(f"{error.filename or directory} cannot be written: {error.strerror}")
+    for path in written:
         console.print(str(path))
 
 

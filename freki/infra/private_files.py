@@ -1,6 +1,7 @@
 """New files that only their owner reads, such as keys."""
 
 import os
+from errno import ENOTDIR
 from pathlib import Path
 
 _OWNER_ONLY = 0o600
@@ -11,7 +12,11 @@ def create_private(path: Path, content: bytes) -> None:
 
     A file that was begun would look like a key that must not be replaced.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    except FileExistsError as error:
+        # Else it would seem that the file exists.
+        raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(path.parent)) from error
     descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY)
     try:
         with os.fdopen(descriptor, "wb") as file:

@@ -1,18 +1,14 @@
 """Reports of `freki erase` and `freki rectify`: where their files go."""
 
 import json
-import re
 from dataclasses import replace
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 import typer
-from typer.testing import CliRunner
 
 from freki.cli.erase import write_report
-from freki.cli.main import app
-from freki.infra.signing import make_key
 from freki.schemas import ErasureStatus
 from freki.schemas.erasure import SignedReport
 from freki.streams.privacy.erasure import Erased
@@ -24,15 +20,6 @@ BODY = {"documents": [{"id": "ürlaub.md", "version": 1}], "removed": [], "remai
 def erased() -> Erased:
     report = SignedReport(report=json.dumps(BODY), signature="ab" * 64)
     return Erased(status=ErasureStatus.ERASED, report=report, held={}, body=BODY)
-
-
-@pytest.mark.parametrize("command", [["erase"], ["rectify"]])
-def test_a_report_without_a_folder_is_refused_before_anything_is_removed(command: list[str], tmp_path: Path) -> None:
-    make_key(tmp_path / "key.pem")
-    options = ("--key", "key.pem", "--report", "none/report.json", "--yes")
-    result = CliRunner().invoke(app, [*command, "leave.md", *options], env={"COLUMNS": "500"})
-    assert (result.exit_code, type(result.exception)) == (2, SystemExit)
-    assert re.search("no file can be written to .*none: .*--report", result.output)
 
 
 def test_a_report_that_finds_no_room_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`freki hold` and `freki object`: what is wrong with their arguments is said in words of the command line."""
+"""What is wrong with arguments is said in a line, in words of the command line, before anything is done."""
 
 from pathlib import Path
 
@@ -34,3 +34,28 @@ def test_a_report_that_is_not_there_is_not_called_one_of_another_kind(tmp_path: 
 
     assert ended.exit_code == 1
     assert f"{missing} cannot be read: No such file or directory" in ended.output.replace("\n", "")
+
+
+@pytest.mark.parametrize(
+    "command", [("erase", "a.md", "--key", "k", "--report"), ("rectify", "a.md", "--yes", "--key", "k", "--report")]
+)
+def test_nothing_is_removed_where_the_report_cannot_be_written(command: tuple[str, ...], folder: Path) -> None:
+    (folder / "file").touch()
+    assert CliRunner().invoke(app, ["audit", "keys", "make", "k"]).exit_code == 0
+    for report, why in (("file/r.json", "Not a directory"), ("missing/r.json", "No such file or directory")):
+        ended = CliRunner().invoke(app, [*command, report], env={"COLUMNS": "200"})
+
+        assert ended.exit_code == 2
+        assert f"{report} cannot be written: {why}" in ended.output
+
+
+@pytest.mark.parametrize(
+    "command", [("keys", "make", "file/x"), ("audit", "keys", "make", "file/x"), ("schemas", "export", "file/x")]
+)
+def test_what_cannot_be_written_below_a_file_is_said_in_a_line(command: tuple[str, ...], folder: Path) -> None:
+    (folder / "file").touch()
+    ended = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 1
+    assert "file/x cannot be written" in ended.output
+    assert isinstance(ended.exception, SystemExit)
