@@ -54,8 +54,9 @@ def check(
     if file is None:
         console.print(f"the settings are valid; {changed} of them not by default", highlight=False)
         return
-    if not file.exists():
-        fail(f"{file} does not exist; name the file that shall become {FILE_NAME}")
+    if not file.is_file():
+        wrong = "is no file" if file.exists() else "does not exist"
+        fail(f"{file} {wrong}; name the file that shall become {FILE_NAME}", code=2)
     # Environment variables win over both files: what they set does not differ.
     found = differences(read_or_exit(), read_or_exit(file))
     console.print(f"{file} is valid; it changes {len(found.reloading) + len(found.restarting)} settings", markup=False)

@@ -162,4 +162,7 @@ def test_a_file_is_checked_before_it_is_put_in_place(folder: Path) -> None:
     assert "FREKI_KAFKA__PARTITIONS: needs a restart" in printed
     assert "refused as a whole" in printed
     assert freki("settings", "check", "bad.toml")[0] == 2
-    assert "missing.toml does not exist" in freki("settings", "check", "missing.toml")[1]
+    code, printed = freki("settings", "check", "missing.toml")
+    assert (code, "missing.toml does not exist" in printed) == (2, True)
+    code, printed = freki("settings", "check", str(folder))
+    assert (code, "is no file" in printed) == (2, True)
