@@ -59,3 +59,21 @@ def test_what_cannot_be_written_below_a_file_is_said_in_a_line(command: tuple[st
     assert ended.exit_code == 1
     assert "file/x cannot be written" in ended.output
     assert isinstance(ended.exception, SystemExit)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("eval", "--out", "file/x"),
+        ("tune", "--out", "file/x"),
+        ("ablate", "--out", "file/x"),
+        ("tune", "--report", "file/x.md"),
+        ("ablate", "--report", "file/x.md"),
+    ],
+)
+def test_nothing_is_measured_where_the_results_have_no_place(command: tuple[str, ...], folder: Path) -> None:
+    (folder / "file").touch()
+    ended = CliRunner().invoke(app, [*command, "missing.yaml"], env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert f"choose another {'folder' if '--out' in command else 'place'} with {command[1]}" in ended.output

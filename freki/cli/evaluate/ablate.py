@@ -15,7 +15,7 @@ from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed, Running, Sets
-from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra, sample
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra, require_folder, sample
 from freki.cli.evaluate.reports.ablation import write_report
 from freki.cli.evaluate.show_ablation import show_overall, show_set
 from freki.cli.evaluate.tuning_questions import Places
@@ -67,6 +67,7 @@ async def ablate(
     """Measure the loss in quality and the time saved without each step of retrieval, one at a time."""
     require_extra("ablate")
     settings = load_settings()
+    require_folder(given.out, given.report)
     examined = chosen_questions(read_sets(sets, corpus=given.corpus), given.part, reviewed=given.reviewed)
     asked = {one.name: sample(one.questions, given.queries, given.seed) for one in examined}
     clocked = {one.name: sample(asked[one.name], given.timed, given.seed) for one in examined}

@@ -91,6 +91,7 @@ async def evaluate(
         [given.b or ""] if given.against else [given.a] if given.b is None else [given.a, given.b]
     )
     earlier = None if given.against is None else _read(given.against)
+    require_folder(given.out)
     examined = chosen_questions(read_sets(sets, corpus=given.corpus), given.part, reviewed=given.reviewed)
     made_at, started = datetime.now(UTC), time.monotonic()
     results: list[SetResult] = []
@@ -126,6 +127,16 @@ def require_extra(name: str) -> None:
     """End the command if its additional packages are not installed."""
     if find_spec("ir_measures") is None or find_spec("scipy") is None:
         fail(f"`freki {name}` needs additional packages: pip install '.[eval]' in the checkout of Freki")
+
+
+def require_folder(out: Path, report: Path | None = None) -> None:
+    """End the command before anything is measured if its results have no place."""
+    try:
+        out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        fail(f"{out}: {error.strerror}; choose another folder with --out", code=2)
+    if report is not None and not report.parent.is_dir():
+        fail(f"{report}: {report.parent} is no folder; choose another place with --report", code=2)
 
 
 def read_sets(paths: Sequence[Path], *, corpus: Path | None = None) -> list[EvaluationSet]:

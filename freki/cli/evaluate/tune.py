@@ -17,7 +17,7 @@ from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Out, Reviewed, Running, Sets
-from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra, require_folder
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import PREFIX, show_tuning
 from freki.cli.evaluate.tuning_questions import Material, Places, material_of
@@ -73,6 +73,7 @@ async def tune(
     if len({each.name for each in options}) < len(options):
         fail("--turn: an option is given twice; give all its values at once", code=2)
     shorten = any(each.name == KEYWORD_ALPHA for each in options)
+    require_folder(given.out, given.report)
     examined = chosen_questions(read_sets(sets), None, default=PartChoice.TUNING, reviewed=given.reviewed)
     material = [material_of(one, figure, given.queries, given.seed, shorten=shorten) for one in examined]
     tuned = {asked: each for one in material for asked, each in one.tuned.items()}
