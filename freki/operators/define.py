@@ -23,7 +23,9 @@ _BRACKET = re.compile(rf"\s\((?i:{_NAMELY}(?:\s+auch)?(?:\s*:)?\s*)?[{_QUOTED}]*
 _DASHED = re.compile(rf"\(([^()\n]{{5,{_LONG_CHARS}}}?)\s+[-–—]\s+({_SHORT})\)")
 _EXPLAINED = re.compile(rf"(?<![\w\-/&])({_SHORT})\s+\(([^()]{{5,{_LONG_CHARS}}})\)")
 _LISTED = re.compile(
-    rf"^[ \t]*(?:[-*•][ \t]+)?\W{{0,3}}({_SHORT})\W{{0,3}}[ \t]*(?:[=:–—|\t]|-[ \t])[ \t]*(\S[^\n]*)", re.MULTILINE
+    # The first tab parts, where no sign does: any of many would be tried with all that follow.
+    rf"^[ \t]*(?:[-*•][ \t]+)?\W{{0,3}}({_SHORT})\W{{0,3}}(?:[ \t]*(?:[=:–—|]|-[ \t])|[ ]*\t)[ \t]*(\S[^\n]*)",
+    re.MULTILINE,
 )
 _BORDER = re.compile(r"[.;:!?()\[\]{}<>|=\t]|\n\s*\n")
 _LONG_END = re.compile(r"[.;,(|\t]|\s[-–—]\s")

@@ -110,6 +110,7 @@ def test_explanations_that_do_not_fit_are_left_out_whole() -> None:
         f" A{'a' * 9}B (a{'a' * 90})",
         "A&" * 100_000,
         f" (kurz{' ' * 200_000}",
+        f"AB{chr(9) * 200_000}\n",
     ],
 )
 def test_no_text_takes_more_than_its_length_in_time(text: str) -> None:
