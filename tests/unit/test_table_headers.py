@@ -4,10 +4,11 @@ from collections.abc import Sequence
 
 import pytest
 
+from freki.operators.chunk.headers import TableHeaders
 from freki.operators.parse_html import parse_html
 from freki.operators.parse_office import parse_docx, parse_xlsx
 from freki.operators.parse_rst import parse_rst
-from freki.schemas.outline import ParsedDocument, header_rows
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, header_rows
 from tests.unit.packages import docx, word_table, xlsx
 
 
@@ -67,3 +68,14 @@ def test_first_rows_of_sheets_and_of_other_tables_of_word_are_headers_if_they_lo
 
     assert headers(sheet) == ["", "Amt | Zeit", "", ""]
     assert headers(parse_docx(docx(word_table(("Amt", "Zeit"), ("Bau", "9"))))) == ["Amt | Zeit"]
+
+
+def test_a_header_as_long_as_its_rows_is_read_once() -> None:
+    # Read again for each chunk, it would run into the suite's timeout.
+    header, rows = "Amt | Zeit\n" * 400_000, "9\n" * 20_000
+    table = Block(kind=BlockKind.TABLE, start=0, end=len(header + rows), header_end=len(header))
+    names = TableHeaders(ParsedDocument(text=header + rows, blocks=(table,), title=None, attributes={}))
+
+    continued = {names.at(start) for start in range(len(header), len(header + rows), 2)}
+
+    assert [name[:10] for name in continued] == ["Amt | Zeit"]
