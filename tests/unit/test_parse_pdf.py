@@ -205,6 +205,40 @@ def test_running_heads_and_page_numbers_are_left_out() -> None:
     )
 
 
+def test_pages_of_one_form_keep_what_was_filled_in() -> None:
+    paid = ((1, "Januar", "2345,10"), (2, "Februar", "2290,77"), (3, "März", "2499,00"), (4, "April", "1512,50"))
+    pages = [
+        shown_lines([f"Brutto im {month}:", "Personalnummer 4711", f"Seite {page}", f"Netto: {amount} Euro", "Ende"])
+        for page, month, amount in paid
+    ]
+
+    text = parse_pdf(pdf(*pages)).text
+
+    assert [text.count(f"Personalnummer 4711 Seite {page} Netto: {amount} Euro") for page, _, amount in paid] == [1] * 4
+
+
+def test_numbered_titles_are_no_page_numbers() -> None:
+    pages = [
+        shown(72, 820, f"Schritt {number}", size=20) + shown_lines([f"Die Folie {letter} sagt, was zu tun ist."] * 2)
+        for number, letter in enumerate("abc", start=1)
+    ]
+
+    assert headings(parse_pdf(pdf(*pages))) == [(1, "Schritt 1"), (1, "Schritt 2"), (1, "Schritt 3")]
+
+
+def test_a_word_across_all_pages_is_left_out() -> None:
+    pages = [
+        _page(number, "Erstens.", letter, "Drittens.") + shown(72, 500, "ENTWURF", size=60) + shown(72, 90, "Ende")
+        for number, letter in enumerate("abc")
+    ]
+
+    assert "ENTWURF" not in parse_pdf(pdf(*pages)).text
+
+
+def test_copies_of_one_page_are_kept() -> None:
+    assert parse_pdf(pdf(*[shown_lines(["Urkunde", "Ada Kühne hat bestanden."])] * 3)).text.count("bestanden") == 3
+
+
 def test_what_two_pages_share_may_be_meant() -> None:
     assert "Handbuch" in parse_pdf(pdf(_page(0), _page(1))).text
 

@@ -1,7 +1,7 @@
 """Grouping of the lines and tables of a PDF into headings, paragraphs, lists, tables and code."""
 
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
@@ -31,6 +31,10 @@ _MAX_FIXED_SHARE = 0.9
 _LARGEST_CODE_STEP = 4.0
 """Maximum line step within code, relative to the font size."""
 _LEAST_RUNNING_PAGES = 3
+_EDGE_SHARE = 0.15
+"""Maximum distance of running heads from the first or last line of a page, relative to the height of its text."""
+_COUNTED_DIGITS = 9
+"""Number of last digits by which pages are counted."""
 _TITLE_LINES = 3
 _LARGEST_DIFFERENCE = 1.5
 """Maximum difference of font sizes within a paragraph, in points."""
@@ -80,16 +84,63 @@ def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) ->
 
 
 def _without_running_heads(items: Sequence[TextLine | Table], pages: int) -> list[TextLine | Table]:
-    """Remove lines at the same height of most pages that differ in numbers only."""
-    keys = [_running_key(item) for item in items]
-    met = {(key, item.page) for key, item in zip(keys, items, strict=True) if key}
-    seen = Counter(key for key, _ in met)
+    """Remove lines at the same height of most pages that are equal, or differ in numbers that count the pages.
+
+    They are near the first or last line of their pages, or larger than the body. Other numbers differ in forms that
+    were filled in several times. Where nothing would be left, as of copies of one page, all is kept.
+    """
+    edges = _edges(items)
+    lines = [item for item in items if isinstance(item, TextLine)]
+    body = _body_size(lines)
+    met: defaultdict[tuple[str, int], dict[int, TextLine]] = defaultdict(dict)
+    for line in lines:
+        bottom, top = edges[line.page]
+        # What is larger may be across the page, such as `ENTWURF`.
+        if line.size > body or min(top - line.top, line.bottom - bottom) <= _EDGE_SHARE * (top - bottom):
+            met[_running_key(line)].setdefault(line.page, line)
     most = max(pages / 2, _LEAST_RUNNING_PAGES - 1)
-    return [item for key, item in zip(keys, items, strict=True) if not key or seen[key] <= most]
+    running = {key for key, found in met.items() if len(found) > most and _is_running(list(found.values()), body)}
+    left = [item for item in items if isinstance(item, Table) or _running_key(item) not in running]
+    return left or list(items)
 
 
-def _running_key(item: TextLine | Table) -> tuple[str, int] | None:
-    return None if isinstance(item, Table) else (_DIGITS.sub("0", item.text), round(item.top))
+def _edges(items: Iterable[TextLine | Table]) -> dict[int, tuple[float, float]]:
+    """Return bottom and top of the lines of each page."""
+    edges: dict[int, tuple[float, float]] = {}
+    for item in items:
+        if isinstance(item, TextLine):
+            bottom, top = edges.get(item.page, (item.bottom, item.top))
+            edges[item.page] = min(bottom, item.bottom), max(top, item.top)
+    return edges
+
+
+def _body_size(lines: Iterable[TextLine]) -> float:
+    sizes: Counter[float] = Counter()
+    for line in lines:
+        sizes[line.size] += len(line.text)
+    return max(sizes, key=lambda size: (sizes[size], size), default=0.0)
+
+
+def _running_key(line: TextLine) -> tuple[str, int]:
+    return _DIGITS.sub("0", line.text), round(line.top)
+
+
+def _is_running(lines: Sequence[TextLine], body: float) -> bool:
+    """Return whether lines of ascending pages are equal, or no larger than the body and their numbers count."""
+    if len({line.text for line in lines}) == 1:
+        return True
+    if max(line.size for line in lines) > body:
+        return False  # `Schritt 1`, `Schritt 2` are titles of slides
+    rows = [(line.page, _DIGITS.findall(line.text)) for line in lines]
+    steps = [
+        all(0 <= _number(after) - _number(before) <= later - page for before, after in zip(one, other, strict=True))
+        for (page, one), (later, other) in pairwise(rows)
+    ]
+    return sum(steps) >= len(steps) / 2
+
+
+def _number(digits: str) -> int:
+    return int(digits[-_COUNTED_DIGITS:])
 
 
 def _code(items: Sequence[TextLine | Table], step: float) -> set[int]:

@@ -20,6 +20,7 @@ from freki.streams.ingest.short_calls import ShortCalls
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
     Profile.HTML: 2,
+    Profile.PDF: 2,
     Profile.EPUB: 2,
     Profile.DOCX: 2,
     Profile.XLSX: 2,
