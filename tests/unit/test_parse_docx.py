@@ -118,6 +118,38 @@ def test_numbers_are_those_that_word_shows() -> None:
     assert texts(document, BlockKind.PROSE) == ["Text", "ohne"]
 
 
+def test_numbers_in_tables_are_shown_and_counted() -> None:
+    rows = "".join(
+        f"<w:tr><w:tc>{_numbered(number, 1)}</w:tc><w:tc>{paragraph(text)}{_numbered('Punkt', 2, 1)}</w:tc></w:tr>"
+        for number, text in (("", "Antrag prüfen"), ("Bescheid", "senden"))
+    )
+    parts = {"word/numbering.xml": _NUMBERING, "word/_rels/document.xml.rels": relations(numbering="numbering.xml")}
+
+    document = parse_docx(docx(_numbered("zuerst", 1) + f"<w:tbl>{rows}</w:tbl>" + _numbered("danach", 1), parts=parts))
+
+    assert document.text == ("§ 1 zuerst\n\n§ 2 | Antrag prüfen Punkt\n§ 3 Bescheid | senden Punkt\n\n§ 4 danach")
+
+
+def test_a_list_may_have_the_numbers_of_a_list_style() -> None:
+    numbering = word(
+        "numbering",
+        f'<w:abstractNum w:abstractNumId="1"><w:styleLink w:val="Paragrafen"/>{_level(0, "decimal", "§ %1")}'
+        '</w:abstractNum><w:abstractNum w:abstractNumId="2"><w:numStyleLink w:val="Paragrafen"/></w:abstractNum>'
+        '<w:num w:numId="2"><w:abstractNumId w:val="2"/></w:num>',
+    )
+    parts = {"word/numbering.xml": numbering, "word/_rels/document.xml.rels": relations(numbering="numbering.xml")}
+
+    document = parse_docx(docx(_numbered("Zweck", 2) + _numbered("Geltung", 2), parts=parts))
+
+    assert document.text == "§ 1 Zweck\n§ 2 Geltung"
+
+
+def test_a_tab_to_the_margin_parts_words() -> None:
+    run = "<w:r><w:t>Aktenzeichen</w:t><w:ptab/><w:t>12/26</w:t></w:r>"
+
+    assert parse_docx(docx(f"<w:p>{run}</w:p>")).text.split() == ["Aktenzeichen", "12/26"]
+
+
 def test_a_style_may_give_the_number() -> None:
     styles = word(
         "styles",

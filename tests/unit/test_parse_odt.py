@@ -164,3 +164,10 @@ def test_author_and_times_are_attributes() -> None:
         "created": "2026-01-31T09:30:00",
         "modified": "2026-02-01T09:00:00Z",
     }
+
+
+def test_words_in_a_shape_stand_below_its_paragraph() -> None:
+    shape = "<draw:custom-shape><text:p>Kasten eins</text:p><text:p>Kasten zwei</text:p></draw:custom-shape>"
+    document = parse_odt(odt(f"<text:p>Vor<draw:g>{shape}</draw:g>her</text:p>"))
+
+    assert document.text == "Vorher\n\nKasten eins\n\nKasten zwei"

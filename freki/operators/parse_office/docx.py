@@ -1,6 +1,6 @@
 """The readable text and outline of a DOCX."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from itertools import takewhile
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
@@ -16,7 +16,7 @@ _HEADING_STYLE = "heading "
 _LIST_STYLES = ("list", "toc ")
 _WRAPPERS = {"{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "{w}smartTag"}
 _TEXTS = {"{w}t", "{m}t", "{a}t"}
-_SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}noBreakHyphen": "-"}
+_SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}ptab": "\t", "{w}noBreakHyphen": "-"}
 _UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
 _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
 _BOX = "{w}txbxContent"
@@ -77,7 +77,7 @@ class _Reader:
         text = _text(paragraph, without=_BOX).strip()
         style = value(paragraph, "{w}pPr/{w}pStyle")
         level = self._level(paragraph)
-        number, depth = _number(paragraph) or self._styles.numbers.get(style, ("", 0))
+        number, depth = self._place(paragraph)
         label = self._numbering.label(number, depth)
         if text and level:
             self.writer.heading(f"{label} {text}" if label not in ("", "-") else text, level)
@@ -89,6 +89,15 @@ class _Reader:
         self._add_notes(paragraph, without=_BOX)
         for box in _boxes(paragraph):
             self.read(box)
+
+    def _place(self, paragraph: Element) -> tuple[str, int]:
+        """Return list and depth of a paragraph, its own or those of its style; an empty list for none."""
+        return _number(paragraph) or self._styles.numbers.get(value(paragraph, "{w}pPr/{w}pStyle"), ("", 0))
+
+    def _label(self, paragraph: Element) -> str:
+        """Count one more paragraph, and return its number; empty for a bullet."""
+        label = self._numbering.label(*self._place(paragraph))
+        return "" if label == "-" else label
 
     def _level(self, paragraph: Element) -> int:
         own = value(paragraph, "{w}pPr/{w}outlineLvl")
@@ -105,7 +114,7 @@ class _Reader:
                     self.read(cell)
         else:
             headers = sum(1 for _ in takewhile(_is_header, rows))
-            self.writer.table([[_text(cell) for cell in row] for row in cells], headers=headers)
+            self.writer.table([[_text(cell, label=self._label) for cell in row] for row in cells], headers=headers)
             for row in cells:
                 for cell in row:
                     self._add_notes(cell)
@@ -146,8 +155,8 @@ def _boxes(element: Element) -> Iterator[Element]:
             yield from _boxes(child)
 
 
-def _text(element: Element, *, without: str = "") -> str:
-    """Return the visible text of an element, with a line end after each paragraph."""
+def _text(element: Element, *, without: str = "", label: Callable[[Element], str] | None = None) -> str:
+    """Return the visible text of an element, with a line end after each paragraph, and its label before it."""
     tag = element.tag
     if tag in _TEXTS:
         return element.text or ""
@@ -155,8 +164,11 @@ def _text(element: Element, *, without: str = "") -> str:
         return _SIGNS[tag]
     if _is_unread(element, without):
         return ""
-    inner = "".join(_text(child, without=without) for child in element)
-    return f"{inner}\n" if tag == "{w}p" else inner
+    before = label(element) if label and tag == "{w}p" else ""
+    inner = "".join(_text(child, without=without, label=label) for child in element)
+    if tag != "{w}p":
+        return inner
+    return f"{before} {inner}\n" if before else f"{inner}\n"
 
 
 def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:

@@ -28,11 +28,13 @@ class Numbering:
     def __init__(self, numbering: Element | None) -> None:
         """Read the definitions in `word/numbering.xml`."""
         found = list(numbering if numbering is not None else ())
+        kinds = [element for element in found if element.tag == "{w}abstractNum"]
+        styled = {style: kind for kind in kinds if (style := value(kind, "{w}styleLink"))}
         self._levels = {
-            (element.get("{w}abstractNumId", ""), whole(level.get("{w}ilvl", ""))): _level(level)
-            for element in found
-            if element.tag == "{w}abstractNum"
-            for level in element.iterfind("{w}lvl")
+            (kind.get("{w}abstractNumId", ""), whole(level.get("{w}ilvl", ""))): _level(level)
+            for kind in kinds
+            # A list of a list style has its levels in another definition, that of the style.
+            for level in styled.get(value(kind, "{w}numStyleLink"), kind).iterfind("{w}lvl")
         }
         numbers = [element for element in found if element.tag == "{w}num"]
         self._kinds = {number.get("{w}numId", ""): value(number, "{w}abstractNumId") for number in numbers}

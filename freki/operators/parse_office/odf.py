@@ -21,7 +21,8 @@ _UNREAD = {
     "{presentation}notes",
 }
 _SIGNS = {"{text}tab": "\t", "{text}line-break": "\n"}
-_APART = {"{text}note", "{draw}text-box"}
+_SHAPES = ("text-box", "custom-shape", "rect", "circle", "ellipse", "path", "polygon", "polyline", "line", "connector")
+_APART = {"{text}note", *(f"{{draw}}{shape}" for shape in _SHAPES)}
 """Elements within a paragraph that are not part of its text."""
 _SPACE = re.compile(r"[ \t\r\n]+")
 _MAX_SPACES = 100
