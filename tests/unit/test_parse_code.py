@@ -336,3 +336,14 @@ def test_any_change_to_code_leaves_an_outline_of_all_of_it(data: st.DataObject) 
 )
 def test_blocks_hold_all_that_is_visible(source: str) -> None:
     assert_outline(parse_code(source))
+
+
+@pytest.mark.parametrize(("language", "sign"), [("javascript", "*+--+"), ("c", ">!"), ("python", ",+//")])
+def test_what_a_grammar_takes_long_to_mend_is_read_by_its_words(language: str, sign: str) -> None:
+    # Without an end it would run into the suite's timeout.
+    source = f"{sign * 20_000}\n\nclass Ledger {{\n}}\n"
+
+    document = parse_code(source, language=language)
+
+    assert [block.title for block in document.blocks if block.heading_level] == ["Ledger"]
+    assert parse_code("def f():\n    pass\n", language="python").blocks[0].title == "f"

@@ -28,8 +28,8 @@ def parse_code(source: str, *, language: str = "") -> ParsedDocument:
     code after a definition gets its first line as heading. Headings are empty spans: the line of a definition is part
     of the code below. Seams are the starts of statements.
 
-    language: `sql`, or one of `LANGUAGES`. For other languages, and code with syntax errors, definitions are found by
-    keywords, up to two levels, and seams are the lines after blank ones. Code without definitions is one block.
+    language: `sql`, or one of `LANGUAGES`. For other languages, and code with many syntax errors, definitions are found
+    by keywords, up to two levels, and seams are the lines after blank ones. Code without definitions is one block.
     """
     lines = SourceLines(tidy(source))
     found = (by_statements(lines) if language == _SQL else by_grammar(lines, language)) or by_words(lines)

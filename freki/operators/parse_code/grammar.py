@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 from importlib import import_module
+from itertools import count
 from types import MappingProxyType
 
-from tree_sitter import Language, Node, Parser
+from tree_sitter import Language, Node, Parser, Tree
 
 from freki.operators.parse_code.lines import CodeStructure, SourceLines, Symbol
 from freki.schemas.outline import one_line
@@ -30,6 +31,10 @@ LANGUAGES: Mapping[str, tuple[str, str]] = MappingProxyType(
 WHOLE_CHARS = 600
 """Maximum characters of a type that is not divided, and of nodes without seams."""
 _MAX_CHARS = 2_000_000
+_LEAST_REPORTS = 20_000
+_BYTES_OF_REPORT = 20
+"""Bytes for each further report of progress; code takes one for a hundred, and 20,000 take half a second."""
+_BLOCK_BYTES = 65_536
 """Maximum characters of code; longer code is generated, and its tree would take hundreds of megabytes."""
 _MAX_UNREAD_SHARE = 0.5
 _MAX_NAME_CHARS = 200
@@ -78,7 +83,10 @@ def by_grammar(lines: SourceLines, language: str) -> CodeStructure | None:
     parser = _parser(language)
     if parser is None or len(lines.text) > _MAX_CHARS:
         return None
-    root = parser.parse(_in_ascii(lines.text)).root_node
+    tree = _tree(parser, _in_ascii(lines.text))
+    if tree is None:
+        return None
+    root = tree.root_node
     unread = sum(child.end_byte - child.start_byte for child in root.children if child.is_error)
     if root.is_error or unread > _MAX_UNREAD_SHARE * len(lines.text):
         return None
@@ -91,6 +99,22 @@ def _parser(language: str) -> Parser | None:
         return None
     module, function = LANGUAGES[language]
     return Parser(Language(getattr(import_module(module), function)()))
+
+
+def _tree(parser: Parser, code: bytes) -> Tree | None:
+    """Return the tree of code; None where the parser reports its progress too often: it mends errors in cubic time.
+
+    Reports are counted, not seconds, so that the same code has the same tree on every machine.
+    """
+    reports = count()
+    most = _LEAST_REPORTS + len(code) // _BYTES_OF_REPORT
+    try:
+        return parser.parse(
+            lambda start, _: code[start : start + _BLOCK_BYTES], progress_callback=lambda *_: next(reports) >= most
+        )
+    except ValueError:
+        parser.reset()  # it would go on with this code
+        return None
 
 
 def _in_ascii(text: str) -> bytes:
