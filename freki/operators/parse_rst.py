@@ -12,6 +12,8 @@ _HEADER = re.compile(r"\s*((?:[A-Za-z][\w-]*:(?:[ \t].*)?\n(?:[ \t]+\S.*\n)*){2,
 _FIELD = re.compile(r"^([A-Za-z][\w-]*):(.*(?:\n[ \t]+\S.*)*)", re.MULTILINE)
 _ITEM = re.compile(r"(?:[-*+•]|\d{1,4}[.)]|#\.|\(\w{1,4}\)|:[^:\s][^:]*:)(?:\s|\Z)")
 _DIRECTIVE = re.compile(r"\.\. ([\w-]+)::")
+_LISTED_ROW = re.compile(r"\s+\* - ")
+_HEADER_ROWS = re.compile(r"\s+:header-rows:\s*(\d{1,3})\Z", re.ASCII)
 _TABLE_EDGE = re.compile(r"\+[-+]+\+\Z|=+(?: +=+)+\Z")
 _HEADER_EDGE = re.compile(r"\+(?:=+\+)+\Z|=+(?: +=+)+\Z")
 _MARKUP = re.compile(r"(?::[\w:+-]+:)?`([^`<]+)(?:<[^`>]*>)?`_{0,2}|``([^`]+)``|\*{1,2}([^*]+)\*{1,2}")
@@ -116,12 +118,22 @@ def _part(lines: Sequence[str], at: int) -> _Part:
     if first == ".." or first.startswith(".. "):
         directive = _DIRECTIVE.match(first)
         kind = _DIRECTIVE_KINDS.get(directive.group(1), BlockKind.PROSE) if directive else BlockKind.PROSE
-        return _Part(kind, _indented_end(lines, at, _indent(lines[at]) + 1), [])
+        end = _indented_end(lines, at, _indent(lines[at]) + 1)
+        return _list_table(lines, at, end) if directive and directive.group(1) == "list-table" else _Part(kind, end, [])
     if _ITEM.match(first):
         return _list(lines, at)
     if _TABLE_EDGE.match(first):
         return _table(lines, at)
     return _Part(BlockKind.CODE if first.startswith(">>> ") else BlockKind.PROSE, _blank_end(lines, at), [])
+
+
+def _list_table(lines: Sequence[str], at: int, end: int) -> _Part:
+    """Return a table whose rows are the items of a list, with the header rows that its options state."""
+    rows = [line for line in range(at + 1, end) if _LISTED_ROW.match(lines[line])]
+    rows = [row for row in rows if _indent(lines[row]) == _indent(lines[rows[0]])]
+    stated = next((int(found.group(1)) for line in lines[at + 1 : end] if (found := _HEADER_ROWS.match(line))), 0)
+    # The first row is not separated from its header.
+    return _Part(BlockKind.TABLE, end, rows[stated + 1 :], rows[stated] if 0 < stated < len(rows) else 0)
 
 
 def _literal(lines: Sequence[str], at: int) -> _Part:

@@ -56,6 +56,18 @@ def test_a_grid_table_has_its_header_above_the_equals_signs() -> None:
     assert headers(parse_rst("===  ===\n1    2\n3    4\n===  ===\n")) == [""]
 
 
+def test_a_list_table_has_the_header_rows_that_it_states() -> None:
+    header = ".. list-table:: Zeiten\n   :header-rows: 1\n\n   * - Amt\n     - Zeit"
+    table = f"{header}\n   * - Bau\n     - 9\n   * - Pass\n     - 10\n"
+
+    document = parse_rst(table)
+
+    assert headers(document) == [header]
+    assert [document.text[seam:].split()[2] for seam in document.blocks[0].seams] == ["Pass"]
+    assert headers(parse_rst(table.replace(":header-rows: 1", ":header-rows: 3"))) == [""]
+    assert headers(parse_rst(table.replace("   :header-rows: 1\n", ""))) == [""]
+
+
 def test_word_repeats_the_rows_that_it_is_told_to() -> None:
     table = word_table(("0", "1"), ("2", "3"), ("4", "5"))
 

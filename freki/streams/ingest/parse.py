@@ -28,6 +28,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.CSV: 2,
     Profile.EMAIL: 4,
     Profile.MARKDOWN: 2,
+    Profile.RST: 2,
     Profile.TEXT: 3,
 }
 """Version of each parser; increment it when the parser returns other text or blocks for the same content."""
