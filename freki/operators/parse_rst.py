@@ -14,6 +14,8 @@ _ITEM = re.compile(r"(?:[-*+•]|\d{1,4}[.)]|#\.|\(\w{1,4}\)|:[^:\s][^:]*:)(?:\s
 _DIRECTIVE = re.compile(r"\.\. ([\w-]+)::")
 _LISTED_ROW = re.compile(r"\s+\* - ")
 _HEADER_ROWS = re.compile(r"\s+:header-rows:\s*(\d{1,3})\Z", re.ASCII)
+_HEADER_FIELD = re.compile(r"\s+:header:\s")
+_QUOTE = re.compile(r"\s+:quote:\s*(\S)\Z")
 _TABLE_EDGE = re.compile(r"\+[-+]+\+\Z|=+(?: +=+)+\Z")
 _HEADER_EDGE = re.compile(r"\+(?:=+\+)+\Z|=+(?: +=+)+\Z")
 _MARKUP = re.compile(r"(?::[\w:+-]+:)?`([^`<]+)(?:<[^`>]*>)?`_{0,2}|``([^`]+)``|\*{1,2}([^*]+)\*{1,2}")
@@ -117,9 +119,10 @@ def _part(lines: Sequence[str], at: int) -> _Part:
     first = lines[at].lstrip()
     if first == ".." or first.startswith(".. "):
         directive = _DIRECTIVE.match(first)
-        kind = _DIRECTIVE_KINDS.get(directive.group(1), BlockKind.PROSE) if directive else BlockKind.PROSE
+        name = directive.group(1) if directive else ""
+        kind = _DIRECTIVE_KINDS.get(name, BlockKind.PROSE)
         end = _indented_end(lines, at, _indent(lines[at]) + 1)
-        return _list_table(lines, at, end) if directive and directive.group(1) == "list-table" else _Part(kind, end, [])
+        return _stated_table(name, lines, at, end) if kind is BlockKind.TABLE else _Part(kind, end, [])
     if _ITEM.match(first):
         return _list(lines, at)
     if _TABLE_EDGE.match(first):
@@ -127,13 +130,38 @@ def _part(lines: Sequence[str], at: int) -> _Part:
     return _Part(BlockKind.CODE if first.startswith(">>> ") else BlockKind.PROSE, _blank_end(lines, at), [])
 
 
-def _list_table(lines: Sequence[str], at: int, end: int) -> _Part:
-    """Return a table whose rows are the items of a list, with the header rows that its options state."""
-    rows = [line for line in range(at + 1, end) if _LISTED_ROW.match(lines[line])]
-    rows = [row for row in rows if _indent(lines[row]) == _indent(lines[rows[0]])]
+def _stated_table(name: str, lines: Sequence[str], at: int, end: int) -> _Part:
+    """Return the table of a named directive, with the header rows that its options state, or of the grid in it."""
+    content = next((line for line in range(at + 1, end) if not lines[line]), end)
+    if name == "table":
+        first = _next_text(lines, content)
+        if first < end and _TABLE_EDGE.match(lines[first].lstrip()):
+            return _table(lines, first)._replace(end=end)
+        return _Part(BlockKind.TABLE, end, [])
+    of_list = name == "list-table"
+    rows = _listed_rows(lines, at + 1, end) if of_list else _comma_rows(lines, content, end, options=at + 1)
     stated = next((int(found.group(1)) for line in lines[at + 1 : end] if (found := _HEADER_ROWS.match(line))), 0)
+    has_header = stated or (not of_list and any(map(_HEADER_FIELD.match, lines[at + 1 : content])))
     # The first row is not separated from its header.
-    return _Part(BlockKind.TABLE, end, rows[stated + 1 :], rows[stated] if 0 < stated < len(rows) else 0)
+    return _Part(BlockKind.TABLE, end, rows[stated + 1 :], rows[stated] if has_header and stated < len(rows) else 0)
+
+
+def _listed_rows(lines: Sequence[str], at: int, end: int) -> list[int]:
+    """Return the first lines of rows that are the items of a list."""
+    rows = [line for line in range(at, end) if _LISTED_ROW.match(lines[line])]
+    return [row for row in rows if _indent(lines[row]) == _indent(lines[rows[0]])]
+
+
+def _comma_rows(lines: Sequence[str], at: int, end: int, *, options: int) -> list[int]:
+    """Return the first lines of rows of separated values; a quoted value may have several lines."""
+    quote = next((found.group(1) for line in lines[options:at] if (found := _QUOTE.match(line))), '"')
+    rows: list[int] = []
+    quoted = False
+    for line in range(at, end):
+        if lines[line] and not quoted:
+            rows.append(line)
+        quoted ^= lines[line].count(quote) % 2 == 1
+    return rows
 
 
 def _literal(lines: Sequence[str], at: int) -> _Part:

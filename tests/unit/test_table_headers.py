@@ -68,6 +68,37 @@ def test_a_list_table_has_the_header_rows_that_it_states() -> None:
     assert headers(parse_rst(table.replace("   :header-rows: 1\n", ""))) == [""]
 
 
+def test_a_csv_table_has_the_header_that_it_states() -> None:
+    rows = '   "Bau,\n   Süd", 9\n\n   Pass, 10\n   Wahl, 11\n'
+    stated = '.. csv-table:: Zeiten\n   :header: "Amt", "Zeit"\n   :widths: 15, 10'
+    counted = ".. csv-table:: Zeiten\n   :header-rows: 1\n\n   Amt, Zeit"
+
+    for header, table in ((stated, f"{stated}\n\n{rows}"), (counted, f"{counted}\n{rows}")):
+        document = parse_rst(table)
+        assert headers(document) == [header]
+        assert [document.text[seam:].split()[0] for seam in document.blocks[0].seams] == ["Pass,", "Wahl,"]
+    assert headers(parse_rst(f".. csv-table:: Zeiten\n   :header-rows: 9\n\n{rows}")) == [""]
+    assert headers(parse_rst(".. csv-table:: Zeiten\n   :header: Amt, Zeit\n   :file: zeiten.csv\n")) == [""]
+    assert headers(parse_rst(f".. csv-table:: Zeiten\n\n{rows}")) == [""]
+
+
+def test_quotation_marks_of_a_csv_table_may_be_others() -> None:
+    table = ".. csv-table::\n   :header: Rohr, Maß\n   :quote: '\n\n   'Typ\n   A', 5\"\n   B, 6\n   C, 7\n"
+
+    document = parse_rst(table)
+
+    assert [document.text[seam:].split()[0] for seam in document.blocks[0].seams] == ["B,", "C,"]
+
+
+def test_a_table_with_a_title_has_the_header_of_its_grid() -> None:
+    header = ".. table:: Zeiten\n\n   ====  ====\n   Amt   Zeit\n   ====  ===="
+
+    document = parse_rst(f"{header}\n   Bau   9\n   Pass  10\n   ====  ====\n\n   Text\n\nText\n")
+
+    assert headers(document)[0] == header
+    assert any(document.text[seam:].lstrip().startswith("Pass") for seam in document.blocks[0].seams)
+
+
 def test_word_repeats_the_rows_that_it_is_told_to() -> None:
     table = word_table(("0", "1"), ("2", "3"), ("4", "5"))
 
