@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import accumulate
+from html import unescape
+from itertools import accumulate, pairwise, takewhile
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, one_line, tidy
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, header_rows, one_line, tidy
 
 _KINDS = {
     "paragraph_open": BlockKind.PROSE,
@@ -36,6 +37,10 @@ _FLOW_LIST = re.compile(r"\s*\[(.*)\]\s*", re.DOTALL)
 _BLOCK_SCALAR = re.compile(r"\A\s*[|>][-+\d]*(?=\s)")
 _BREAKS = {"softbreak", "hardbreak"}
 _LIST_ITEM = re.compile(r"\s*(?:[-*+]|\d{1,9}[.)])\s")
+_HTML_TABLE = re.compile(r"<table[\s>]", re.IGNORECASE)
+_HTML_ROW = re.compile(r"<tr[\s>]", re.IGNORECASE)
+_HTML_CELL = re.compile(r"<t([dh])(?=[\s>])", re.IGNORECASE)
+_HTML_TAG = re.compile(r"<[^<>]*>")
 _MARKUP = re.compile(r"[*_`\[<&\\]")
 # Nested brackets take the inline parser superlinear time, and no real heading is longer.
 _LONGEST_MARKED_TITLE = 500
@@ -45,9 +50,9 @@ def parse_markdown(source: str) -> ParsedDocument:
     """Parse CommonMark with tables into headings, paragraphs, lists, tables and code.
 
     Headings inside lists and quotes are part of them. Indented code that begins like a list item belongs to the
-    preceding list, as in kramdown. YAML front matter is read as flat `name: value` fields, to which all lines below
-    them belong: `title` gives the title, the others attributes; it stays in the text as a LIST. Without a title there,
-    the first h1 gives it.
+    preceding list, as in kramdown. A `<table>` up to a blank line is a table. YAML front matter is read as flat
+    `name: value` fields, to which all lines below them belong: `title` gives the title, the others attributes; it stays
+    in the text as a LIST. Without a title there, the first h1 gives it.
     """
     text = tidy(source)
     front = _FRONT_MATTER.match(text)
@@ -99,6 +104,8 @@ def _blocks(text: str, body_start: int) -> Iterator[Block]:
             continue
         if title:
             yield Block(kind=BlockKind.HEADING, start=start, end=end, heading_level=int(opener.tag[1]), title=title)
+        elif opener.type == "html_block" and _HTML_TABLE.match(text[start:end].lstrip()):
+            yield _html_table(text, start, end)
         else:
             parts = [starts[token.map[0]] for token in inner if token.type in _PARTS and token.level <= 2 and token.map]  # noqa: PLR2004
             # The first row of a table is not separated from its header.
@@ -128,9 +135,28 @@ def _outermost(tokens: Iterable[Token]) -> Iterator[list[Token]]:
 def _kind(text: str, start: int, opener: Token) -> BlockKind:
     if opener.type == "code_block" and _LIST_ITEM.match(text, start):
         return BlockKind.LIST
-    if opener.type == "html_block" and text.startswith("<table", start):
-        return BlockKind.TABLE
     return _KINDS.get(opener.type, BlockKind.PROSE)
+
+
+def _html_table(text: str, start: int, end: int) -> Block:
+    """Return a table of HTML: its header rows are those without `<td>`, else what `header_rows` makes of the rows."""
+    # A table that contains a table is layout, and several are not one.
+    is_one = len(_HTML_TABLE.findall(text, start, end)) == 1
+    rows = [row.start() for row in _HTML_ROW.finditer(text, start, end)] if is_one else []
+    cells = [_html_cells(text[row:after]) for row, after in pairwise([*rows, end])]
+    headers = sum(1 for _ in takewhile(lambda row: all(tag == "h" for tag, _ in row), cells))
+    if headers in (0, len(rows)):
+        headers = header_rows([[content for _, content in row] for row in cells])
+    # The first row is not separated from its header.
+    header_end = rows[headers] if headers else 0
+    return Block(kind=BlockKind.TABLE, start=start, end=end, seams=tuple(rows[headers + 1 :]), header_end=header_end)
+
+
+def _html_cells(row: str) -> list[tuple[str, str]]:
+    """Return each cell of a row: `d` or `h` of its tag, and its content as plain text."""
+    _, *parts = _HTML_CELL.split(row)
+    contents = (_HTML_TAG.sub("", f"<{content}") for content in parts[1::2])
+    return [(tag.lower(), one_line(unescape(content))) for tag, content in zip(parts[::2], contents, strict=True)]
 
 
 def _joined_lists(text: str, blocks: Iterable[Block]) -> list[Block]:

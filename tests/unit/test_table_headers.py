@@ -6,6 +6,7 @@ import pytest
 
 from freki.operators.chunk.headers import TableHeaders
 from freki.operators.parse_html import parse_html
+from freki.operators.parse_markdown import parse_markdown
 from freki.operators.parse_office import parse_docx, parse_xlsx
 from freki.operators.parse_rst import parse_rst
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, header_rows
@@ -97,6 +98,27 @@ def test_a_table_with_a_title_has_the_header_of_its_grid() -> None:
 
     assert headers(document)[0] == header
     assert any(document.text[seam:].lstrip().startswith("Pass") for seam in document.blocks[0].seams)
+
+
+def test_a_table_of_html_in_markdown_has_its_header() -> None:
+    table = "<table>\n{}<tr><td>1</td><td>2</td></tr>\n<tr><td>3</td><td>4</td></tr>\n</table>\n"
+    marked = "<thead>\n<tr><th>7</th><th>8</th></tr>\n</thead>\n"
+
+    document = parse_markdown(table.format(marked))
+
+    assert headers(document) == [f"<table>\n{marked.rstrip()}"]
+    assert [document.text[seam:].splitlines()[0] for seam in document.blocks[0].seams] == [
+        "<tr><td>3</td><td>4</td></tr>"
+    ]
+    assert headers(parse_markdown(table.format(""))) == [""]
+    assert headers(parse_markdown("<table><tr><th>a</th><td>1</td></tr><tr><th>b</th><td>2</td></tr></table>")) == [""]
+
+
+def test_a_table_of_html_in_markdown_may_have_a_first_row_that_looks_like_a_header() -> None:
+    header = '  <TABLE border="1">\n<TR><TD><b>Amt</b><TD>Zeit'
+
+    assert headers(parse_markdown(f"{header}\n<TR><TD>Bau<TD>9\n</TABLE>")) == [header.strip()]
+    assert headers(parse_markdown(f"{header}\n<TR><TD><table><tr><td>9</td></tr></table>\n</TABLE>")) == [""]
 
 
 def test_word_repeats_the_rows_that_it_is_told_to() -> None:

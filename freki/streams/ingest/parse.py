@@ -27,7 +27,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.XLSX: 2,
     Profile.CSV: 2,
     Profile.EMAIL: 4,
-    Profile.MARKDOWN: 2,
+    Profile.MARKDOWN: 3,
     Profile.RST: 2,
     Profile.TEXT: 3,
 }
