@@ -66,6 +66,37 @@ def test_items_have_the_numbers_that_are_shown_before_them() -> None:
     assert texts(document, BlockKind.LIST) == ["(1) eins\n(2) zwei\n  2.a) innen\n  2.b) innen", "(3) drei", "(1) neu"]
 
 
+def test_numbers_in_tables_are_shown_and_counted() -> None:
+    item = "<text:list-item><text:p>{}</text:p></text:list-item>"
+    listed = '<text:list text:style-name="L1" text:continue-numbering="true">{}</text:list>'
+    inner = f"<text:p>Frist</text:p>{listed.format(item.format('zwei'))}"
+    points = f"<text:list>{item.format('Punkt') * 2}</text:list>"
+    cells = "".join(f"<table:table-cell>{cell}</table:table-cell>" for cell in (inner, points))
+
+    document = parse_odt(
+        odt(
+            f"{listed.format(item.format('eins'))}<table:table><table:table-row>{cells}</table:table-row></table:table>"
+            f"{listed.format(item.format('drei'))}",
+            styles=_NUMBERED,
+        )
+    )
+
+    assert document.text == "(1) eins\n\nFrist (2) zwei | Punkt Punkt\n\n(3) drei"
+
+
+def test_what_stands_in_a_cell_beside_its_text_follows_it() -> None:
+    note = "<text:note><text:note-body><text:p>Note</text:p></text:note-body></text:note>"
+    box = "<draw:frame><draw:text-box><text:p>Kasten</text:p></draw:text-box></draw:frame>"
+    item = (
+        f"<text:list><text:list-item><text:p>Punkt{note}</text:p><text:p>weiter</text:p></text:list-item></text:list>"
+    )
+    cell = f"<table:table-cell>{box}<text:section><text:p>Satz{box}</text:p></text:section>{item}</table:table-cell>"
+
+    document = parse_odt(odt(f"<table:table><table:table-row>{cell}</table:table-row></table:table>"))
+
+    assert document.text == "Kasten Satz Kasten Punkt Note weiter"
+
+
 def test_headings_have_the_numbers_of_their_outline() -> None:
     level = '<text:outline-level-style text:level="{0}" style:num-format="1" text:display-levels="{0}"/>'
     styles = f"<text:outline-style>{level.format(1)}{level.format(2)}</text:outline-style>"

@@ -42,6 +42,16 @@ class _Level(NamedTuple):
     """Number of displayed levels, this one the last."""
 
 
+class _Item(NamedTuple):
+    """A paragraph of a list."""
+
+    paragraph: Element
+    level: int
+    """1 is outermost."""
+    label: str | None
+    """Its number, empty for a bullet; None for the further paragraphs of an item."""
+
+
 class Content(NamedTuple):
     """A document with its styles."""
 
@@ -112,7 +122,9 @@ class OdfReader:
                 self._list(child)
             elif child.tag == "{table}table" and not _holds(child, "{text}h", "{table}table"):
                 headers = sum(len(list(_rows(each))) for each in child.findall(_HEADER_ROWS))
-                self.writer.table([[joined(cell) for cell in row] for row in _rows(child)], headers=headers)
+                self.writer.table(
+                    [[" ".join(self._cell(cell)) for cell in row] for row in _rows(child)], headers=headers
+                )
             elif child.tag not in _UNREAD:
                 self.read(child)
 
@@ -139,7 +151,30 @@ class OdfReader:
             return ""
         return _label(self._lists.get("", {}), self._headings, level)
 
-    def _list(self, listed: Element, style: str = "", level: int = 1) -> None:
+    def _list(self, listed: Element) -> None:
+        for item in self._items(listed):
+            marker = "  " if item.label is None else f"{item.label or '-'} "
+            self.writer.item(text_of(item.paragraph), depth=item.level - 1, marker=marker)
+            self._apart(item.paragraph)
+
+    def _cell(self, cell: Iterable[Element]) -> Iterator[str]:
+        """Yield the paragraphs in a cell with their numbers, each followed by its notes and text boxes."""
+        for child in cell:
+            if child.tag == "{text}list":
+                for item in self._items(child):
+                    yield from self._cell_paragraph(item.paragraph, item.label or "")
+            elif child.tag in PARAGRAPHS:
+                yield from self._cell_paragraph(child, "")
+            elif child.tag not in _UNREAD:
+                yield from self._cell(child)
+
+    def _cell_paragraph(self, paragraph: Element, label: str) -> Iterator[str]:
+        yield f"{label} {text_of(paragraph)}" if label else text_of(paragraph)
+        for element in _found(paragraph, _APART):
+            yield from self._cell(element)
+
+    def _items(self, listed: Element, style: str = "", level: int = 1) -> Iterator[_Item]:
+        """Count the items of a list, and yield their paragraphs."""
         own = listed.get("{text}style-name", "")
         goes_on = listed.get("{text}continue-numbering") == "true" or "{text}continue-list" in listed.attrib
         style = own or style
@@ -149,15 +184,14 @@ class OdfReader:
         for item in listed:
             if level <= _MAX_LEVEL and (start := whole(item.get("{text}start-value", ""))):
                 counts[level] = start - 1
-            label = "" if item.tag == "{text}list-header" else _label(self._lists.get(style, {}), counts, level)
-            marker = f"{label or '-'} "
+            is_header = item.tag == "{text}list-header"
+            label: str | None = "" if is_header else _label(self._lists.get(style, {}), counts, level)
             for child in item:
                 if child.tag == "{text}list":
-                    self._list(child, style, level + 1)
+                    yield from self._items(child, style, level + 1)
                 elif child.tag in PARAGRAPHS:
-                    self.writer.item(text_of(child), depth=level - 1, marker=marker)
-                    marker = "  "
-                    self._apart(child)
+                    yield _Item(child, level, label)
+                    label = None
 
     def _apart(self, paragraph: Element) -> None:
         for element in _found(paragraph, _APART):

@@ -24,6 +24,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.EPUB: 2,
     Profile.DOCX: 3,
     Profile.ODT: 2,
+    Profile.ODP: 2,
     Profile.XLSX: 2,
     Profile.CSV: 2,
     Profile.EMAIL: 4,
