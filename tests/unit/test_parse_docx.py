@@ -150,6 +150,61 @@ def test_a_tab_to_the_margin_parts_words() -> None:
     assert parse_docx(docx(f"<w:p>{run}</w:p>")).text.split() == ["Aktenzeichen", "12/26"]
 
 
+@pytest.mark.parametrize(
+    ("font", "char", "shown"),
+    [
+        ("Wingdings", "F0FE", "☑"),
+        ("Wingdings", "F0A8", "☐"),
+        ("Wingdings", "00FD", "☒"),
+        ("Wingdings", "F0FC", "✓"),
+        ("wingdings 2", "F052", "☑"),
+        ("Wingdings", "F0E0", "→"),
+        ("Symbol", "F0B7", "•"),
+        ("Symbol", "F0A3", "≤"),
+        ("Symbol", "F06D", "μ"),
+        ("MS Gothic", "2610", "☐"),
+        ("Wingdings", "F028", ""),
+        ("Webdings", "F0FE", ""),
+        ("Eigene", "F0FE", ""),
+        ("Wingdings", "kein", ""),
+        ("Arial", "D800", ""),
+        ("Arial", "000A", ""),
+    ],
+)
+def test_inserted_symbols_are_shown_as_far_as_they_are_known(font: str, char: str, shown: str) -> None:
+    symbol = f'<w:r><w:sym w:font="{font}" w:char="{char}"/></w:r>'
+
+    document = parse_docx(docx(f"<w:p><w:r><w:t>ja[</w:t></w:r>{symbol}<w:r><w:t>]</w:t></w:r></w:p>"))
+
+    assert document.text == f"ja[{shown}]"
+
+
+def test_an_emoji_is_shown_once() -> None:
+    choice = (
+        '<w16se:symEx xmlns:w16se="http://schemas.microsoft.com/office/word/2015/wordml/symex" '
+        'w16se:font="Segoe UI Emoji" w16se:char="1F60A"/>'
+    )
+    both = f"<mc:Choice>{choice}</mc:Choice><mc:Fallback><w:t>😊</w:t></mc:Fallback>"
+
+    document = parse_docx(docx(f"<w:p><w:r><mc:AlternateContent>{both}</mc:AlternateContent></w:r></w:p>"))
+
+    assert document.text == "😊"
+
+
+def test_check_boxes_of_forms_are_shown() -> None:
+    control = (
+        '<w:sdt><w:sdtPr><w14:checkbox xmlns:w14="http://schemas.microsoft.com/office/word/2010/wordml">'
+        '<w14:checked w14:val="1"/></w14:checkbox></w:sdtPr><w:sdtContent><w:r><w:sym w:font="Wingdings" '
+        'w:char="F0FE"/></w:r></w:sdtContent></w:sdt>'
+    )
+    field = '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:checkBox>{}</w:checkBox></w:ffData></w:fldChar></w:r>'
+    states = ("<w:checked/>", '<w:default w:val="1"/><w:checked w:val="0"/>', '<w:default w:val="1"/>', "")
+
+    boxes = "".join(field.format(state) + "<w:r><w:t> </w:t></w:r>" for state in states)
+
+    assert parse_docx(docx(f"<w:p>{control}{boxes}<w:r><w:t>Ende</w:t></w:r></w:p>")).text == "☑☒ ☐ ☒ ☐ Ende"
+
+
 def test_a_style_may_give_the_number() -> None:
     styles = word(
         "styles",

@@ -8,6 +8,7 @@ from xml.etree.ElementTree import Element
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.numbering import Numbering, value
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
+from freki.operators.parse_office.symbols import symbol
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import ParsedDocument, assemble
 
@@ -17,6 +18,8 @@ _LIST_STYLES = ("list", "toc ")
 _WRAPPERS = {"{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "{w}smartTag"}
 _TEXTS = {"{w}t", "{m}t", "{a}t"}
 _SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}ptab": "\t", "{w}noBreakHyphen": "-"}
+_DRAWN = {"{w}sym": "{w}", "{w16se}symEx": "{w16se}", "{w}checkBox": ""}
+"""Elements that stand for a character, with the name space of their attributes."""
 _UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
 _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
 _BOX = "{w}txbxContent"
@@ -162,6 +165,8 @@ def _text(element: Element, *, without: str = "", label: Callable[[Element], str
         return element.text or ""
     if tag in _SIGNS:
         return _SIGNS[tag]
+    if tag in _DRAWN:
+        return _drawn(element)
     if _is_unread(element, without):
         return ""
     before = label(element) if label and tag == "{w}p" else ""
@@ -169,6 +174,16 @@ def _text(element: Element, *, without: str = "", label: Callable[[Element], str
     if tag != "{w}p":
         return inner
     return f"{before} {inner}\n" if before else f"{inner}\n"
+
+
+def _drawn(element: Element) -> str:
+    """Return the character for a symbol, or for a check box of a form: ticked by its user, else by default."""
+    space = _DRAWN[element.tag]
+    if space:
+        return symbol(element.get(f"{space}font", ""), element.get(f"{space}char", ""))
+    state = element.find("{w}checked")
+    state = element.find("{w}default") if state is None else state
+    return "☐" if state is None or state.get("{w}val") in _OFF else "☒"
 
 
 def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:

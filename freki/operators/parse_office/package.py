@@ -41,6 +41,7 @@ _PREFIXES = {
     f"{_OOXML}/officeDocument/2006/math": "m",
     f"{_STRICT}/officeDocument/math": "m",
     f"{_OOXML}/markup-compatibility/2006": "mc",
+    "http://schemas.microsoft.com/office/word/2015/wordml/symex": "w16se",
     f"{_OOXML}/package/2006/relationships": "rel",
     f"{_OOXML}/package/2006/metadata/core-properties": "cp",
     "http://purl.org/dc/elements/1.1/": "dc",
