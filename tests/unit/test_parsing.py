@@ -51,6 +51,16 @@ def test_each_format_has_its_parser(name: str, content: str | bytes, profile: Pr
     assert "Vier Wochen." in document.document.text
 
 
+@pytest.mark.parametrize("name", ["a.txt", "a.eml"])
+def test_words_broken_by_a_hyphen_are_whole_in_plain_text_and_mails(name: str) -> None:
+    text = "Die Frist ist lang, und für die Kündi-\ngung ist das gut."
+
+    document = parsed(name, text if name == "a.txt" else MAIL.replace(b"{}", text.encode())).document
+
+    last = document.blocks[-1]
+    assert document.text[last.start : last.end] == "Die Frist ist lang, und für die Kündigung ist das gut."
+
+
 @pytest.mark.parametrize(("name", "content", "profile"), EACH)
 def test_what_is_parsed_can_come_back_from_another_process(name: str, content: str | bytes, profile: Profile) -> None:
     document = parsed(name, content)

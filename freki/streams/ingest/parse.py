@@ -5,6 +5,7 @@ from functools import partial
 from typing import Any
 
 from freki.operators.errors import UnreadableContent
+from freki.operators.join_words import join_words
 from freki.operators.parse_csv import parse_csv
 from freki.operators.parse_email import parse_email
 from freki.operators.parse_html import parse_html
@@ -27,10 +28,10 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODP: 2,
     Profile.XLSX: 2,
     Profile.CSV: 2,
-    Profile.EMAIL: 4,
+    Profile.EMAIL: 5,
     Profile.MARKDOWN: 3,
     Profile.RST: 2,
-    Profile.TEXT: 3,
+    Profile.TEXT: 4,
 }
 """Version of each parser; increment it when the parser returns other text or blocks for the same content."""
 
@@ -127,7 +128,7 @@ def _parsers(limits: ParseLimits, language: str) -> Mapping[Profile, Callable[[A
         Profile.MARKDOWN: parse_markdown,
         Profile.RST: parse_rst,
         Profile.HTML: parse_html,
-        Profile.TEXT: parse_text,
+        Profile.TEXT: _parse_text,
         Profile.CODE: partial(_parse_code, language=language),
         Profile.PDF: partial(_parse_pdf, max_pages=limits.max_pages),
         Profile.DOCX: partial(parse_docx, max_unpacked_bytes=max_bytes),
@@ -136,10 +137,14 @@ def _parsers(limits: ParseLimits, language: str) -> Mapping[Profile, Callable[[A
         Profile.ODS: partial(parse_ods, max_unpacked_bytes=max_bytes),
         Profile.PPTX: partial(parse_pptx, max_unpacked_bytes=max_bytes),
         Profile.XLSX: partial(parse_xlsx, max_unpacked_bytes=max_bytes),
-        Profile.EMAIL: partial(parse_email, html=parse_html, text=parse_text),
+        Profile.EMAIL: partial(parse_email, html=parse_html, text=_parse_text),
         Profile.CSV: parse_csv,
         Profile.EPUB: partial(parse_epub, html=parse_html, max_unpacked_bytes=max_bytes),
     }
+
+
+def _parse_text(source: str) -> ParsedDocument:
+    return join_words(parse_text(source))
 
 
 def _parse_code(source: str, *, language: str) -> ParsedDocument:
