@@ -135,9 +135,12 @@ def _stated_table(name: str, lines: Sequence[str], at: int, end: int) -> _Part:
     content = next((line for line in range(at + 1, end) if not lines[line]), end)
     if name == "table":
         first = _next_text(lines, content)
-        if first < end and _TABLE_EDGE.match(lines[first].lstrip()):
-            return _table(lines, first)._replace(end=end)
-        return _Part(BlockKind.TABLE, end, [])
+        grid = lines[first:end]
+        if not grid or not _TABLE_EDGE.match(grid[0].lstrip()):
+            return _Part(BlockKind.TABLE, end, [])
+        table = _table(grid, 0)
+        seams = [first + row for row in table.seams if row]
+        return _Part(BlockKind.TABLE, end, seams, first + table.header_end if table.header_end else 0)
     of_list = name == "list-table"
     rows = _listed_rows(lines, at + 1, end) if of_list else _comma_rows(lines, content, end, options=at + 1)
     stated = next((int(found.group(1)) for line in lines[at + 1 : end] if (found := _HEADER_ROWS.match(line))), 0)

@@ -98,6 +98,7 @@ def test_a_table_with_a_title_has_the_header_of_its_grid() -> None:
 
     assert headers(document)[0] == header
     assert any(document.text[seam:].lstrip().startswith("Pass") for seam in document.blocks[0].seams)
+    assert headers(parse_rst(".. table::\n\n   +--+--+\nText\n   ===  ===\n   ===  ===\n")) == ["", ""]
 
 
 def test_a_table_of_html_in_markdown_has_its_header() -> None:
