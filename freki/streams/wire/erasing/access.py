@@ -2,7 +2,7 @@
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Collection, Mapping
+from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -154,8 +154,8 @@ class Access:
                 judgement = self._decoded(Judgement, stored.value)
                 yield {"what": "judgement", **({} if judgement is None else _plain(judgement))}
         elif topic.holds in (ContextResult, DocumentReport):
-            if holders := content.of(topic, stored, None):
-                yield {"what": "answer", "documents": sorted(holders), **self._answer(topic, stored.value, holders)}
+            for item in self._of_answer(topic, stored, tenant, content.of(topic, stored, None)):
+                yield item
         elif (name := content.keys.get(stored.key or b"")) is not None:
             async for item in self._of_document(topic, stored, name):
                 yield item
@@ -174,17 +174,17 @@ class Access:
         claimed = await self._claimed(value) if isinstance(value, DocumentChange) else {}
         yield {"what": what, "document_id": name, **_plain(value), **claimed}
 
-    def _answer(self, topic: Topic, value: bytes, holders: Collection[DocumentId]) -> Item:
-        """Return what an answer says of the documents; what it says of others is theirs."""
-        told = None if topic.holds is None else self._decoded(topic.holds, value)
-        if isinstance(told, ContextResult):
-            hits = [_plain(hit) for hit in told.hits if hit.document_id in holders]
-            return {"query_id": told.query_id, "answered_at": told.answered_at, "hits": hits}
-        if isinstance(told, DocumentReport):
-            listed = [_plain(each) for each in told.documents if each.document_id in holders]
-            chunks = [_plain(chunk) for chunk in told.chunks]
-            return {"query_id": told.query_id, "answered_at": told.answered_at, "listed": listed, "chunks": chunks}
-        return {}
+    def _of_answer(
+        self, topic: Topic, stored: Record, tenant: TenantId, holders: Collection[DocumentId]
+    ) -> Iterator[Item]:
+        """Yield what an answer says of the documents; holders: those that its bytes name."""
+        if not holders or topic.holds is None or stored.value is None:
+            return
+        told = self._decoded(topic.holds, stored.value)
+        if told is None:
+            self._left_out.append(f"{topic.name} {stored.partition}/{stored.offset}: it cannot be decoded")
+        elif (said := said_of(told, tenant, holders)) is not None:
+            yield {"what": "answer", "documents": sorted(holders), **said}
 
     async def _claimed(self, change: DocumentChange) -> Item:
         """Return the content of a claim; where it cannot be read, why."""
@@ -227,6 +227,23 @@ class Access:
             return Codec(kind, registry=self._registry).decode(value)
         except UndecodableError:
             return None
+
+
+def said_of(told: ContextResult | DocumentReport, tenant: TenantId, documents: Collection[DocumentId]) -> Item | None:
+    """Return what an answer says of documents of a tenant; what it says of others is theirs. None: it is another's.
+
+    Topics of answers have those to all tenants, and documents of two tenants may have the same id.
+    """
+    if told.tenant != tenant:
+        return None
+    when = {"query_id": told.query_id, "answered_at": told.answered_at}
+    if isinstance(told, ContextResult):
+        hits = [_plain(hit) for hit in told.hits if hit.document_id in documents]
+        expansions = [_plain(more) for more in told.expansions if more.document_id in documents]
+        return {**when, "hits": hits, "expansions": expansions}
+    listed = [_plain(each) for each in told.documents if each.document_id in documents]
+    # Chunks are those of the one document that is shown.
+    return {**when, "listed": listed, "chunks": [_plain(chunk) for chunk in told.chunks] if listed else []}
 
 
 def _plain(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a record of any type
