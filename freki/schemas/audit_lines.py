@@ -47,7 +47,7 @@ def entry_of(line: str | bytes) -> AuditEntry:
             said[name] = tuple(said[name])
         entry = AuditEntry(**said)
         same = line_of(entry) == (line if isinstance(line, str) else line.decode())
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise NotAnEntry(f"no entry of an audit log: {error}") from error
     if not same:
         # Otherwise a changed line could mean the same entry to us, and another one to other readers.

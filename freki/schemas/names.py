@@ -37,6 +37,18 @@ def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
     return f"{tenant}/{document_id}".encode()
 
 
+def texts_of_key(key: bytes, *names: str) -> list[str]:
+    """Return the texts of a key that is a JSON array of them, one for each name. Raises ValueError for another key."""
+    try:
+        texts = json.loads(key)
+    except RecursionError as error:
+        # Whoever may write a record may nest its key as deep as it is long.
+        raise ValueError("the key is nested too deep") from error
+    if not (isinstance(texts, list) and len(texts) == len(names) and all(isinstance(text, str) for text in texts)):
+        raise ValueError(f"the key must be a JSON array of {', '.join(names)}")
+    return texts
+
+
 def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:
     """Return the key of a document in the store, and of its folder of claims: 128 bits as 32 hexadecimal digits."""
     return RootId(digest_of("freki-root", [tenant, document_id]))

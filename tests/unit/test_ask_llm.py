@@ -51,8 +51,17 @@ def test_numbered_lines_are_told_apart_however_a_model_numbers_them(answer: str)
 
 @pytest.mark.parametrize(
     "answer",
-    ["", "Ich kann dabei leider nicht helfen.", "1:", "1: kurz", "1: " + "bla " * 500, "<think>1: Nie zu Ende gedacht"],
-    ids=["empty", "no numbers", "no text", "too short", "rambling", "only thoughts"],
+    [
+        "",
+        "Ich kann dabei leider nicht helfen.",
+        "1:",
+        "1: kurz",
+        "1: " + "bla " * 500,
+        "<think>1: Nie zu Ende gedacht",
+        f'["{ONE}", {"[" * 100_000}]',
+        json.dumps({"1" * 5_000: ONE}),
+    ],
+    ids=["empty", "no numbers", "no text", "too short", "rambling", "only thoughts", "nested", "endless number"],
 )
 def test_what_is_no_line_gives_none(answer: str) -> None:
     assert contexts(answer, count=2) == [None, None]

@@ -103,7 +103,7 @@ def test_a_judgement_is_content_of_its_document_in_its_tenant_and_stays_if_an_ol
     assert content().of(judgements, stored(judgements, b"x", key=key), None) == {A}
     assert older().of(judgements, stored(judgements, b"x", key=key), None) == set()
     assert judged_document(key, TenantId("sales")) is None
-    for other in (None, b"", b"\xff", b"[]", b'{"a": 1}'):
+    for other in (None, b"", b"\xff", b"[]", b'{"a": 1}', b"[" * 100_000):
         assert judged_document(other, TENANT) is None
 
 

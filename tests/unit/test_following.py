@@ -90,13 +90,14 @@ async def test_records_that_cannot_be_read_move_nothing_and_are_named() -> None:
         await follow(
             judgements,
             Event(key=b"no key", value=ENCODE(judgement())),
+            Event(key=b"[" * 100_000, value=ENCODE(judgement())),
             Event(key=other, value=ENCODE(judgement())),
             Event(key=other, value=b"no judgement"),
             event(judgement()),
         )
 
     assert len(judgements) == 1
-    assert [line["event"] for line in lines] == ["a judgement is left out"] * 3
+    assert [line["event"] for line in lines] == ["a judgement is left out"] * 4
 
 
 async def test_a_deletion_erases_what_was_said_of_the_document_from_the_topic() -> None:

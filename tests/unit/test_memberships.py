@@ -64,9 +64,14 @@ def test_a_record_that_cannot_be_decoded_takes_the_groups_away() -> None:
 
 def test_a_key_of_another_form_has_no_effect() -> None:
     good = event(Change("t", "ada", ("hr",)), 0)
-    others = [None, b"", b"[]", b'["t"]', b'["t", 1]', b'{"t": "ada"}', b"t/ada", b"\xff"]
+    others = [None, b"", b"[]", b'["t"]', b'["t", 1]', b'{"t": "ada"}', b"t/ada", b"\xff", b"[" * 100_000]
 
-    memberships = taken([good, *(Event(topic="groups", key=key, value=good.value, offset=1) for key in others)])
+    memberships = taken(
+        [
+            good,
+            *(Event(topic="groups", key=key, value=good.value, offset=offset + 1) for offset, key in enumerate(others)),
+        ]
+    )
 
     assert memberships.of(identity("ada")) == {"hr"}
 

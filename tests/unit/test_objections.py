@@ -73,7 +73,7 @@ def test_what_cannot_be_read_leaves_out_its_whole_tenant_until_it_is_lifted() ->
 
 
 def test_a_record_without_a_readable_key_changes_nothing() -> None:
-    for key in (None, b"", b"\xff", b'["t"]', b'["t", 1]'):
+    for key in (None, b"", b"\xff", b'["t"]', b'["t", 1]', b"[" * 100_000):
         assert taken([Event(topic="objections", key=key, value=b"x", offset=0)]).left_out(T) is NOTHING
 
 

@@ -471,7 +471,14 @@ async def test_a_query_beyond_the_limit_is_not_searched_for_and_counts_for_nothi
 def test_records_that_are_read_again_or_make_no_sense_change_nothing() -> None:
     of_worker = ledger("a", TenantLimits(queries_per_minute=5))
     count = written(QueryCount(writer="b", tenant=T, minute=NOW // MINUTE_MS, queries=3))
-    for offset, value in [(0, count), (1, b"no JSON"), (2, b'{"queries": "x"}'), (0, count), (3, b"[]")]:
+    for offset, value in [
+        (0, count),
+        (1, b"no JSON"),
+        (2, b'{"queries": "x"}'),
+        (0, count),
+        (3, b"[]"),
+        (4, b"[" * 100_000),
+    ]:
         event = Event(topic="usage", offset=offset, key=b"t", value=value)
         if of_worker.is_new(event):
             of_worker.take(event)

@@ -27,6 +27,7 @@ _NUMBERED = re.compile(
     [\[("*]*(\d{1,2})[\])"*]*\s*[:.)]\s*""",
     re.MULTILINE | re.IGNORECASE | re.VERBOSE,
 )
+_NUMBER = re.compile(r"\d{1,4}")
 _TAG = re.compile(r"</?[a-zA-Z!?][^<>]{0,200}>")
 _LINK = re.compile(r"!?\[([^\[\]]*)\]\([^()]*\)")
 _ADDRESS = re.compile(r"\b(?:https?|ftp)://\S+|\bdata:\S+", re.IGNORECASE)
@@ -105,11 +106,11 @@ def _of_json(answer: str) -> list[tuple[int, str]] | None:
         return None
     try:
         value = json.loads(answer[start.start() : end + 1])
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     if isinstance(value, list):
         value = {str(number): text for number, text in enumerate(value, start=1)}
-    return [(int(key), text) for key, text in value.items() if key.isdecimal() and isinstance(text, str)]
+    return [(int(key), text) for key, text in value.items() if _NUMBER.fullmatch(key) and isinstance(text, str)]
 
 
 def plain_line(text: str, *, most: int, least: int = _LEAST_CHARS) -> str | None:

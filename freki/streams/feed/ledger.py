@@ -68,6 +68,6 @@ class SourceLedger(Generic[T]):
     def _item(self, key: bytes | None) -> str | None:
         try:
             source, item = json.loads(key or b"")
-        except (ValueError, TypeError):
+        except (ValueError, TypeError, RecursionError):
             return None
         return item if source == self._source else None

@@ -72,7 +72,7 @@ class UsageLedger:
                     self.add_queries(count.tenant, count.minute, count.queries)
                 return
             admission = _ADMISSION.validate_python(given)
-        except (ValueError, TypeError, ValidationError) as error:
+        except (ValueError, TypeError, ValidationError, RecursionError) as error:
             _log.warning(
                 "a record of usage is left out",
                 topic=stored.topic,

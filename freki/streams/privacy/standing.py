@@ -6,6 +6,7 @@ from collections.abc import AsyncIterable, AsyncIterator
 import structlog
 
 from freki.schemas import Coverage, Hold, Objection, TenantId, Timestamp
+from freki.schemas.names import texts_of_key
 
 _log = structlog.get_logger(__name__)
 
@@ -17,10 +18,8 @@ def case_key(tenant: str, name: str) -> bytes:
 
 def case_of(key: bytes) -> tuple[str, str]:
     """Return tenant and name of a key. Raises ValueError for a key of another form."""
-    parts = json.loads(key)
-    if not (isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)):  # noqa: PLR2004
-        raise ValueError("the key of a hold or an objection is a JSON array of tenant and name")
-    return parts[0], parts[1]
+    tenant, name = texts_of_key(key, "tenant", "name")
+    return tenant, name
 
 
 def held_whole(tenant: str, name: str) -> Hold:

@@ -7,6 +7,7 @@ import structlog
 
 from freki.schemas import GroupMembership
 from freki.schemas.identity import Identity
+from freki.schemas.names import texts_of_key
 from freki.streams.deliver.intake import Prepare
 from freki.streams.messages import Stored
 
@@ -77,10 +78,8 @@ def membership_key(tenant: str, principal: str) -> bytes:
 
 def membership_of(key: bytes) -> tuple[str, str]:
     """Return tenant and principal of a key. Raises ValueError for a key of another form."""
-    parts = json.loads(key)
-    if not (isinstance(parts, list) and len(parts) == 2 and all(isinstance(part, str) for part in parts)):  # noqa: PLR2004
-        raise ValueError("the key of groups is a JSON array of tenant and principal")
-    return parts[0], parts[1]
+    tenant, principal = texts_of_key(key, "tenant", "principal")
+    return tenant, principal
 
 
 def _warn(stored: Stored, error: ValueError) -> None:

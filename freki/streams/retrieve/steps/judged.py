@@ -11,7 +11,7 @@ from freki.operators.identify import root_id
 from freki.operators.weigh_judgements import Weighed, likeness, weigh_judgements
 from freki.schemas import DocumentId, Judgement, TenantId, Timestamp
 from freki.schemas.arrays import Floats
-from freki.schemas.names import record
+from freki.schemas.names import record, texts_of_key
 from freki.streams.ports import Embedder
 
 DAY_MS = 86_400_000
@@ -190,10 +190,7 @@ def judgement_key(judgement: Judgement) -> bytes:
 
 def key_parts(key: bytes) -> Sequence[str]:
     """Return tenant, judge, query id and document id. Raises ValueError for a key of another form."""
-    parts = json.loads(key)
-    if not (isinstance(parts, list) and len(parts) == 4 and all(isinstance(part, str) for part in parts)):  # noqa: PLR2004
-        raise ValueError("the key of a judgement is a JSON array of tenant, judge, query_id and document_id")
-    return parts
+    return texts_of_key(key, "tenant", "judge", "query_id", "document_id")
 
 
 def keyed(key: bytes, judgement: Judgement) -> Judgement:
