@@ -11,11 +11,13 @@ from freki.schemas import (
     Coverage,
     DocumentChange,
     DocumentId,
+    Notice,
     Objection,
     Operation,
     QueryId,
     TenantId,
     Timestamp,
+    VersionFloor,
 )
 from freki.schemas.avro import Codec
 from freki.schemas.index import LeftOut
@@ -153,3 +155,23 @@ async def test_answers_are_those_of_an_index_without_the_documents_and_have_them
         assert await hits(here) == before
     taken([event("one", Coverage(whole_tenant=True), 100)], objections)
     assert await hits(here) == []
+
+
+async def test_waiting_for_a_version_does_not_tell_that_a_document_is_there() -> None:
+    objections = taken([event("one", Coverage(documents=(A,)), 0)])
+    here, without = Pipeline(left_out=objections.left_out), Pipeline()
+    await here.publish(document("a", "Ada entscheidet über den Antrag."), document("b", "Der Rat entscheidet."))
+    await without.publish(document("b", "Der Rat entscheidet."))
+
+    async def told(pipeline: Pipeline) -> Sequence[Notice]:
+        query = ContextQuery(
+            query_id=QueryId("q"),
+            tenant=T,
+            text="Wer entscheidet über den Antrag?",
+            asked_at=wall_clock(),
+            deadline_ms=500,
+            at_least=(VersionFloor(document_id=A, version=1),),
+        )
+        return [each for each in (await pipeline.ask(query)).notices if each.stage == "wait"]
+
+    assert await told(here) == await told(without) != []

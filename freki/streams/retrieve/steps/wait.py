@@ -3,7 +3,7 @@
 import asyncio
 
 from freki.operators.identify import root_id
-from freki.schemas import NoticeKind, RootId, VersionFloor, may_read
+from freki.schemas import NoticeKind, RootId, VersionFloor
 from freki.streams.ports import Roots
 from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, Attempts
 from freki.streams.retrieve.budget.in_flight import InFlight
@@ -26,13 +26,11 @@ async def wait_for_versions(roots: Roots, attempts: Attempts, in_flight: InFligh
         found = await attempts([query], STEP, roots.roots(list(missing)))
         if found is None:
             break
-        # A document that the principals may not read is waited for like one that does not exist.
+        # A document that the answer may not have is waited for like one that does not exist.
         missing = {
             key: floor
             for key, floor in missing.items()
-            if key not in found
-            or not may_read(query.query.principals, found[key].principals)
-            or found[key].version < floor.version
+            if key not in found or not query.may_show(found[key]) or found[key].version < floor.version
         }
         if not missing or attempts.spare_s(query, before=(*LOOKING_UP, *FINISHING)) < POLL_S:
             break
