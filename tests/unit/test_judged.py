@@ -22,6 +22,8 @@ from freki.schemas import (
     Timestamp,
     Verdict,
 )
+from freki.schemas.embeddings import Embeddings
+from freki.schemas.errors import Rejected
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.judged import DAY_MS, JudgementBounds, Judgements, judgement_key, key_parts
@@ -76,6 +78,21 @@ async def test_the_last_verdict_of_a_judge_on_a_document_counts_and_null_erases_
     judgements.take(judgement_key(first), None, now=now())
 
     assert (len(judgements), await boosts(judgements)) == (0, {})
+
+
+async def test_a_question_that_the_embedder_refuses_keeps_no_judgement_of_others_from_counting() -> None:
+    class Refusing(FakeEmbedder):
+        async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+            if "" in texts:
+                raise Rejected("an empty text has no vector")
+            return await super().embed_queries(texts)
+
+    judgements = Judgements(Refusing(dim=16), BOUNDS)
+    for each in (judgement(tenant=TenantId("another"), question=""), judgement()):
+        judgements.take(judgement_key(each), each, now=now())
+
+    assert not await judgements.embed_some()
+    assert list(await boosts(judgements)) == [root_id(TENANT, DocumentId("b"))]
 
 
 async def test_verdicts_fade_and_are_forgotten() -> None:

@@ -6,11 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+import structlog
 
 from freki.operators.identify import root_id
 from freki.operators.weigh_judgements import Weighed, likeness, weigh_judgements
 from freki.schemas import DocumentId, Judgement, TenantId, Timestamp
 from freki.schemas.arrays import Floats
+from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.names import record, texts_of_key
 from freki.streams.ports import Embedder
 
@@ -21,6 +23,8 @@ QUESTION_CHARACTERS = 2_000
 """Maximum characters of a query that are embedded."""
 EMBED_BATCH = 16
 """Queries embedded in one call."""
+
+_log = structlog.get_logger(__name__)
 
 
 @record
@@ -130,15 +134,26 @@ class Judgements:
         entries = [self._tenants[tenant_id].entries[key] for tenant_id, key in some]
         if entries:
             texts = [entry.judgement.question[:QUESTION_CHARACTERS] for entry in entries]
-            vectors = (await self._embedder.embed_queries(texts)).vectors
-            for place, entry, vector in zip(some, entries, vectors, strict=True):
+            for place, entry, vector in zip(some, entries, await self._vectors(texts), strict=True):
                 # Meanwhile it may have been erased or replaced.
-                entry.vector = vector / np.linalg.norm(vector)
+                entry.vector = None if vector is None else vector / np.linalg.norm(vector)
                 tenant = self._tenants.get(place[0])
                 if tenant is not None and tenant.entries.get(place[1]) is entry:
                     self._pending.pop(place, None)
                     tenant.stale()
         return bool(self._pending)
+
+    async def _vectors(self, texts: Sequence[str]) -> Sequence[Floats | None]:
+        """Embed texts; None for one that the embedder refuses, which must not keep others from being embedded."""
+        try:
+            return list((await self._embedder.embed_queries(texts)).vectors)
+        except Misconfigured:
+            raise
+        except Rejected as error:
+            if len(texts) > 1:
+                return [vector for text in texts for vector in await self._vectors([text])]
+            _log.warning("a judgement does not count: its question cannot be embedded", error=str(error))
+            return [None]
 
     def boosts(self, tenant_id: TenantId, question: Floats, *, now: Timestamp) -> Mapping[str, float]:
         """Return a number in -1..1 for each document (by root) and chunk that was judged on similar queries.
