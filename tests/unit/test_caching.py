@@ -15,6 +15,7 @@ from freki.schemas import (
     ContextQuery,
     ContextResult,
     DocumentId,
+    ExpectedDocument,
     IndexOutcome,
     NoticeKind,
     OutcomeStatus,
@@ -32,6 +33,7 @@ from freki.schemas.errors import Unavailable
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
+from freki.streams.retrieve.explainer import NOT_THERE
 from freki.streams.retrieve.retriever import Retriever
 from tests.unit.deliveries import Event
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
@@ -273,6 +275,26 @@ async def test_nor_is_a_document_named_as_a_duplicate_that_the_asker_may_not_rea
     assert named == {"b"}
     assert result.cached_ms is None
     assert not any(hit.duplicates for hit in result.hits)
+
+
+async def test_nor_is_told_what_became_of_an_expected_document_that_the_asker_may_not_read_any_more(
+    world: World,
+) -> None:
+    asks: dict[str, Any] = {"expect": (DocumentId("b"),), "top_k": 1}
+    await world.feed(revision("b", 1, ["die gebühr beträgt neun euro"]))
+    service = Service(world, strong=False)
+    service.epochs.followed(follows=True)
+    before = (await service.ask(**asks)).explanation
+
+    await world.feed(revision("b", 2, ["die gebühr beträgt neun euro"], principals=("board",)))
+
+    after = (await service.ask(**asks)).explanation
+    assert before is not None
+    assert after is not None
+    assert before.expected[0].best is not None
+    assert after.expected == (
+        ExpectedDocument(document_id=DocumentId("b"), lost_at="search", reason=NOT_THERE, best=None),
+    )
 
 
 @settings(max_examples=40)

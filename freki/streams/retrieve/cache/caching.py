@@ -276,7 +276,9 @@ class CachingRetriever:
 
 def _may_be_cached(result: ContextResult) -> bool:
     # An EMPTY result may have such notices, and with more time there may be something to find: the deadline is no part
-    # of the key.
+    # of the key. What became of an expected document is told only after a look at whether it may be.
+    if result.explanation is not None and result.explanation.expected:
+        return False
     return result.status in _CACHEABLE and not any(notice.kind in DEGRADING for notice in result.notices)
 
 
