@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from freki.schemas import ContextResult, DocumentChunk, DocumentId, DocumentReport, ListedDocument, TenantId
-from freki.streams.wire.erasing.access import said_of
+from freki.streams.wire.erasing.access import is_asked_of, said_of
 from tests.strategies import records
 from tests.unit.evaluations import hit, result
 from tests.unit.test_rights_model import said
@@ -35,6 +35,16 @@ def test_of_an_answer_the_hits_and_further_chunks_of_the_documents_are_told() ->
     assert own is not None
     assert [each["document_id"] for each in own["hits"]] == [OWN]
     assert own["expansions"] == []
+
+
+def test_a_question_is_told_with_one_of_the_words_to_their_tenant_only_and_no_word_is_in_all_of_them() -> None:
+    asked = query(text="Was ist mit Frau Beispiel?")
+
+    assert is_asked_of(asked, asked.tenant, ["4711", "Beispiel"])
+    assert not is_asked_of(asked, TenantId("another"), ["Beispiel"])
+    assert not is_asked_of(asked, asked.tenant, ["4711"])
+    # The value of an attribute may be empty, and each text has that.
+    assert not is_asked_of(asked, asked.tenant, ["", " "])
 
 
 @given(listed=records(ListedDocument), chunks=st.lists(records(DocumentChunk), min_size=1, max_size=2))

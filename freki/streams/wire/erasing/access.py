@@ -147,7 +147,7 @@ class Access:
             return
         if topic.name == self._topics.queries.name:
             query = self._decoded(ContextQuery, stored.value)
-            if query is not None and query.tenant == tenant and any(word in query.text for word in words):
+            if query is not None and is_asked_of(query, tenant, words):
                 yield {"what": "query", **_plain(query)}
         elif topic.name == self._topics.judgements.name:
             if judged_document(stored.key, tenant) in content.keys.values():
@@ -227,6 +227,11 @@ class Access:
             return Codec(kind, registry=self._registry).decode(value)
         except UndecodableError:
             return None
+
+
+def is_asked_of(query: ContextQuery, tenant: TenantId, words: Collection[str]) -> bool:
+    """Return whether a question in a tenant has one of these words; blank ones are in all questions, and no reason."""
+    return query.tenant == tenant and any(word in query.text for word in words if word.strip())
 
 
 def said_of(told: ContextResult | DocumentReport, tenant: TenantId, documents: Collection[DocumentId]) -> Item | None:
