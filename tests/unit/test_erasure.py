@@ -17,10 +17,16 @@ from freki.schemas import Coverage, DocumentId, ErasureRequest, ErasureStatus, T
 from freki.schemas.errors import Unavailable
 from freki.schemas.findings import Unread
 from freki.schemas.identity import Identity, RefusalReason
+from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.messages import TOKEN_HEADER, Received
 from freki.streams.privacy.erasure import canonical
-from freki.streams.privacy.requests import ErasureRequests, RequestRules
+from freki.streams.privacy.requests import (
+    ErasureRequests,
+    RequestRules,
+    reject_with_erasure_report,
+    report_key,
+)
 from freki.streams.wire.erasing.holds import RecentHolds
 from tests.erasing import CODEC, REPORTS, TENANT, Kept, World, hold
 from tests.received import received_request
@@ -75,6 +81,24 @@ def request(
 ) -> ErasureRequest:
     return ErasureRequest(
         request_id=request_id, tenant=tenant, covers=covers, requested_at=Timestamp(1), reply_to=reply_to
+    )
+
+
+def letter_of(key: bytes) -> DeadLetter:
+    return DeadLetter(
+        key=key,
+        value=b"",
+        headers=(),
+        topic="erasure-requests",
+        partition=0,
+        offset=1,
+        timestamp=Timestamp(1),
+        stage="erase",
+        error="InvalidRequest",
+        message="m",
+        traceback="",
+        attempts=1,
+        died_at=Timestamp(2),
     )
 
 
@@ -504,6 +528,29 @@ async def test_with_tokens_only_requesters_erase_and_only_in_their_tenant(
     if not is_done:
         (sent,) = here.producer.to(REPORTS)
         assert sent.key == b"r", "a refusal takes no place of a report"
+
+
+@pytest.mark.parametrize("key", [report_key(TENANT, "r"), b' ["hr", "r"]'], ids=["of the report", "spaced"])
+async def test_no_refusal_takes_the_place_of_a_report_whatever_key_its_request_has(key: bytes) -> None:
+    here = world()
+    here.holds = [hold("court", Coverage(documents=(A,)))]
+    officer = Identity(tenant=TENANT, principals=("ada",), subject="ada", token_id=None)
+    requests = requests_in(here, requesters=["ada"], tokens={b"officer": officer})
+    await requests.handle([asked(request(), b"officer")])
+    before = here.reports()[TENANT, "r"]
+    forged = replace(asked(request(), b"forged"), key=key)
+
+    await requests.handle([forged])
+    reports = Sink(Outbox(here.producer, NoOpTracer()), REPORTS, CODEC.encode)
+    await reject_with_erasure_report(reports)(letter_of(key), forged)
+
+    kept = [sent for sent in here.producer.to(REPORTS) if sent.key == report_key(TENANT, "r")]
+    assert [CODEC.decode(sent.value or b"") for sent in kept][-1] == before
+    assert len(here.producer.to(REPORTS)) == len(kept) + 2
+    # Held documents are still waited for.
+    here.holds = []
+    await requests.resume()
+    assert erased(here) == {A, B, C}
 
 
 @pytest.mark.parametrize("reason", [RefusalReason.EXPIRED, RefusalReason.TOO_OLD])

@@ -27,7 +27,7 @@ from freki.schemas import (
 )
 from freki.schemas.errors import InfraError, Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
-from freki.schemas.names import record
+from freki.schemas.names import record, texts_of_key
 from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
@@ -110,7 +110,7 @@ class ErasureRequests:
             if by is None:
                 # Under the key of the record: it must not take the place of the report on a request of the same id.
                 refusal = _report(request, ErasureStatus.REJECTED, at=self._now(), message=_REFUSED)
-                await self._replies.send(received, refusal, to=None)
+                await self._replies.send(replace(received, key=_refusal_key(received.key)), refusal, to=None)
                 continue
             validate_erasure_request(request, key=received.key, reply_topics=self._rules.reply_topics)
             report = await self._done(request, by)
@@ -246,6 +246,18 @@ def report_key(tenant: TenantId, request_id: str) -> bytes:
     return json.dumps([tenant, request_id], ensure_ascii=False).encode()
 
 
+def _refusal_key(key: bytes) -> bytes:
+    """Return the key under which it is reported that a request was not done: its own, unless reports have such keys.
+
+    Whoever may write a request chooses its key, and the last record of a key is all that the topic of reports keeps.
+    """
+    try:
+        texts_of_key(key, "tenant", "request_id")
+    except ValueError:
+        return key
+    return b"refused " + key
+
+
 def reject_with_erasure_report(sink: Sink[ErasureReport]) -> OnDeadLetter[ErasureRequest]:
     """Return a callback that reports, under the key of the record, that a request became a dead letter."""
 
@@ -261,7 +273,7 @@ def reject_with_erasure_report(sink: Sink[ErasureReport]) -> OnDeadLetter[Erasur
             at=letter.died_at,
         )
         trace = None if received is None else received.trace
-        await sink.send(sink.record(report, key=letter.key, trace=trace))
+        await sink.send(sink.record(report, key=_refusal_key(letter.key or b""), trace=trace))
 
     return reject
 
