@@ -32,11 +32,12 @@ from freki.schemas import (
     QueryId,
     RequestKind,
     RerankerChoice,
+    TenantId,
     Timestamp,
     Widening,
     WidenWhen,
 )
-from freki.schemas.index import Candidate, Generation, IndexedChunk, RerankPair, Scope
+from freki.schemas.index import Candidate, Generation, IndexedChunk, LeftOut, RerankPair, Scope
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
@@ -245,22 +246,23 @@ def world(index: Any | None = None) -> World:
     return World(index=index or Unweighted(generation("g1")), ticks=repeat(1_000), embedder=FakeEmbedder(dim=16))
 
 
-async def write(somewhere: World, documents: Mapping[str, History]) -> None:
+async def write(somewhere: World, documents: Mapping[str, History], *, tenant: TenantId = TENANT) -> None:
     """Write documents, one version after the other."""
     for name, history in documents.items():
         *before, last = enumerate(history.versions, start=1)
         for number, version in before:
-            await somewhere.feed(_batches(name, number, version))
+            await somewhere.feed(_batches(name, number, version, tenant))
         store = Crashing(somewhere.index, history.dies_at or 0, history.after)
         with suppress(Crash):
-            await somewhere.feed(_batches(name, *last), store)
+            await somewhere.feed(_batches(name, *last, tenant), store)
 
 
-def _batches(name: str, number: int, version: Version) -> list[Any]:
+def _batches(name: str, number: int, version: Version, tenant: TenantId) -> list[Any]:
     return revision(
         name,
         number,
         version.texts,
+        tenant=tenant,
         principals=version.principals,
         attributes=version.attributes,
         occurred_at=Timestamp(1),
@@ -284,7 +286,9 @@ async def hidden(somewhere: World, documents: Mapping[str, History], principals:
     }
 
 
-async def answers(somewhere: World, asked: Sequence[ContextQuery], model: Model | None = None) -> list[dict[str, Any]]:
+async def answers(
+    somewhere: World, asked: Sequence[ContextQuery], model: Model | None = None, *, left_out: LeftOut | None = None
+) -> list[dict[str, Any]]:
     """Give all that an asker, or who reads the asker's traces, gets to see; but for how fresh the stream is."""
     model = model or Model()
     exporter = InMemorySpanExporter()
@@ -303,6 +307,7 @@ async def answers(somewhere: World, asked: Sequence[ContextQuery], model: Model 
             options=OPTIONS,
             profiles={"small": ReaderProfile(context_tokens=50, top_k=2, min_similarity=0.1)},
             analyse_text=lambda text, language: text.lower(),  # noqa: ARG005
+            left_out=lambda _: left_out or LeftOut(),
         ),
         Clocks(now=lambda: NOW, ns=lambda: 1),
     )

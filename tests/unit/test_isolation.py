@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freki.operators.ask_llm import WRITTEN
+from freki.operators.identify import root_id
 from freki.schemas import (
     EVERYONE,
     ContextQuery,
@@ -20,11 +21,12 @@ from freki.schemas import (
     QueryId,
     RequestKind,
     RerankerChoice,
+    TenantId,
     VersionFloor,
     Widening,
     WidenWhen,
 )
-from freki.schemas.index import RerankPair
+from freki.schemas.index import LeftOut, RerankPair
 from tests.unit.isolation import (
     NAMES,
     NOW,
@@ -74,6 +76,44 @@ async def test_nor_does_it_where_its_access_was_just_being_changed(
 ) -> None:
     # Deep enough that all candidates are looked at: those further down keep their part in the scale of scores.
     await both(documents, replace(query, candidates=None, top_k=12))
+
+
+@settings(max_examples=60)
+@given(
+    documents=st.dictionaries(NAMES, written, max_size=4),
+    others=st.dictionaries(NAMES, written | cut_short, min_size=1, max_size=4),
+    query=queries(),
+)
+async def test_what_another_tenant_has_changes_nothing_also_under_the_same_ids(
+    documents: Mapping[str, History], others: Mapping[str, History], query: ContextQuery
+) -> None:
+    full, without = world(), world()
+    await write(full, others, tenant=TenantId("another"))
+    for somewhere in (full, without):
+        await write(somewhere, documents)
+
+    model, same = Model(), Model()
+    assert await answers(full, [query], model) == await answers(without, [query], same)
+    assert shown(model) == shown(same)
+
+
+@settings(max_examples=60)
+@given(
+    documents=st.dictionaries(NAMES, written, max_size=6),
+    objected=st.sets(NAMES, min_size=1, max_size=3),
+    query=queries(),
+)
+async def test_what_is_objected_to_changes_nothing(
+    documents: Mapping[str, History], objected: set[str], query: ContextQuery
+) -> None:
+    full, without = world(), world()
+    await write(full, documents)
+    await write(without, {name: history for name, history in documents.items() if name not in objected})
+    left_out = LeftOut(roots=tuple(sorted(root_id(TENANT, DocumentId(name)) for name in objected)))
+
+    model, same = Model(), Model()
+    assert await answers(full, [query], model, left_out=left_out) == await answers(without, [query], same)
+    assert shown(model) == shown(same)
 
 
 @settings(max_examples=60)
