@@ -1,10 +1,12 @@
 """Objections: from their topic into every search, and out again."""
 
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.infra.milvus.filters import scope_expression
 from freki.operators.identify import root_id
 from freki.schemas import (
     ContextQuery,
@@ -20,7 +22,7 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.index import LeftOut
+from freki.schemas.index import LeftOut, Scope
 from freki.streams.privacy.objections import NOTHING, Objections, follow_objections
 from freki.streams.privacy.standing import case_key
 from freki.streams.wire.from_settings import wall_clock
@@ -72,6 +74,20 @@ def test_what_cannot_be_read_leaves_out_its_whole_tenant_until_it_is_lifted() ->
         assert objections.left_out(U) is NOTHING
         taken([event("one", None, 1)], objections)
         assert objections.left_out(T) is NOTHING
+
+
+def test_an_objection_that_the_store_cannot_compare_fails_no_search() -> None:
+    # Searches have the scopes of many tenants: one that is refused fails them all.
+    nameless = {"": "x"}
+    objections = taken(
+        [event("one", Coverage(attributes=nameless), 0), event("two", Coverage(attributes={"k": "v", **nameless}), 1)]
+    )
+
+    left_out = objections.left_out(T)
+
+    scope = Scope(tenant=T, principals=(), levels=(1,), filters=(), left_out=left_out)
+    assert scope_expression(scope) == scope_expression(replace(scope, left_out=NOTHING))
+    assert not left_out.has(root_id(T, A), {"k": "v"})
 
 
 def test_a_record_without_a_readable_key_changes_nothing() -> None:

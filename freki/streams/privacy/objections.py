@@ -97,7 +97,9 @@ async def follow_objections(
 def _left_out(standing: Mapping[str, Objection]) -> LeftOut:
     covers = [each.covers for each in standing.values()]
     roots = {root_id(each.tenant, name) for each in standing.values() for name in each.covers.documents}
-    attributes = {tuple(sorted(each.attributes.items())) for each in covers if each.attributes}
+    # No document has an attribute without a name, and the store refuses to compare one: for all that search with it.
+    named = [each.attributes for each in covers if each.attributes and "" not in each.attributes]
+    attributes = {tuple(sorted(each.items())) for each in named}
     return LeftOut(
         everything=any(each.whole_tenant for each in covers),
         roots=tuple(sorted(roots)),
