@@ -1,5 +1,6 @@
 """Objections: from their topic into every search, and out again."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 
@@ -171,6 +172,31 @@ async def test_answers_are_those_of_an_index_without_the_documents_and_have_them
         assert await hits(here) == before
     taken([event("one", Coverage(whole_tenant=True), 100)], objections)
     assert await hits(here) == []
+
+
+async def test_an_objection_counts_for_a_query_that_waited_for_a_version_when_it_was_made() -> None:
+    objections, begun = Objections(), asyncio.Event()
+
+    def left_out(tenant: TenantId) -> LeftOut:
+        begun.set()
+        return objections.left_out(tenant)
+
+    here = Pipeline(left_out=left_out)
+    await here.publish(document("a", "Ada entscheidet über den Antrag."))
+    query = ContextQuery(
+        query_id=QueryId("q"),
+        tenant=T,
+        text="Wer entscheidet über den Antrag?",
+        asked_at=wall_clock(),
+        deadline_ms=60_000,
+        at_least=(VersionFloor(document_id=B, version=1),),
+    )
+    waiting = asyncio.create_task(here.ask(query))
+    await begun.wait()
+    taken([event("one", Coverage(documents=(A,)), 0)], objections)
+    await here.publish(document("b", "Der Rat entscheidet über den Antrag."))
+
+    assert [hit.document_id for hit in (await waiting).hits] == [B]
 
 
 async def test_waiting_for_a_version_does_not_tell_that_a_document_is_there() -> None:

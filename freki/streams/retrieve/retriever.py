@@ -214,7 +214,7 @@ class Retriever:
     def _embedded(self, parsed: ParsedQuery, embedding: QueryEmbedding | None) -> EmbeddedQuery:
         """Type a query by examples, and look up the judgements on similar queries."""
         vector = None if embedding is None else embedding.vector
-        typed = self._parse.by_examples(parsed, vector)
+        typed = self._parse.as_of_now(self._parse.by_examples(parsed, vector))
         counts = self._judgements is not None and typed.options.feedback and vector is not None
         if not counts or self._judgements is None or vector is None:
             return EmbeddedQuery.of(typed, embedding, {})

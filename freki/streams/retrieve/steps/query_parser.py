@@ -93,6 +93,10 @@ class QueryParser:
         log.ran("analyse", started_ns, 1)
         return parsed
 
+    def as_of_now(self, parsed: ParsedQuery) -> ParsedQuery:
+        """Leave out what objections say now: a query may have waited for minutes since it was parsed."""
+        return replace(parsed, left_out=self._left_out(parsed.query.tenant))
+
     def by_examples(self, parsed: ParsedQuery, vector: Floats | None) -> ParsedQuery:
         """Type a query that no rule types by its vector, if it has one."""
         is_typed = parsed.analysis.typed_by is not TypedBy.NOTHING
