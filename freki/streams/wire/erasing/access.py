@@ -43,6 +43,7 @@ Item = Mapping[str, Any]
 """One thing that is held, as JSON: `what` it is, the document, and its content."""
 _NEVER_SEARCHED = (
     "archives of `freki export`",
+    "sets of `freki questions make`, and reports of evaluations",
     "backups and files that broker and store have not removed yet",
     "log files, and traces with content",
     "caches in the memory of workers",
