@@ -12,6 +12,7 @@ from freki.cli.rows import AsJson, Rows
 from freki.infra.settings import Settings
 from freki.schemas import GroupMembership, TenantId
 from freki.schemas.avro import Codec
+from freki.schemas.names import same_keys
 from freki.streams.audit.events import groups_changed
 from freki.streams.messages import Outgoing
 from freki.streams.retrieve.memberships import membership_key, membership_of
@@ -74,7 +75,10 @@ async def _send(settings: Settings, tenant: str, user: str, value: bytes | None,
             by = f"os:{getpass.getuser()}"
             await audit.record(groups_changed(TenantId(tenant), user, before=before, after=groups, by=by))
         topic = topics_of(settings).groups.name
-        await outbox.send(Outgoing(topic=topic, key=membership_key(tenant, user), value=value))
+        known = [key async for key, _ in current_values(settings, topic, GroupMembership)]
+        await outbox.send(
+            *(Outgoing(topic=topic, key=key, value=value) for key in same_keys(known, membership_key(tenant, user)))
+        )
 
 
 async def _memberships(settings: Settings) -> dict[tuple[str, str], tuple[str, ...]]:

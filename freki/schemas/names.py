@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from functools import cache
@@ -47,6 +47,23 @@ def texts_of_key(key: bytes, *names: str) -> list[str]:
     if not (isinstance(texts, list) and len(texts) == len(names) and all(isinstance(text, str) for text in texts)):
         raise ValueError(f"the key must be a JSON array of {', '.join(names)}")
     return texts
+
+
+def same_keys(keys: Iterable[bytes], key: bytes) -> list[bytes]:
+    """Return those keys that are the same JSON array of texts as a key; this key alone where there are none.
+
+    JSON writes an array in several ways, with or without spaces for example, and services write it in theirs. For a
+    topic each is a key of its own: a record takes the place of another one under the same bytes only.
+    """
+    texts: list[str] = json.loads(key)
+
+    def is_same(other: bytes) -> bool:
+        try:
+            return texts_of_key(other, *texts) == texts
+        except ValueError:
+            return False
+
+    return [other for other in keys if is_same(other)] or [key]
 
 
 def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:

@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 
 from freki.operators.identify import chunk_id, root_id
 from freki.schemas import DocumentId, TenantId
+from freki.schemas.names import same_keys
 
 # Separators of any naive joining, so that parts could flow into each other.
 parts = st.text(alphabet='ab/\x00\x1f|,"\\[] ', max_size=4)
@@ -35,6 +36,15 @@ def test_root_ids_are_equal_only_where_tenant_and_document_are(one: tuple[str, s
     ids = [root_id(TenantId(tenant), DocumentId(document_id)) for tenant, document_id in (one, other)]
 
     assert (ids[0] == ids[1]) == (one == other)
+
+
+def test_a_record_ends_another_one_under_the_bytes_that_its_producer_wrote() -> None:
+    ours, compact, escaped = b'["hr", "Akte \xc3\xbc"]', b'["hr","Akte \xc3\xbc"]', b'["hr", "Akte \\u00fc"]'
+    others = [b'["sales", "Akte \xc3\xbc"]', b'["hr"]', b"\xff", b"[" * 100_000]
+
+    assert same_keys([compact, *others, escaped], ours) == [compact, escaped]
+    assert same_keys([ours, *others], ours) == [ours]
+    assert same_keys(others, ours) == [ours]
 
 
 def test_an_id_is_32_hexadecimal_digits_and_stays_what_it_was() -> None:
