@@ -9,5 +9,22 @@ FOLLOWING = r"ff\b|f\.\s+(?:\w*[A-ZÄÖÜ]\w*[A-ZÄÖÜ]|de[rs]\b)"
 
 `§ 5f BauGB` and `§ 5f.` at an end are § 5f.
 """
+_BEHIND = (
+    r"(?=\s?(?:$|[,;:.?!)\d]|(?:Abs|Absatz|Satz|S|Nr|Nummer|Hs|Alt|Var|lit|Buchst|Buchstabe|i|ff?|und|oder|bis|des|der)\b"
+    r"|\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]))"
+)
+SPACED_LETTER = r"\s(?:[b-h]|a(?!\s(?!de[rs]\b)[a-z]))(?=[\s,;:?!)]|$)"
+"""Pattern of the letter of a section behind a space, as in `§ 573 c BGB`; in `section 5 a person …` it is a word."""
+
+ROMAN = rf"(?=[IVX])X{{0,2}}(?:IX|IV|V?I{{0,3}})\b{_BEHIND}"
+"""Pattern of a clause as lawyers write it: II in `§ 535 II BGB`, I in `Art. 6 I 1 lit. f`. Not the I of `section 5 I`
+before a verb."""
+
+PARTS = (
+    rf"(?:\s{ROMAN}(?:\s\d{{1,2}}\b)?)?"
+    r"(?:\s(?:Abs(?:atz|\.)?|Satz|S\.|Nr\.?|Nummer|Buchst\.|Buchstabe|lit\.?)\s?[\da-z]{1,4}\b){0,4}"
+)
+"""Pattern of the parts of a section behind its number."""
+
 NO_BREAK = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
 """No-break spaces, for `str.translate`: word processors write them within `§ 3`, `Art. 5`, `DIN 18040` and `24 V`."""

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_query import analyse_query, levels_of, searchable_text
+from freki.operators.analyse_query import analyse_query, is_bare_citation, levels_of, says_nothing, searchable_text
 from freki.schemas import QueryType
 
 FACTUAL, AGGREGATIVE, COMPARATIVE = QueryType.FACTUAL, QueryType.AGGREGATIVE, QueryType.COMPARATIVE
@@ -70,6 +70,22 @@ def test_german_questions_are_read(text: str, query_type: QueryType) -> None:
 )
 def test_english_questions_are_read(text: str, query_type: QueryType) -> None:
     assert analyse_query(text, language="en").query_type is _by_rule(query_type)
+
+
+@pytest.mark.parametrize(
+    "text", ["§ 573c Abs. 1 BGB", "Sec. 551 BGB", "Art. 8 und 9 GG", "?", "§", "„“", "…", "x" * 5000]
+)
+def test_mere_citations_and_signs_are_no_lists(text: str) -> None:
+    assert analyse_query(text, language="und").query_type is FACTUAL
+
+
+def test_a_citation_beside_a_word_of_a_rule_has_its_type() -> None:
+    assert analyse_query("§ 5 BGB im Unterschied zu § 6 BGB", language="de").query_type is COMPARATIVE
+
+
+@pytest.mark.parametrize("text", ["C", "C++", "AAA", "www", "5", "1111", "ü", "水", "Was?", "§ 1", "x" * 50 + " y"])
+def test_a_word_or_a_number_says_something(text: str) -> None:
+    assert not says_nothing(text)
 
 
 def test_a_question_in_no_certain_language_is_read_by_all_rules() -> None:
@@ -147,7 +163,7 @@ def test_every_text_is_read_as_something(text: str, language: str) -> None:
     reading = analyse_query(text, language=language)
 
     assert reading == analyse_query(text, language=language)
-    assert reading.query_type in {None, *QueryType} - {FACTUAL}
+    assert reading.query_type is not FACTUAL or says_nothing(text) or is_bare_citation(text)
 
 
 @pytest.mark.parametrize(

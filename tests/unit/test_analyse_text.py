@@ -292,6 +292,11 @@ def test_other_letters_behind_numbers_stay_in_a_query(text: str) -> None:
         ("Art. 5, 6 und 9 DSGVO", "Art. 5, Art. 6, Art. 9 DSGVO"),
         ("articles 13 and 14", "Art. 13, Art. 14"),
         ("Paragrafen 48ff. VwVfG", "§§ 48 ff. VwVfG"),
+        ("§ 535 II BGB", "§ 535 Abs. 2 BGB"),
+        ("Art. 20 IV GG", "Art. 20 Abs. 4 GG"),
+        ("§ 573 c I, § 5 XIX 2 SGB", "§ 573c Abs. 1, § 5 Abs. 19 2 SGB"),
+        ("am 01.02.24", "am 01.02.2024"),
+        ("vom 1.2.98", "vom 1.2.1998"),
     ],
 )
 def test_a_query_finds_a_section_by_any_word_for_it(written: str, cited: str) -> None:
@@ -302,11 +307,20 @@ def test_a_query_finds_a_section_by_any_word_for_it(written: str, cited: str) ->
     assert [term for term in of_written if "#" in term] == [term for term in of_cited if "#" in term]
 
 
-@pytest.mark.parametrize("text", ["article 5 and 30 days", "Paragrafenreiter 5", "30 sec 5", "Artikel 5 Abs. 1 und 2"])
+@pytest.mark.parametrize(
+    "text", ["article 5 and 30 days", "Paragrafenreiter 5", "30 sec 5", "section 5 I read", "Artikel 5 Abs. 1 und 2"]
+)
 def test_other_numbers_are_no_sections(text: str) -> None:
     asked = query_terms(text, language="de").split()
 
     assert [term for term in asked if "#" not in term] == [term for term in terms(text) if "#" not in term]
+
+
+@pytest.mark.parametrize(
+    "text", ["Python 3.11.10", "Version 10.12.14", "10.11.12.13", "31.31.24", "1.2.10", "01.02.24.5"]
+)
+def test_other_numbers_are_no_dates(text: str) -> None:
+    assert query_terms(text, language="de").split() == terms(text)
 
 
 def test_other_terms_need_another_version() -> None:

@@ -38,6 +38,13 @@ QUANTITY, IDENTIFIER = ExactKind.QUANTITY, ExactKind.IDENTIFIER
         ("Art.5 GG", [(SECTION, "Art.5")]),
         ("Sec. 551 BGB and sections 3 and 4", [(SECTION, "Sec. 551"), (SECTION, "sections 3")]),
         ("§ 3 Abs 2 Satz 1 Nr 4 Buchstabe b", [(SECTION, "§ 3 Abs 2 Satz 1 Nr 4 Buchstabe b")]),
+        ("§ 535 Absatz 2 Satz 1 BGB", [(SECTION, "§ 535 Absatz 2 Satz 1")]),
+        ("§ 535 II BGB, § 573c I 2", [(SECTION, "§ 535 II"), (SECTION, "§ 573c I 2")]),
+        ("Art 6 I 1 lit f DSGVO", [(SECTION, "Art 6 I 1 lit f")]),
+        ("§ 573 c BGB, § 312 g Abs. 1", [(SECTION, "§ 573 c"), (SECTION, "§ 312 g Abs. 1")]),
+        ("In section 5 I read of section 5 a person", [(SECTION, "section 5")]),
+        ("am 01.01.24, vom 1.2.98 bis 31.12.24", []),
+        ("Version 10.12.14, 1.2.10", [(IDENTIFIER, "10.12.14"), (IDENTIFIER, "1.2.10")]),
         ("Paragrafenreiter 5, Kunstart 5, Sektion 3", []),
         ("50 km/h oder 14 m/s", [(QUANTITY, "50 km/h"), (QUANTITY, "14 m/s")]),
         ("2 000 Euro, 50 000,50 €", [(QUANTITY, "2 000 Euro"), (QUANTITY, "50 000,50 €")]),
@@ -116,7 +123,7 @@ def test_a_text_holds_what_is_quoted_from_it(before: str, phrase: str, after: st
 
 
 @pytest.mark.parametrize(
-    "part", ['"', "„", "„a", "a.", "A1", "aB", "1.", "1 ", "§ 1 ", "§", "DIN ", "_", "a_", "--a", "-", "Ab"]
+    "part", ['"', "„", "„a", "a.", "A1", "aB", "1.", "1 ", "§ 1 ", "§", "DIN ", "_", "a_", "--a", "-", "Ab", "§ 1 I "]
 )
 def test_a_million_characters_take_no_longer_than_others(part: str) -> None:
     text = part * (1_000_000 // len(part))

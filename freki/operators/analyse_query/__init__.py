@@ -4,25 +4,32 @@ reading     the combined analysis of the wording
 wording     the type by rules
 prototypes  the type by labelled examples, in vector space
 exact       terms that must match literally
+norms       sections of laws and articles, in any spelling
 searchable  the searchable part of a long query
 data        the labelled examples
 """
 
 from freki.operators.analyse_query.exact import exact_terms, holds, phrases_of
+from freki.operators.analyse_query.norms import CitedNorms, cited_norms, cites, is_bare_citation
 from freki.operators.analyse_query.prototypes import Prototypes, example_wordings, fit_prototypes, type_by_prototypes
-from freki.operators.analyse_query.reading import QueryReading, analyse_query, levels_of
+from freki.operators.analyse_query.reading import QueryReading, analyse_query, levels_of, says_nothing
 from freki.operators.analyse_query.searchable import searchable_text
 
 __all__ = [
+    "CitedNorms",
     "Prototypes",
     "QueryReading",
     "analyse_query",
+    "cited_norms",
+    "cites",
     "exact_terms",
     "example_wordings",
     "fit_prototypes",
     "holds",
+    "is_bare_citation",
     "levels_of",
     "phrases_of",
+    "says_nothing",
     "searchable_text",
     "type_by_prototypes",
 ]

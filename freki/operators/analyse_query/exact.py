@@ -5,7 +5,8 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from freki.schemas import ExactKind, ExactTerm
-from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, SECTIONS
+from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
+from freki.schemas.short_dates import SHORT_DATE
 
 MAX_TERMS = 32
 
@@ -21,8 +22,9 @@ _LETTER_UNITS = (
 )
 _SHAPES = re.compile(
     rf"""
-      (?P<SECTION>(?:§§?|\b(?:{ARTICLES}|{SECTIONS})(?:(?<=\.)|\s))\s?\d{{1,6}}(?:[a-z]??(?={FOLLOWING})|[a-z]?\b)
-        (?:\s(?:Abs\.?|Absatz|Satz|S\.|Nr\.?|Nummer|Buchst\.|Buchstabe|lit\.?)\s?[\da-z]{{1,4}}\b){{0,4}})
+      (?P<SECTION>(?:§§?|\b(?:{ARTICLES}|{SECTIONS})(?:(?<=\.)|\s))\s?
+        \d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-z]?\b){PARTS})
+    | (?P<date>{SHORT_DATE})
     | (?P<STANDARD>\b(?:{_BODIES})(?:[ /-](?:{_BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
     | (?P<QUANTITY>(?<![\w.,/-])(?:\d{{1,3}}(?:\ \d{{3}}){{1,3}}(?:,\d{{1,2}})?|\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}})
         \s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))
@@ -81,6 +83,8 @@ def _shaped(text: str) -> Iterator[ExactTerm]:
             kind = ExactKind.IDENTIFIER if _IDENTIFIER.fullmatch(term) else ""
         elif kind == "version":
             kind = ExactKind.IDENTIFIER
+        elif kind == "date":
+            kind = ""
         if kind:
             yield ExactTerm(kind=ExactKind(kind), text=term)
 

@@ -5,10 +5,13 @@ import unicodedata
 from typing import NamedTuple
 
 from freki.operators.analyse_query.exact import exact_terms
+from freki.operators.analyse_query.norms import is_bare_citation
 from freki.operators.analyse_query.wording import type_by_wording
 from freki.schemas import ChunkLevel, ExactTerm, QueryType
 
 MAX_KEYWORDS = 3
+MAX_SAME_LETTERS = 3
+"""Letters of a word that may be all the same, as in AAA and www."""
 
 _DETAILS = (ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
 _ALL = (ChunkLevel.DOCUMENT, *_DETAILS)
@@ -16,6 +19,7 @@ _QUESTION_WORDS = re.compile(
     r"\b(?:w(?:er|en|em|essen|as|o|ann|ie|arum|eshalb|ieso|elche[mnrs]?|ozu|omit|oher|ohin|oran|orauf|oraus|ofür|"
     r"ogegen|obei|odurch|orin|ovon|ovor|orüber|orum)|who|whom|whose|what|where|when|why|which|how)\b"
 )
+_WORD = re.compile(r"[^\W_]+")
 
 
 class QueryReading(NamedTuple):
@@ -33,11 +37,19 @@ def analyse_query(text: str, *, language: str) -> QueryReading:
     wording = " ".join(unicodedata.normalize("NFKC", text).casefold().split())
     words = sum(any(letter.isalnum() for letter in word) for word in wording.split())
     asks = "?" in wording or _QUESTION_WORDS.search(wording) is not None
+    # Examples are whole questions: the nearest to a mere citation, or to signs, says nothing of its type.
+    is_plain = says_nothing(text) or is_bare_citation(text)
     return QueryReading(
-        query_type=type_by_wording(text, language=language),
+        query_type=type_by_wording(text, language=language) or (QueryType.FACTUAL if is_plain else None),
         keyword=0 < words <= MAX_KEYWORDS and not asks,
         exact=exact_terms(text),
     )
+
+
+def says_nothing(text: str) -> bool:
+    """Return whether a query has no word and no number: only signs, or one letter again and again."""
+    words = _WORD.findall(unicodedata.normalize("NFKC", text).casefold())
+    return not any(len(word) <= MAX_SAME_LETTERS or word.isdecimal() or len(set(word)) > 1 for word in words)
 
 
 def levels_of(query_type: QueryType) -> tuple[int, ...]:

@@ -3,11 +3,13 @@
 import re
 import unicodedata
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import NamedTuple
 
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
-from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, SECTIONS
+from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, ROMAN, SECTIONS
+from freki.schemas.short_dates import with_full_years
 
 ANALYSER = "freki-terms@5"
 """Name and version of the analyser, stored with an index: chunks and queries must use the same."""
@@ -43,6 +45,8 @@ _ARTICLES = re.compile(
     r"\b(?i:art\.|artikeln?|articles)\s{0,3}\d{1,6}[a-z]?\b"
     r"(?:\s{0,3}(?:,|und|bis|oder|and|to|or|[-–])\s{0,3}\d{1,6}[a-z]?\b){0,20}"
 )
+_CLAUSE = re.compile(rf"((?:§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}\d{{1,6}}(?:\s?[a-z])?)\s({ROMAN})")
+_ROMAN = {"I": 1, "V": 5, "X": 10}
 _NUMBER = re.compile(r"\d+[a-z]?")
 _JOINED = re.compile(r"\b\d{1,6}[a-z]?ff\b")
 _USUAL = {"\u2010": "-", "\u2011": "-", **{chr(sign): usual for sign, usual in NO_BREAK.items()}}
@@ -108,8 +112,8 @@ def query_terms(text: str, *, language: str, protected: frozenset[str] = NOTHING
     """Return the terms of a query: those of the text, and for `§ 535` or `Art. 5` also the heading term, twice.
 
     The section itself then ranks before others that refer to it. `Paragraf 5`, `Sec. 5` and `Artikeln 8 und 9` also
-    give the terms of `§ 5`, `§ 5` and `Art. 8, Art. 9`. `§§ 48ff.` is read as `§§ 48 ff.`, and as the word `48ff` of
-    documents that write it so.
+    give the terms of `§ 5`, `§ 5` and `Art. 8, Art. 9`, `§ 535 II` those of `§ 535 Abs. 2`, and `01.02.24` those of
+    `01.02.2024`. `§§ 48ff.` is read as `§§ 48 ff.`, and as the word `48ff` of documents that write it so.
     """
     spaced = _FOLLOWED.sub(r"\g<0> ", text)
     terms = analyse_text(spaced, language=language, protected=protected).split()
@@ -124,9 +128,18 @@ def query_terms(text: str, *, language: str, protected: frozenset[str] = NOTHING
 
 
 def _usually_cited(text: str) -> str:
-    """Return a query with `Paragraf 5`, `Sec. 5`, `Artikeln 8 und 9` as `paragraph 5`, `section 5`, `art. 8 art. 9`."""
+    """Return a query with `Paragraf 5`, `Sec. 5`, `Artikeln 8 und 9` as `paragraph 5`, `section 5`, `art. 8 art. 9`.
+
+    Clauses in Roman numerals and years of two digits are written in full.
+    """
+    text = _CLAUSE.sub(lambda found: f"{found[1]} Abs. {_value(found[2])}", with_full_years(text))
     text = _SEC.sub("section", _PARAGRAF.sub("paragraph", text))
     return _ARTICLES.sub(lambda found: " ".join(f"art. {number}" for number in _NUMBER.findall(found[0])), text)
+
+
+def _value(roman: str) -> int:
+    values = [_ROMAN[letter] for letter in roman]
+    return sum(-one if one < after else one for one, after in pairwise([*values, 0]))
 
 
 def plain_terms(text: str, *, language: str) -> str:  # noqa: ARG001 - stands where `analyse_text` does
