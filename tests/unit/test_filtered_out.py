@@ -2,13 +2,17 @@
 
 import pytest
 
-from freki.schemas import Confidence, DocumentId, Filter, FilterOperator, NoticeKind, ResultStatus
+from freki.schemas import Confidence, ContextResult, DocumentId, Filter, FilterOperator, NoticeKind, ResultStatus
 from tests.unit.questions import Broken, ask, kinds, retriever
 from tests.unit.revisions import World, revision
 
 TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
 NOWHERE = (Filter(field="document_id", operator=FilterOperator.EQ, values=("nowhere",)),)
 FURTHER = "Ohne die Filter kämen weitere Dokumente in Frage"
+
+
+def notices(result: ContextResult) -> list[tuple[str, NoticeKind, str]]:
+    return [(notice.stage, notice.kind, notice.message) for notice in result.notices]
 
 
 @pytest.fixture
@@ -56,6 +60,42 @@ async def test_a_hit_that_holds_what_is_quoted_is_not_called_merely_the_nearest(
     assert [hit.text for hit in quoted.hits] == [TEXTS[1]]
     assert quoted.confidence is Confidence.LOW
     assert ignored.confidence is unmet.confidence is Confidence.NONE
+
+
+async def test_where_no_hit_names_the_norm_none_fits_with_certainty(world: World) -> None:
+    await world.feed(revision("b", 1, ["die §§ 5 bis 7 regeln die miete", "nach § 12 ist die miete fällig"]))
+
+    absent = await ask(retriever(world), "nach § 4711 ist die miete fällig")
+    partly = await ask(retriever(world), "nach § 12 und nach § 4711 ist die miete fällig")
+    other = await ask(retriever(world), "paragraf 6 regelt die miete, die §§ 5 bis 7")
+
+    assert ("exact", NoticeKind.UNMET, "no hit names § 4711") in notices(absent)
+    assert absent.confidence is Confidence.LOW
+    assert absent.status is ResultStatus.COMPLETE
+    assert absent.advice[0] == "Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht."
+    assert ("exact", NoticeKind.UNMET, "no hit names § 4711") in notices(partly)
+    assert partly.confidence is other.confidence is Confidence.HIGH
+    assert notices(other) == []
+
+
+@pytest.mark.parametrize("text", ["?", "§", "„“", "!!! … ???", "x" * 5000])
+async def test_nothing_answers_a_question_without_words(world: World, text: str) -> None:
+    result = await ask(retriever(world), text)
+
+    told = ("analyse", NoticeKind.UNMET, "the question has no word and no number to search for")
+    assert result.confidence in {Confidence.NONE, Confidence.UNKNOWN}
+    assert told in notices(result)
+    assert result.confidence is Confidence.NONE or not result.hits
+
+
+async def test_signs_that_are_quoted_can_be_found(world: World) -> None:
+    await world.feed(revision("b", 1, ["das zeichen => heißt daraus folgt"]))
+
+    result = await ask(retriever(world), "„=>“")
+
+    assert [hit.text for hit in result.hits] == ["das zeichen => heißt daraus folgt"]
+    assert result.confidence is Confidence.LOW
+    assert [kind for kind in kinds(result) if kind[0] == "analyse"] == []
 
 
 async def test_filters_that_left_nothing_are_told_with_how_many_documents_they_excluded(world: World) -> None:

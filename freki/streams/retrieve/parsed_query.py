@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from freki.operators.analyse_query import phrases_of
+from freki.operators.analyse_query import phrases_of, says_nothing
 from freki.schemas import ChunkId, ContextQuery, ExactKind, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.conditions import Condition, fields_of
@@ -61,6 +61,11 @@ class ParsedQuery:
     def names_norm(self) -> bool:
         """Does the query name a section or an article? BM25 finds it by its number, which vectors hardly tell apart."""
         return any(term.kind is ExactKind.SECTION for term in self.analysis.exact)
+
+    @property
+    def says_nothing(self) -> bool:
+        """Has the query no word and no number? Then nothing can answer it."""
+        return not self.is_read and says_nothing(self.text)
 
     @property
     def wanted(self) -> int:

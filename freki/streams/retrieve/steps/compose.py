@@ -32,7 +32,7 @@ from freki.schemas.context_result import failures
 from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.streams.retrieve.candidates import Further, LocatedHit, Retrieval
 from freki.streams.retrieve.parsed_query import ParsedQuery
-from freki.streams.retrieve.steps.exact import holds_quoted
+from freki.streams.retrieve.steps.exact import holds_quoted, note_absent_norms
 from freki.streams.retrieve.steps.quote import quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
 
@@ -78,7 +78,8 @@ class Composer:
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
-        confidence = _confidence(retrieval)
+        names_none = note_absent_norms(query, found.found, hits)
+        confidence = _confidence(retrieval, names_none=names_none)
         advice = hints(
             query.query,
             query.analysis,
@@ -168,8 +169,8 @@ def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:
     return [each.chunk_id for each in assembly.omissions if each.what is Omitted.HIT]
 
 
-def _confidence(retrieval: Retrieval) -> Confidence:
-    """Judge the hits by the reranker and by their similarity to the query."""
+def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
+    """Judge the hits by the reranker and by their similarity to the query; names_none: they lack each of its norms."""
     query, hits = retrieval.query, retrieval.hits
     similarities = [similarity for each in hits.found if (similarity := query.similarity(each.vector)) is not None]
     if query.is_read or not similarities:
@@ -181,10 +182,13 @@ def _confidence(retrieval: Retrieval) -> Confidence:
         least_probability=query.options.unanswered_probability,
         least_similarity=query.options.unanswered_similarity,
     )
+    if query.says_nothing:
+        # Any text is similar to signs.
+        judged = Confidence.NONE
     if judged is Confidence.NONE and any(holds_quoted(query, each) for each in hits.found):
         # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes.
         return Confidence.LOW
-    return Confidence.LOW if hits.best_effort and judged is Confidence.HIGH else judged
+    return Confidence.LOW if (hits.best_effort or names_none) and judged is Confidence.HIGH else judged
 
 
 def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> ContextHit:

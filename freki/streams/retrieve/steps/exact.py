@@ -1,7 +1,9 @@
-"""Keep the candidates that hold a phrase that the query quotes."""
+"""Keep the candidates that hold a phrase that the query quotes, and find norms that no hit names."""
 
-from freki.operators.analyse_query import holds
-from freki.schemas import NoticeKind
+from collections.abc import Sequence
+
+from freki.operators.analyse_query import cited_norms, cites, holds
+from freki.schemas import ContextHit, NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
@@ -33,6 +35,22 @@ def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandid
 def holds_quoted(query: ParsedQuery, chunk: LoadedChunk) -> bool:
     """Return whether a chunk holds one of the phrases that the query quotes."""
     return any(holds(_texts(chunk), phrase) for phrase in query.quoted)
+
+
+def note_absent_norms(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: Sequence[ContextHit]) -> bool:
+    """Add a notice of the norms that no hit names, nor its surroundings; return whether none of several is named.
+
+    Scores compare meanings, and find `§ 4711 BGB` like any section of this law. chunks: those of the hits.
+    """
+    cited = list(cited_norms(query.text)) if query.names_norm and not query.is_read and hits else []
+    texts = [text for each in chunks for text in _texts(each)]
+    texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
+    headings = [heading for each in chunks for heading in each.row.heading_path]
+    absent = [norms for norms in cited if not cites(texts, headings, norms)]
+    if absent:
+        named = ", ".join(dict.fromkeys(norms.text for norms in absent))
+        query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {named}")
+    return bool(absent) and len(absent) == len(cited)
 
 
 def _texts(chunk: LoadedChunk) -> tuple[str, ...]:
