@@ -2,7 +2,7 @@ import dataclasses
 import itertools
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -122,6 +122,78 @@ def test_text_of_another_section_does_not_stand_below_the_heading_of_the_hit() -
 
     assert [line.strip() for line in of_others.splitlines()[1:4]] == ["Gesetz", "Davor gilt anderes.", "§ 2 Frist"]
     assert [line.strip() for line in of_same.splitlines()[1:3]] == ["Gesetz > § 2 Frist", "Davor gilt anderes."]
+
+
+def neighbour(number: int, first: int, last: int) -> ContextPart:
+    start, end = sentences(first, last)
+    return ContextPart(
+        chunk_id=ChunkId(f"{number:032x}"), path=f"0/{number}/0", start=start, end=end, text=DOCUMENT[start:end]
+    )
+
+
+def shown_lines(*hits: ContextHit, paths: Mapping[int, Sequence[str]], max_tokens: int = 500) -> list[str]:
+    headings = {ChunkId(f"{number:032x}"): path for number, path in paths.items()}
+    made = assemble(hits, max_tokens=max_tokens, count_tokens=count_words, headings=headings)
+    assert count_words([made.text]) <= [made.tokens]
+    assert made.tokens <= max_tokens
+    return [
+        line if line.startswith("[Q") else re.sub(r"Satz (\d+) steht hier\.", r"\1", line)
+        for line in made.text.splitlines()
+    ]
+
+
+def test_neighbours_from_other_sections_stand_below_their_own_headings() -> None:
+    middle = hit(
+        1,
+        *sentences(4, 7),
+        heading_path=("Gesetz", "§ 2"),
+        before=(neighbour(8, 0, 3),),
+        after=(neighbour(9, 8, 11),),
+    )
+
+    between = shown_lines(middle, paths={8: ("Gesetz", "§ 1"), 9: ("Gesetz", "§ 3")})
+    same = shown_lines(middle, paths={8: ("Gesetz", "§ 2"), 9: ("Gesetz", "§ 2")})
+    without = shown_lines(middle, paths={8: (), 9: ("Gesetz", "§ 3")})
+
+    cited, *of_between = between
+    assert cited == middle.citation
+    assert of_between == ["Gesetz > § 1", "0 1 2 3", "Gesetz > § 2", "4 5 6 7", "Gesetz > § 3", "8 9 10 11"]
+    assert same == [cited, "Gesetz > § 2", "0 1 2 3", "", "4 5 6 7", "", "8 9 10 11"]
+    assert without == [cited, "0 1 2 3", "Gesetz > § 2", "4 5 6 7", "Gesetz > § 3", "8 9 10 11"]
+
+
+def test_a_hit_below_a_neighbour_from_another_section_has_its_citation_and_its_heading() -> None:
+    first = hit(1, *sentences(4, 7), heading_path=("Gesetz", "§ 2"), after=(neighbour(9, 8, 11),))
+    beside = hit(2, *sentences(8, 11), heading_path=("Gesetz", "§ 3"), before=(neighbour(1, 4, 7),))
+    below = hit(3, *sentences(12, 15), heading_path=("Gesetz", "§ 2"), before=(neighbour(2, 8, 11),))
+    paths = {9: ("Gesetz", "§ 3"), 1: ("Gesetz", "§ 2"), 2: ("Gesetz", "§ 3")}
+
+    both, apart = shown_lines(first, beside, paths=paths), shown_lines(first, below, paths=paths)
+
+    assert both == [first.citation, "Gesetz > § 2", "4 5 6 7", beside.citation, "Gesetz > § 3", "8 9 10 11"]
+    assert apart == [
+        *(first.citation, "Gesetz > § 2", "4 5 6 7", "Gesetz > § 3", "8 9 10 11"),
+        *(below.citation, "Gesetz > § 2", "12 13 14 15"),
+    ]
+
+
+def test_text_that_is_left_out_before_another_section_is_marked() -> None:
+    parted = hit(1, *sentences(4, 7), heading_path=("Gesetz", "§ 2"), after=(neighbour(9, 16, 19),))
+
+    lines = shown_lines(parted, paths={9: ("Gesetz", "§ 3")})
+
+    assert lines[2:] == ["4 5 6 7", "[…]", "Gesetz > § 3", "16 17 18 19"]
+
+
+@pytest.mark.parametrize("max_tokens", range(20, 90, 3))
+def test_headings_of_neighbours_are_within_the_budget(max_tokens: int) -> None:
+    middle = hit(1, *sentences(4, 7), heading_path=("§ 2",), before=(neighbour(8, 0, 3),), after=(neighbour(9, 8, 11),))
+
+    lines = shown_lines(middle, max_tokens=max_tokens, paths={8: ("§ 1 hat einen langen Titel",), 9: ("§ 3 auch",)})
+
+    headed = [line for line, below in itertools.pairwise(lines) if re.fullmatch(r"[\d ]+(?:\[…\])?", below)]
+    assert all(line.startswith("§") for line in headed)
+    assert lines[-1].strip()
 
 
 def test_a_citation_names_document_and_chunk() -> None:

@@ -3,14 +3,25 @@
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
-from freki.operators.assemble.layout import GAP, Cited, TextSpan, head_of, is_summary, lay_out, number_of
+from freki.operators.assemble.layout import (
+    GAP,
+    Cited,
+    TextSpan,
+    head_of,
+    headings_of,
+    is_summary,
+    lay_out,
+    line_of,
+    number_of,
+)
 from freki.operators.assemble.units import LONGEST_BREAK, SentenceEnds, units
-from freki.schemas import ChunkId, ContextExpansion, ContextHit, DocumentId
+from freki.schemas import ChunkId, ContextExpansion, ContextHit, ContextPart, DocumentId
 
 T = TypeVar("T", ContextHit, ContextExpansion)
 V = TypeVar("V")
@@ -55,6 +66,7 @@ def assemble(
     max_tokens: int,
     count_tokens: CountTokens,
     sentence_ends: SentenceEnds,
+    headings: Mapping[ChunkId, Sequence[str]] = MappingProxyType({}),
 ) -> Assembly:
     """Return the texts of hits and their surroundings below their citations, within `max_tokens`.
 
@@ -65,8 +77,9 @@ def assemble(
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
+    headings: heading paths of neighbours; a neighbour with others than its hit stands below its own.
     """
-    choice = _Choice(max_tokens, count_tokens, sentence_ends)
+    choice = _Choice(max_tokens, count_tokens, sentence_ends, headings)
     ranked = sorted(hits, key=lambda hit: hit.rank)
     omissions = [omission for hit, cost in choice.costs(ranked) if (omission := choice.add_hit(hit, cost))]
     there = [chunk for chunk in choice.cited if isinstance(chunk, ContextHit)]
@@ -86,13 +99,20 @@ def assemble(
 class _Choice:
     """The selected text, and the budget that it uses."""
 
-    def __init__(self, max_tokens: int, count_tokens: CountTokens, sentence_ends: SentenceEnds) -> None:
+    def __init__(
+        self,
+        max_tokens: int,
+        count_tokens: CountTokens,
+        sentence_ends: SentenceEnds,
+        headings: Mapping[ChunkId, Sequence[str]],
+    ) -> None:
         self.cited: list[Cited] = []
         self.shown: defaultdict[DocumentId, list[TextSpan]] = defaultdict(list)
         self.used = 0
         self._max_tokens = max_tokens
         self._count = count_tokens
         self._sentence_ends = sentence_ends
+        self._headings = headings
         (self._gap,) = count_tokens([GAP])
 
     @property
@@ -181,26 +201,37 @@ class _Choice:
         seen = [*self.shown[hit.document_id]]
         free: list[TextSpan] = []
         for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
-            runs = list(_unseen(TextSpan(part.start, part.end, part.text), seen))
+            runs = list(_unseen(TextSpan(part.start, part.end, part.text, self._headings_of(part, hit)), seen))
             free += runs
             seen += [piece for run in runs for piece in _without_gaps(run)]
         return sorted(free)
 
+    def _headings_of(self, part: ContextPart, hit: ContextHit) -> str | None:
+        """Return the headings of a neighbour from another section; the text of a section has its own in it."""
+        path = None if part.chunk_id is None else self._headings.get(part.chunk_id)
+        within = hit.parent is not None and hit.parent.start < part.end and part.start < hit.parent.end
+        if path is None or within or line_of(path) == headings_of(hit):
+            return None
+        return line_of(path)
+
     def _pieces(self, run: TextSpan) -> Iterator[TextSpan]:
         """Yield the units of a span."""
         for unit in units(run.text, self._sentence_ends):
-            yield TextSpan(run.start + unit.start, run.start + unit.end, unit.text)
+            yield TextSpan(run.start + unit.start, run.start + unit.end, unit.text, run.headings)
 
     def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
         """Add units until one does not fit; return whether all fit."""
         last = TextSpan(hit.start, hit.end, "")
+        headings: str | None = None
         for piece, cost in self._costs(side, lambda piece: (piece.text,)):
             total = cost + (self._gap if _apart(last, piece) > LONGEST_BREAK else 0)
+            if piece.headings not in {None, headings}:
+                total += self._count([f"{piece.headings}\n"])[0]
             if total > self.room:
                 return False
             self.shown[hit.document_id].append(piece)
             self.used += total
-            last = piece
+            last, headings = piece, piece.headings
         return True
 
     def _costs(self, values: Iterable[V], texts_of: Callable[[V], tuple[str, ...]]) -> Iterator[tuple[V, int]]:
@@ -257,5 +288,5 @@ def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:
     for other in [*sorted(seen), TextSpan(piece.end, piece.end, "")]:
         end = min(other.start, piece.end)
         if at < end:
-            yield TextSpan(at, end, piece.text[at - piece.start : end - piece.start])
+            yield TextSpan(at, end, piece.text[at - piece.start : end - piece.start], piece.headings)
         at = max(at, other.end)

@@ -2,7 +2,7 @@
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
 from freki.operators.assemble.cite import harmless, label
@@ -20,6 +20,8 @@ class TextSpan(NamedTuple):
     start: int
     end: int
     text: str
+    headings: str | None = None
+    """Headings above it as one line, where they are others than those of the hit that it surrounds."""
 
 
 class Begin(NamedTuple):
@@ -51,8 +53,15 @@ def is_summary(chunk: Cited) -> bool:
 
 def headings_of(chunk: Cited, *, around: bool = False) -> str:
     """Return the headings above a chunk as one line; around: without the innermost one."""
-    path = chunk.heading_path[:-1] if around else chunk.heading_path
-    return " > ".join(label(heading) for heading in path if heading.strip())
+    return line_of(chunk.heading_path[:-1] if around else chunk.heading_path)
+
+
+def line_of(heading_path: Sequence[str]) -> str:
+    """Return headings as one line."""
+    return _BETWEEN.join(label(heading) for heading in heading_path if heading.strip())
+
+
+_BETWEEN = " > "
 
 
 def head_of(chunk: Cited) -> str:
@@ -75,7 +84,8 @@ def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan
 
     shown: disjoint spans. Text without a gap is one passage; each citation is on a line of its own where its chunk
     begins, the first one at the beginning of the passage. `[…]` marks skipped text without a following citation.
-    Headings are shown where they change; above text of other sections those that it shares with the first chunk.
+    Headings are shown where they change, also between a chunk and neighbours from other sections; above a section whose
+    text has headings itself, those that all of it shares.
     """
     by_document: defaultdict[DocumentId, list[Cited]] = defaultdict(list)
     for chunk in cited:
@@ -85,9 +95,9 @@ def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan
     for document_id, chunks in by_document.items():
         heading = ""
         for passage in _passages(chunks, shown.get(document_id, ())):
-            texts.append(_written(passage, heading))
+            text, heading = _written(passage, heading)
+            texts.append(text)
             order += [begin.chunk for begin in passage.cited]
-            heading = headings_of(passage.cited[-1].chunk)
     return "\n\n".join(texts), order
 
 
@@ -131,25 +141,58 @@ def _runs(pieces: Iterable[TextSpan]) -> Iterator[list[TextSpan]]:
         yield run
 
 
-def _written(passage: CitedPassage, heading: str) -> str:
-    """Return the text of a passage; heading: that of the preceding text of the document."""
-    text: list[str] = []
+def _written(passage: CitedPassage, heading: str) -> tuple[str, str]:
+    """Return the text of a passage and the headings at its end; heading: those at the end of the preceding text."""
+    lines: list[str] = []
+    chunks = [begin.chunk for begin in passage.cited]
     starts = [begin.at for begin in passage.cited]
     bounds = [passage.pieces[0].start, *starts[1:], max(piece.end for piece in passage.pieces)]
-    for (_, _, _, chunk), (start, end) in zip(passage.cited, pairwise(bounds), strict=True):
-        text.append(chunk.citation)
-        above = "" if is_summary(chunk) else _joined(_within(passage.pieces, start, chunk.start))
-        shown = headings_of(chunk, around=_is_headed_within(chunk, above))
-        if shown not in {"", heading}:
-            text.append(shown)
-        heading = headings_of(chunk)
-        if origin := origin_of(chunk):
-            text.append(origin)
-        # A forged citation may be joined from two spans, so it is searched for last.
-        summary = f"{chunk.text}\n" if is_summary(chunk) else ""
-        if body := harmless(summary + _joined(_within(passage.pieces, start, end))).strip("\n").rstrip():
-            text.append(body)
-    return "\n".join(text)
+    for chunk, following, (start, end) in zip(chunks, [*chunks[1:], None], pairwise(bounds), strict=True):
+        text, heading = _below(chunk, following, list(_within(passage.pieces, start, end)), heading)
+        lines += [chunk.citation, *([text] if text else [])]
+    return "\n".join(lines), heading
+
+
+def _below(chunk: Cited, following: Cited | None, pieces: Sequence[TextSpan], heading: str) -> tuple[str, str]:
+    """Return the text below the citation of a chunk, and the headings at its end.
+
+    following: the next chunk of the passage; text behind that of another section leads to it.
+    """
+    lines: list[str] = []
+    blocks = [(headings, list(block)) for headings, block in groupby(pieces, key=lambda piece: piece.headings)]
+    if is_summary(chunk) or not blocks:
+        # A summary has no place in the text.
+        blocks = [(None, []), *blocks]
+    is_own, end = True, None
+    for headings, block in blocks:
+        own: list[str] = []
+        if headings is None:
+            leading = chunk if is_own else following or chunk
+            above = "" if is_summary(leading) else _joined(piece for piece in block if piece.start < leading.start)
+            shown, whole = headings_of(leading, around=_is_headed_within(leading, above)), headings_of(leading)
+            if is_own:
+                own = [origin_of(chunk), chunk.text if is_summary(chunk) else ""]
+            is_own = False
+        else:
+            shown = whole = headings
+        if block and end is not None and not _is_headed_by(shown, heading, gap=block[0].start - end):
+            lines.append(GAP.strip())
+        body = _joined(block).strip("\n").rstrip()
+        lines += filter(None, ["" if shown == heading else shown, *own, body])
+        heading, end = whole, block[-1].end if block else end
+    # A forged citation may be joined from two spans, so it is searched for last.
+    return harmless("\n".join(lines)).rstrip(), heading
+
+
+def _is_headed_by(line: str, before: str, *, gap: int) -> bool:
+    """Return whether a gap has room for nothing but the headings that change in it, and their markup."""
+    one, other = before.split(_BETWEEN), line.split(_BETWEEN)
+    same = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
+    return gap <= LONGEST_BREAK + sum(len(heading) + _MARKUP for heading in other[same:])
+
+
+_MARKUP = 10
+"""Characters around a heading: line breaks, number signs and spaces."""
 
 
 def _is_headed_within(chunk: Cited, above: str) -> bool:
@@ -166,7 +209,7 @@ def _within(pieces: Iterable[TextSpan], start: int, end: int) -> Iterator[TextSp
             # Slicing is valid for partly shown spans only; the text of whole ones may have less white space.
             whole = (first, last) == (piece.start, piece.end)
             text = piece.text if whole else piece.text[first - piece.start : last - piece.start]
-            yield TextSpan(first, last, text)
+            yield TextSpan(first, last, text, piece.headings)
 
 
 def _joined(pieces: Iterable[TextSpan]) -> str:

@@ -75,6 +75,7 @@ class Composer:
             max_tokens=query.options.context_tokens,
             count_tokens=query.count_tokens or _counter(self._count_tokens, found.found),
             sentence_ends=sentence_ends,
+            headings={each: passage.heading_path for each, passage in retrieval.surroundings.passages.items()},
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
