@@ -62,6 +62,14 @@ async def test_a_hit_that_holds_what_is_quoted_is_not_called_merely_the_nearest(
     assert ignored.confidence is unmet.confidence is Confidence.NONE
 
 
+async def test_where_no_hit_holds_what_is_quoted_none_fits_with_certainty(world: World) -> None:
+    unmet = await ask(retriever(world), "die gebühr beträgt „elf euro“")
+    ignored = await ask(retriever(world), "die gebühr beträgt „elf euro“", exact=False)
+
+    assert unmet.confidence is Confidence.LOW
+    assert ignored.confidence is Confidence.HIGH
+
+
 async def test_where_no_hit_names_the_norm_none_fits_with_certainty(world: World) -> None:
     await world.feed(revision("b", 1, ["die §§ 5 bis 7 regeln die miete", "nach § 12 ist die miete fällig"]))
 

@@ -186,10 +186,12 @@ def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
     if query.says_nothing:
         # Any text is similar to signs.
         judged = Confidence.NONE
-    if judged is Confidence.NONE and any(holds_quoted(query, each) for each in hits.found):
+    holds = any(holds_quoted(query, each) for each in hits.found)
+    if judged is Confidence.NONE and holds:
         # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes.
         return Confidence.LOW
-    return Confidence.LOW if (hits.best_effort or names_none) and judged is Confidence.HIGH else judged
+    is_doubtful = hits.best_effort or names_none or (bool(query.quoted) and not holds)
+    return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
 
 
 def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> ContextHit:
