@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
@@ -54,16 +54,17 @@ def cited_norms(text: str) -> Iterator[CitedNorms]:
         yield CitedNorms(found[0].strip(), tuple(ranges))
 
 
-def cites(texts: Sequence[str], headings: Sequence[str], norms: CitedNorms) -> bool:
-    """Return whether one of the texts or headings has one of the norms, in any spelling.
+def absent_norms(asked: Iterable[CitedNorms], texts: Iterable[str], headings: Iterable[str]) -> tuple[CitedNorms, ...]:
+    """Return those of the norms that no text and no heading cites, in any spelling.
 
-    A range has what lies between. § and Art. are not told apart, as many confuse them. A heading may begin with the
-    bare number: manuals have `5.1 Setup` for section 5.
+    Of norms that are cited together one is enough, and a range has what lies between. § and Art. are not told apart, as
+    many confuse them. A heading may begin with the bare number: manuals have `5.1 Setup` for section 5.
     """
-    if any(_meet(norms.ranges, each.ranges) for text in (*texts, *headings) for each in cited_norms(text)):
-        return True
-    numbers = [_number(found) for heading in headings if (found := _HEADING.match(_plain(heading)))]
-    return _meet(norms.ranges, [(number, number) for number in numbers])
+    lines = list(headings)
+    found = {each for text in (*texts, *lines) for norms in cited_norms(text) for each in norms.ranges}
+    numbers = [_number(number) for line in lines if (number := _HEADING.match(_plain(line)))]
+    found |= {(number, number) for number in numbers}
+    return tuple(norms for norms in asked if not any(_meet(one, other) for one in norms.ranges for other in found))
 
 
 def is_bare_citation(text: str) -> bool:
@@ -79,8 +80,8 @@ def _words(text: str) -> list[str]:
     return [word for word in _WORD.findall(text.casefold()) if word not in _SMALL]
 
 
-def _meet(some: Sequence[tuple[Number, Number]], others: Sequence[tuple[Number, Number]]) -> bool:
-    return any(first <= end and start <= last for first, last in some for start, end in others)
+def _meet(one: tuple[Number, Number], other: tuple[Number, Number]) -> bool:
+    return one[0] <= other[1] and other[0] <= one[1]
 
 
 def _number(found: re.Match[str]) -> Number:

@@ -1,14 +1,17 @@
 """Keep the candidates that hold a phrase that the query quotes, and find norms that no hit names."""
 
 from collections.abc import Sequence
+from itertools import islice
 
-from freki.operators.analyse_query import cited_norms, cites, holds
+from freki.operators.analyse_query import absent_norms, cited_norms, holds
 from freki.schemas import ContextHit, NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
 
 STEP = "exact"
+MAX_NORMS = 32
+"""Citations of a query that are looked for in hits; a long letter may have hundreds."""
 
 
 def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
@@ -42,14 +45,14 @@ def note_absent_norms(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: S
 
     Scores compare meanings, and find `§ 4711 BGB` like any section of this law. chunks: those of the hits.
     """
-    cited = list(cited_norms(query.text)) if query.names_norm and not query.is_read and hits else []
+    if not query.names_norm or query.is_read or not hits:
+        return False
+    cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS))
     texts = [text for each in chunks for text in _texts(each)]
     texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
-    headings = [heading for each in chunks for heading in each.row.heading_path]
-    absent = [norms for norms in cited if not cites(texts, headings, norms)]
+    absent = absent_norms(cited, texts, [heading for each in chunks for heading in each.row.heading_path])
     if absent:
-        named = ", ".join(dict.fromkeys(norms.text for norms in absent))
-        query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {named}")
+        query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {', '.join(norms.text for norms in absent)}")
     return bool(absent) and len(absent) == len(cited)
 
 
