@@ -8,7 +8,7 @@ import pytest_asyncio
 from freki.operators.analyse_query import example_wordings
 from tests.quality.reading import BOTH, EXAMPLES, HALVES, RULES, Read, labelled, read, right
 
-RECORDED = {"development": 136, "held-out": 116}
+RECORDED = {"development": 136, "held-out": 117}
 """Questions whose type is read rightly, as docs/queries.md has them."""
 SPARE = 3
 """Processors round differently."""

@@ -398,6 +398,31 @@ async def test_the_better_the_words_match_the_less_vectors_weigh(world: World) -
     assert said.analysis.alpha == 0.2
 
 
+async def test_a_neighbour_from_another_section_stands_below_its_own_heading(world: World) -> None:
+    batches = revision("law", 1, ["vorher gilt dies", "die frist beträgt drei monate", "danach gilt jenes"])
+    for at, batch in enumerate(batches):
+        sections = tuple(
+            replace(
+                each,
+                chunk=replace(
+                    each.chunk, path=f"0/{each.chunk.ordinal}/0", heading_path=("Law", f"§ {each.chunk.ordinal + 1}")
+                ),
+            )
+            for each in batch.chunks
+        )
+        batches[at] = replace(batch, chunks=sections)
+    await world.feed(batches)
+
+    result = await ask(retriever(world), "die frist beträgt drei monate", top_k=1)
+
+    assert [hit.document_id for hit in result.hits] == ["law"]
+    assert [line for line in result.context.splitlines() if line not in {"", result.hits[0].citation}] == [
+        *("Law > § 1", "vorher gilt dies"),
+        *("Law > § 2", "die frist beträgt drei monate"),
+        *("Law > § 3", "danach gilt jenes"),
+    ]
+
+
 @pytest.mark.parametrize("text", ["§ 12 Abs. 2 UVPG", "Was steht in Paragraf 12 Absatz 2?", "What does article 5 say?"])
 async def test_a_query_that_names_a_norm_weighs_words_as_one_of_keywords_does(world: World, text: str) -> None:
     asked = retriever(world, defaults=replace(OPTIONS, hybrid_alpha=None, keyword_alpha=0.3))
