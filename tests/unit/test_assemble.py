@@ -177,6 +177,48 @@ def test_a_hit_below_a_neighbour_from_another_section_has_its_citation_and_its_h
     ]
 
 
+@given(
+    data=st.data(), starts=st.lists(st.booleans(), min_size=6, max_size=6), max_tokens=st.sampled_from([15, 60, 500])
+)
+def test_each_sentence_stands_below_the_headings_of_its_section(
+    data: st.DataObject, starts: list[bool], max_tokens: int
+) -> None:
+    sections = list(itertools.accumulate(starts))
+    path = [("Gesetz", f"§ {section} Frist") for section in sections]
+
+    def around(at: int) -> tuple[ContextPart, ...]:
+        is_shown = 0 <= at < len(sections) and data.draw(st.booleans())
+        return (neighbour(at, 4 * at, 4 * at + 3),) if is_shown else ()
+
+    def section_of(at: int) -> ContextPart | None:
+        same = [place for place, section in enumerate(sections) if section == sections[at]]
+        is_shown = len(same) > 1 and data.draw(st.booleans())
+        return part(sentences(4 * same[0], 0)[0], sentences(0, 4 * same[-1] + 3)[1]) if is_shown else None
+
+    chosen = data.draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=3))
+    hits = [
+        hit(
+            *(rank, *sentences(4 * at, 4 * at + 3)),
+            heading_path=path[at],
+            before=around(at - 1),
+            after=around(at + 1),
+            parent=section_of(at),
+        )
+        for rank, at in enumerate(chosen, start=1)
+    ]
+    headings = {ChunkId(f"{at:032x}"): each for at, each in enumerate(path)}
+    alike = {each.chunk_id for each in hits}
+
+    made = assemble(hits, max_tokens=max_tokens, count_tokens=count_words, headings=headings, alike=alike)
+
+    assert count_words([made.text])[0] <= made.tokens <= max_tokens
+    below = 0
+    for line in made.text.splitlines():
+        below = int(line.split()[3]) if line.startswith("Gesetz > ") else below
+        assert {sections[number // 4] for number in numbers(line)} <= {below}
+    assert len(numbers(made.text)) == len(set(numbers(made.text)))
+
+
 def test_text_that_is_left_out_before_another_section_is_marked() -> None:
     parted = hit(1, *sentences(4, 7), heading_path=("Gesetz", "§ 2"), after=(neighbour(9, 16, 19),))
 

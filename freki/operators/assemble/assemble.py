@@ -3,7 +3,7 @@
 import re
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
 from types import MappingProxyType
@@ -67,6 +67,7 @@ def assemble(
     count_tokens: CountTokens,
     sentence_ends: SentenceEnds,
     headings: Mapping[ChunkId, Sequence[str]] = MappingProxyType({}),
+    alike: Collection[ChunkId] = (),
 ) -> Assembly:
     """Return the texts of hits and their surroundings below their citations, within `max_tokens`.
 
@@ -77,9 +78,10 @@ def assemble(
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
-    headings: heading paths of neighbours; a neighbour with others than its hit stands below its own.
+    headings: heading paths of neighbours; a neighbour with others than its hit stands below its own; alike: hits all of
+    whose section has the headings of the hit.
     """
-    choice = _Choice(max_tokens, count_tokens, sentence_ends, headings)
+    choice = _Choice(max_tokens, count_tokens, sentence_ends, headings, alike)
     ranked = sorted(hits, key=lambda hit: hit.rank)
     omissions = [omission for hit, cost in choice.costs(ranked) if (omission := choice.add_hit(hit, cost))]
     there = [chunk for chunk in choice.cited if isinstance(chunk, ContextHit)]
@@ -105,6 +107,7 @@ class _Choice:
         count_tokens: CountTokens,
         sentence_ends: SentenceEnds,
         headings: Mapping[ChunkId, Sequence[str]],
+        alike: Collection[ChunkId],
     ) -> None:
         self.cited: list[Cited] = []
         self.shown: defaultdict[DocumentId, list[TextSpan]] = defaultdict(list)
@@ -113,6 +116,7 @@ class _Choice:
         self._count = count_tokens
         self._sentence_ends = sentence_ends
         self._headings = headings
+        self._alike = alike
         (self._gap,) = count_tokens([GAP])
 
     @property
@@ -207,12 +211,14 @@ class _Choice:
         return sorted(free)
 
     def _headings_of(self, part: ContextPart, hit: ContextHit) -> str | None:
-        """Return the headings of a neighbour from another section; the text of a section has its own in it."""
-        path = None if part.chunk_id is None else self._headings.get(part.chunk_id)
+        """Return the headings of a neighbour or section, or None where the text itself has further ones."""
+        own = headings_of(hit)
+        if part.chunk_id is None:
+            return own if hit.chunk_id in self._alike else None
+        path = self._headings.get(part.chunk_id)
+        line = own if path is None else line_of(path)
         within = hit.parent is not None and hit.parent.start < part.end and part.start < hit.parent.end
-        if path is None or within or line_of(path) == headings_of(hit):
-            return None
-        return line_of(path)
+        return None if path is None or (within and line != own) else line
 
     def _pieces(self, run: TextSpan) -> Iterator[TextSpan]:
         """Yield the units of a span."""
@@ -222,10 +228,11 @@ class _Choice:
     def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
         """Add units until one does not fit; return whether all fit."""
         last = TextSpan(hit.start, hit.end, "")
-        headings: str | None = None
+        own = headings_of(hit)
+        headings: str | None = own
         for piece, cost in self._costs(side, lambda piece: (piece.text,)):
             total = cost + (self._gap if _apart(last, piece) > LONGEST_BREAK else 0)
-            if piece.headings not in {None, headings}:
+            if piece.headings not in {None, own, headings}:
                 total += self._count([f"{piece.headings}\n"])[0]
             if total > self.room:
                 return False

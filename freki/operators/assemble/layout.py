@@ -1,7 +1,7 @@
 """Layout of the context: by document, in reading order, each text below its citation."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -21,7 +21,7 @@ class TextSpan(NamedTuple):
     end: int
     text: str
     headings: str | None = None
-    """Headings above it as one line, where they are others than those of the hit that it surrounds."""
+    """Headings above it as one line; None: of a hit itself, or in the text."""
 
 
 class Begin(NamedTuple):
@@ -159,7 +159,7 @@ def _below(chunk: Cited, following: Cited | None, pieces: Sequence[TextSpan], he
     following: the next chunk of the passage; text behind that of another section leads to it.
     """
     lines: list[str] = []
-    blocks = [(headings, list(block)) for headings, block in groupby(pieces, key=lambda piece: piece.headings)]
+    blocks = [(headings, list(block)) for headings, block in groupby(pieces, key=_others_than(headings_of(chunk)))]
     if is_summary(chunk) or not blocks:
         # A summary has no place in the text.
         blocks = [(None, []), *blocks]
@@ -175,6 +175,8 @@ def _below(chunk: Cited, following: Cited | None, pieces: Sequence[TextSpan], he
             is_own = False
         else:
             shown = whole = headings
+            if following is not None and headings == headings_of(following):
+                shown = headings_of(following, around=_is_headed_within(following, _joined(block)))
         if block and end is not None and not _is_headed_by(shown, heading, gap=block[0].start - end):
             lines.append(GAP.strip())
         body = _joined(block).strip("\n").rstrip()
@@ -182,6 +184,10 @@ def _below(chunk: Cited, following: Cited | None, pieces: Sequence[TextSpan], he
         heading, end = whole, block[-1].end if block else end
     # A forged citation may be joined from two spans, so it is searched for last.
     return harmless("\n".join(lines)).rstrip(), heading
+
+
+def _others_than(own: str) -> Callable[[TextSpan], str | None]:
+    return lambda piece: None if piece.headings == own else piece.headings
 
 
 def _is_headed_by(line: str, before: str, *, gap: int) -> bool:

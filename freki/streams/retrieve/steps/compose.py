@@ -76,6 +76,7 @@ class Composer:
             count_tokens=query.count_tokens or _counter(self._count_tokens, found.found),
             sentence_ends=sentence_ends,
             headings={each: passage.heading_path for each, passage in retrieval.surroundings.passages.items()},
+            alike=frozenset(hit.chunk_id for hit in found.found if _is_alike(retrieval, hit)),
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
@@ -192,6 +193,13 @@ def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
         return Confidence.LOW
     is_doubtful = hits.best_effort or names_none or (bool(query.quoted) and not holds)
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
+
+
+def _is_alike(retrieval: Retrieval, hit: LocatedHit) -> bool:
+    """Return whether all of the section around a hit has the headings of the hit."""
+    section, passages = retrieval.surroundings.of(hit.chunk_id).section, retrieval.surroundings.passages
+    there = [passages[entry.chunk_id] for entry in section.entries if entry.chunk_id in passages] if section else []
+    return all(passage.heading_path == hit.row.heading_path for passage in there)
 
 
 def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> ContextHit:
