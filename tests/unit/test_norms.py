@@ -70,6 +70,8 @@ def test_a_heading_that_begins_with_the_number_is_the_section(heading: str) -> N
         "Section 535 of the German Civil Code",
         "§ 3 Absatz 2 Satz 1 Nummer 4 Buchstabe b",
         "§ 280 Abs. 1 i.V.m. § 241 BGB",
+        "BGB § 573c",
+        "DSGVO, Art. 6",
     ],
 )
 def test_a_mere_citation_is_told_from_a_question(text: str) -> None:

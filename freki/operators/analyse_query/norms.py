@@ -23,6 +23,7 @@ _SMALL = frozenset(
     | {"nach", "of", "oder", "or", "s", "siehe", "sowie", "the", "u", "und", "v", "vgl", "von", "zu", "zum"}
 )
 _WORD = re.compile(r"[^\W_]+")
+_SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
 
 Number = tuple[int, str]
 """Number and letter of a section, which sort as laws count them: § 573, § 573a, § 574."""
@@ -68,16 +69,16 @@ def absent_norms(asked: Iterable[CitedNorms], texts: Iterable[str], headings: It
 
 
 def is_bare_citation(text: str) -> bool:
-    """Return whether a text is little more than norms: with at most the name of a law behind them."""
+    """Return whether a text is little more than norms: with at most the name of a law behind them, or short before."""
     found = list(_CITED.finditer(_plain(text)))
     if not found:
         return False
     before, *behind = _CITED.split(_plain(text))[:: _CITED.groups + 1]
-    return not _words(before) and all(len(_words(part)) <= MAX_NAME_WORDS for part in behind)
+    return all(map(_SHORT_NAME.match, _words(before))) and all(len(_words(part)) <= MAX_NAME_WORDS for part in behind)
 
 
 def _words(text: str) -> list[str]:
-    return [word for word in _WORD.findall(text.casefold()) if word not in _SMALL]
+    return [word for word in _WORD.findall(text) if word.casefold() not in _SMALL]
 
 
 def _meet(one: tuple[Number, Number], other: tuple[Number, Number]) -> bool:
