@@ -1,5 +1,6 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from tests.unit.repositories import Repository
 
 UPSERT, DELETE = Operation.UPSERT, Operation.DELETE
 AT = 1_700_000_000
+COMPOSED, DECOMPOSED = "\u00dcbersicht.md", "U\u0308bersicht.md"
 
 
 @pytest.fixture
@@ -138,6 +140,60 @@ async def test_a_rename_deletes_one_document_and_makes_another(repository: Repos
     await sync(repository, world)
 
     assert world.documents == {"wiki/z.md": "1"}
+
+
+@pytest.mark.parametrize("history", [False, True])
+@pytest.mark.parametrize(("before", "after"), [(DECOMPOSED, COMPOSED), (COMPOSED, DECOMPOSED)])
+async def test_a_name_in_another_unicode_form_is_the_same_document(
+    repository: Repository, before: str, after: str, *, history: bool
+) -> None:
+    repository.commit({before: "1"})
+    world = World()
+    await sync(repository, world)
+    repository.commit({before: None, after: "1"}, time_s=AT + 1)
+
+    await sync(repository, world, history=history)
+
+    assert world.documents == {f"wiki/{COMPOSED}": "1"}
+
+
+async def test_of_names_that_differ_in_unicode_form_one_is_published_and_the_other_named(
+    repository: Repository,
+) -> None:
+    repository.commit({COMPOSED: "composed", DECOMPOSED: "decomposed"})
+    world = World()
+
+    report = await sync(repository, world)
+
+    assert world.documents == {f"wiki/{COMPOSED}": "composed"}
+    [left_out] = report.left_out
+    assert left_out.startswith(f"{DECOMPOSED!a}: its name is that of {COMPOSED!a} in another Unicode form")
+
+    repository.commit({COMPOSED: None}, time_s=AT + 1)
+    await sync(repository, world)
+    assert world.documents == {f"wiki/{COMPOSED}": "decomposed"}
+
+    repository.commit({DECOMPOSED: None}, time_s=AT + 2)
+    await sync(repository, world)
+    assert world.documents == {}
+
+
+async def test_a_ledger_with_names_in_any_unicode_form_is_read(repository: Repository) -> None:
+    repository.commit({DECOMPOSED: "1", "a\u0308.md": "2"})
+    world = World()
+    await sync(repository, world)
+    ledger = await world.open_ledger("git t/wiki", Mark)
+    mark = ledger[COMPOSED]
+    assert mark is not None
+    # As it was written when a rename deleted the document.
+    await ledger.write({DECOMPOSED: replace(mark, state=""), "ä.md": None, "a\u0308.md": ledger["ä.md"]})
+    await world.publish([replace(world.changes[0], operation=DELETE, content=None)])
+    del world.changes[:]
+
+    await sync(repository, world)
+
+    assert told(world) == [(UPSERT, f"wiki/{COMPOSED}", mark.version + 1)]
+    assert {item for item, _ in await world.open_ledger("git t/wiki", Mark)} == {COMPOSED, "ä.md"}
 
 
 async def test_with_history_every_commit_is_replayed_in_order(repository: Repository) -> None:

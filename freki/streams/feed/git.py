@@ -46,6 +46,11 @@ class Target:
     time: Timestamp
     version: int
 
+    @property
+    def item(self) -> str:
+        """Key in the ledger: one for all paths that are one document."""
+        return _item(self.path)
+
 
 @dataclass
 class SyncReport:
@@ -71,7 +76,8 @@ class DocumentFields:
 class GitSource:
     """Publisher of a branch that continues from the state in its ledger.
 
-    Each path is a document. Its version is that of the last commit that changed it: the commit's time, but greater than
+    Each path is a document; paths that differ in Unicode form only are one, of the file in form NFC if it is there. Its
+    version is that of the last commit that changed it: the commit's time, but greater than
     the version of the previous commit on the branch, whatever the clocks say. After a rewrite of the branch, versions
     continue above all published ones, and documents become those of the new head.
     """
@@ -101,6 +107,7 @@ class GitSource:
         """
         report = SyncReport()
         head = await asyncio.to_thread(self._repository.head)
+        await self._rename_items()
         last = self._ledger[ITSELF]
         is_done = last is not None and (last.state, last.readers, last.pending) == (head, self._readers, False)
         if is_done and not force:
@@ -114,9 +121,26 @@ class GitSource:
             if history and targets:
                 reached = self._mark(targets[-1].commit, targets[-1].version)
                 await self._ledger.write({ITSELF: replace(reached, pending=True)})
-        await self._publish_targets(await asyncio.to_thread(self._outdated, head, version), report)
+        await self._publish_targets(await asyncio.to_thread(self._outdated, head, version, report), report)
         await self._ledger.write({ITSELF: self._mark(head, version)})
         return report
+
+    async def _rename_items(self) -> None:
+        """Rename entries of earlier versions, whose key was the path in any Unicode form."""
+        renamed = {path: mark for path, mark in self._ledger if path != _item(path)}
+        if not renamed:
+            return
+        marks: dict[str, Mark] = {}
+        for path, mark in renamed.items():
+            item = _item(path)
+            other = marks.get(item) or self._ledger[item]
+            # Of two paths one may have deleted the document of the other, so the state is unknown.
+            marks[item] = mark if other is None else replace(other, state="", pending=True)
+            marks[item] = replace(marks[item], version=max(marks[item].version, mark.version))
+        if (last := self._ledger[ITSELF]) is not None:
+            await self._ledger.write({ITSELF: replace(last, pending=True)})
+        await self._ledger.write(marks)
+        await self._ledger.write(dict.fromkeys(renamed))
 
     def _targets(self, head: str, last: Mark | None, *, whole: bool) -> tuple[Iterable[list[Target]], int]:
         """Return the targets of each commit, or of the whole head, and the version of the source afterwards."""
@@ -125,7 +149,7 @@ class GitSource:
         if last is not None and (whole or last.readers != self._readers or not self._repository.has(last.state)):
             commit, time = self._repository.commit(head)
             version = max(time, min_version + 1)
-            return [self._compared(commit, time, version)], version
+            return [self._compared(self._repository.tree(head), commit, time, version)], version
         commits = self._repository.commits(since, head)
         versions: dict[str, int] = {}
         for commit, time in commits:
@@ -137,22 +161,38 @@ class GitSource:
     ) -> Iterator[list[Target]]:
         for (commit, time), changes in self._repository.changes(since, commits):
             version = versions[commit]
-            yield [Target(path=path, blob=blob, commit=commit, time=time, version=version) for path, blob in changes]
+            targets = [
+                Target(path=path, blob=blob, commit=commit, time=time, version=version) for path, blob in changes
+            ]
+            # A path in another Unicode form that goes takes nothing from the one that stays.
+            targets.sort(key=lambda target: (target.blob is not None, *_rank(target.path)))
+            yield list({target.item: target for target in targets}.values())
 
-    def _compared(self, commit: str, time: Timestamp, version: int) -> list[Target]:
-        tree = self._repository.tree(commit)
-        paths = {*tree, *(path for path, _ in self._ledger)}
+    def _compared(self, tree: Mapping[str, str], commit: str, time: Timestamp, version: int) -> list[Target]:
+        paths = {item: item for item, _ in self._ledger} | {_item(path): path for path in sorted(tree, key=_rank)}
         return [
-            Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version) for path in sorted(paths)
+            Target(path=path, blob=tree.get(path), commit=commit, time=time, version=version)
+            for path in sorted(paths.values())
         ]
 
-    def _outdated(self, head: str, version: int) -> list[Target]:
-        """Return the paths that differ from the head, because of a crash followed by a rewrite of the branch."""
+    def _outdated(self, head: str, version: int, report: SyncReport) -> list[Target]:
+        """Return the paths that differ from the head.
+
+        They do because of a crash followed by a rewrite of the branch, or because several are one document.
+        """
         commit, time = self._repository.commit(head)
-        return [target for target in self._compared(commit, time, version) if self._is_outdated(target)]
+        tree = self._repository.tree(head)
+        compared = self._compared(tree, commit, time, version)
+        chosen = {target.item: target.path for target in compared}
+        report.left_out += [
+            f"{path!a}: its name is that of {chosen[_item(path)]!a} in another Unicode form: rename one of them"
+            for path in tree
+            if path != chosen[_item(path)]
+        ]
+        return [target for target in compared if self._is_outdated(target)]
 
     def _is_outdated(self, target: Target) -> bool:
-        mark = self._ledger[target.path]
+        mark = self._ledger[target.item]
         return mark is not None and (mark.pending or mark.state != (target.blob or ""))
 
     async def _publish_targets(self, targets: Iterable[Target], report: SyncReport, *, force: bool = False) -> None:
@@ -165,7 +205,7 @@ class GitSource:
             if change is None:
                 continue
             changes.append(change)
-            marks[target.path] = self._mark(target.blob, change.version)
+            marks[target.item] = self._mark(target.blob, change.version)
             content_bytes += len(change.content or b"")
             if len(changes) >= BATCH_CHANGES or content_bytes >= BATCH_BYTES:
                 await self._flush(changes, marks, report)
@@ -185,7 +225,7 @@ class GitSource:
 
     def _change(self, target: Target, report: SyncReport, *, force: bool) -> DocumentChange | None:
         """Return the change of a path to its target; None if it has this state, unless it is a file and forced."""
-        known = self._ledger[target.path]
+        known = self._ledger[target.item]
         is_same = known is not None and (known.state, known.readers) == (target.blob or "", self._readers)
         is_same = is_same and not (force and target.blob is not None)
         if known is None:
@@ -234,12 +274,21 @@ class GitSource:
         )
 
     def _document_id(self, path: str) -> DocumentId:
-        return DocumentId(unicodedata.normalize("NFC", f"{self._documents.name}/{path}"))
+        return DocumentId(_item(f"{self._documents.name}/{path}"))
+
+
+def _item(path: str) -> str:
+    return unicodedata.normalize("NFC", path)
+
+
+def _rank(path: str) -> tuple[bool, str]:
+    """Return an order of paths in which that in form NFC comes last."""
+    return path == _item(path), path
 
 
 def _final_targets(commits: Iterable[list[Target]]) -> list[Target]:
-    """Return the last target of each path."""
+    """Return the last target of each document."""
     final: dict[str, Target] = {}
     for targets in commits:
-        final |= {target.path: target for target in targets}
+        final |= {target.item: target for target in targets}
     return sorted(final.values(), key=lambda target: (target.version, target.path))
