@@ -585,3 +585,30 @@ async def test_deletions_come_with_a_version_above_what_was_published(site: Site
 
     assert world.changes[-1].operation is Operation.DELETE
     assert "/c" not in paths(world)
+
+
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        {"/a": (301, {"location": "/b"}), "/b": (308, {"location": "/a"})},
+        {"/": (301, {"location": "/start"}), "/start": (301, {"location": "/"})},
+        {f"/{name}": (301, {"location": f"/{after}"}) for name, after in ("a1", "12", "23", "34", "45")},
+        {"/a": (301, {"location": "/new"}), "/new": 500},
+        {"/a": (301, {"location": "/new"}), "/new": Unavailable("refused")},
+        {"/a": page("A", head='<link rel=canonical href="/new">'), "/new": 503},
+    ],
+    ids=["loop", "loop of the start", "too many", "error", "down", "canonical"],
+)
+async def test_a_page_that_moved_stays_until_its_new_address_was_read(site: Site, trouble: Mapping[str, Page]) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages |= trouble
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+    assert report.failed
+
+    site.pages |= {**SMALL, "/c": page("C"), "/a": (301, {"location": "/new"}), "/new": page("A")}
+    await crawl(site, world)
+    assert paths(world) == ["/", "/b", "/c", "/new"]

@@ -54,6 +54,9 @@ class Crawl:
         self._tries: dict[str, int] = {}
         self._seeds: Sequence[str] = ()
         self._refused: dict[str, Visit] = {}
+        self._moves: dict[str, Visit] = {}
+        """Visits of documents that moved, until it is known whether their new addresses can be read."""
+        self._unread: set[str] = set()
         self._watch = LoginWatch(scope.login, ())
 
     async def walk(self, seeds: Sequence[str]) -> Report:
@@ -67,11 +70,16 @@ class Crawl:
             self._found(seed, 0)
         for seed in {urljoin(seed, "/"): seed for seed in seeds}.values():
             await self._read_sitemaps(seed)
-        while (url := self._next()) is not None:
-            if self.report.pages >= self._scope.pages:
+        while (url := self._next()) is not None or self._moves:
+            if url is None:
+                await self._settle_moves()
+            elif self.report.pages >= self._scope.pages:
                 self.report.complete = False
+                self._unread |= {url, *(waiting for queue in self._queues.values() for waiting in queue)}
+                await self._settle_moves()
                 break
-            await self._visit(url)
+            else:
+                await self._visit(url)
         self._watch.finish()
         # Not before: a crawl that stops asks for them again when it goes on.
         await self._ledger.write({url: replace(known, run=self._run) for url, known in self._refused.items()})
@@ -108,11 +116,14 @@ class Crawl:
                 if before is None:
                     self.report.left_out.append(f"{url} was not asked: it may end the login")
                 continue
-            known = self._ledger[url]
+            known = self._standing(url)
             if known is not None and known.run == self._run:
                 waiting.extend((link, depth + (not known.moved)) for link in known.links)
             elif before is None:
                 self._queues.setdefault(host_of(url), deque()).append(url)
+
+    def _standing(self, url: str) -> Visit | None:
+        return self._moves.get(url) or self._ledger[url]
 
     def _next(self) -> str | None:
         """Return the next URL of the host whose delay ends first; None if all queues are empty."""
@@ -211,7 +222,7 @@ class Crawl:
         canonical = self._canonical(url, study)
         if canonical is not None:
             # The content is published under its canonical URL, and links are followed from there.
-            await self._vanish(url, known, replace(visit, links=(canonical,), moved=True))
+            await self._move(url, known, replace(visit, links=(canonical,), moved=True))
         elif not is_indexed(answer, study):
             await self._vanish(url, known, visit)
         elif not study.fingerprint:
@@ -296,7 +307,7 @@ class Crawl:
         canonical = None if study.links is None else study.links.canonical
         if canonical is None or canonical == url or host_of(canonical) not in self._scope.hosts:
             return None
-        target = self._ledger[canonical]
+        target = self._standing(canonical)
         return None if target is not None and target.run == self._run and target.moved else canonical
 
     async def _redirect(self, answer: WebAnswer, known: Visit | None) -> None:
@@ -318,7 +329,7 @@ class Crawl:
             self._found(target, self._depths[url])
             await self._arrive(url, replace(known, run=self._run))
         else:
-            await self._vanish(url, known, Visit(run=self._run, links=(target,), moved=True))
+            await self._move(url, known, Visit(run=self._run, links=(target,), moved=True))
 
     async def _lead_out(self, url: str, known: Visit | None, target: str) -> None:
         """Keep the document of a page that redirects to another host: the site may have moved, so it is not deleted."""
@@ -329,8 +340,43 @@ class Crawl:
             self.report.left_out.append(reason)
             await self._arrive(url, Visit(run=self._run))
 
+    async def _move(self, url: str, known: Visit | None, visit: Visit) -> None:
+        """Record that another URL replaces this one, whose document stays until that one was read."""
+        if known is None or not known.fingerprint:
+            await self._arrive(url, visit)
+            return
+        # Not in the ledger yet: a crawl that is interrupted asks again when it goes on.
+        self._moves[url] = visit
+        for link in visit.links:
+            self._found(link, self._depths[url])
+
+    async def _settle_moves(self) -> None:
+        """Delete the documents of URLs that moved; keep those whose new address led nowhere, and follow their links."""
+        moves = {url: (visit, self._leads_nowhere(url)) for url, visit in self._moves.items()}
+        self._moves.clear()
+        for url, (visit, is_lost) in moves.items():
+            known = self._ledger[url]
+            if is_lost:
+                await self._keep(url, known, f"{url} moved to {visit.links[0]}, which could not be read")
+            else:
+                await self._vanish(url, known, visit)
+
+    def _leads_nowhere(self, url: str) -> bool:
+        """Return whether a URL that moved leads back to itself, or to one that could not be read and has no document."""
+        passed: set[str] = set()
+        visit = self._standing(url)
+        while visit is not None and visit.run == self._run and visit.moved:
+            if url in passed:
+                return True
+            passed.add(url)
+            url = visit.links[0]
+            visit = self._standing(url)
+        return (url in self._unread or url in self._refused) and not (visit is not None and visit.fingerprint)
+
     async def _keep(self, url: str, known: Visit | None, reason: str) -> None:
         """Keep the published document of a URL that cannot be read, and follow its last known links."""
+        if reason or self._fetcher.is_closed(host_of(url)):
+            self._unread.add(url)
         if reason:
             self.report.failed.append(reason)
         if known is not None and not known.pending:
