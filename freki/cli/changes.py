@@ -235,7 +235,9 @@ async def gone(
     """Return the documents from these folders that no longer have a file."""
     homes = tuple(folder.resolve().as_uri() + "/" for folder in folders)
     there = {source.document_id(described(file)) for file in files}
-    return await source.documents_below(homes, index) - there if homes else set()
+    below = await source.documents_below(homes, index) if homes else {}
+    # A file that is left out in its folder, such as a hidden one, may have been published by its name.
+    return {document_id for document_id, uri in below.items() if document_id not in there and is_missing(uri)}
 
 
 def deletions(source: FileSource, documents: Iterable[DocumentId]) -> list[Make]:

@@ -1,8 +1,10 @@
 """Document ids of sources: each source keeps the id that it has in the index, and none takes that of another."""
 
+import unicodedata
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping
 from typing import NamedTuple
+from urllib.parse import unquote
 
 from freki.schemas import DocumentId
 
@@ -45,7 +47,8 @@ def assign_ids(
 
     wanted: id of each source that is not indexed yet; chosen: whether the user chose these ids, so that indexed sources
     get them too, and take over ids whose source is missing. indexed: the documents with these ids or sources.
-    missing: sources of indexed documents that do not exist any more.
+    missing: sources of indexed documents that do not exist any more. One with the same name in another Unicode form is
+    the same source, which was renamed.
 
     Of several documents of a source, the one with the wanted id is kept, else the one of the highest version, then of
     the smallest id. Without conflicts, ids are distinct, and each is free or belongs to its source, to a source that
@@ -65,10 +68,17 @@ def assign_ids(
     taken: dict[DocumentId, str] = {}
     for source, document_id in ids.items():
         owner = owners.get(document_id, source)
-        is_free = owner is not None and (ids.get(owner, document_id) != document_id or (chosen and owner in missing))
+        is_free = owner is not None and (
+            ids.get(owner, document_id) != document_id
+            or (owner in missing and (chosen or _composed(owner) == _composed(source)))
+        )
         if owner != source and not is_free:
             conflicts.append(Conflict(document_id, source, owner))
         elif taken.setdefault(document_id, source) != source:
             conflicts.append(Conflict(document_id, source, taken[document_id]))
     superseded = {document_id for documents_of in own.values() for document_id in documents_of} - set(ids.values())
     return Assignment(ids, conflicts, sorted(superseded))
+
+
+def _composed(source: str) -> str:
+    return unicodedata.normalize("NFC", unquote(source, errors="surrogateescape"))

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -11,10 +12,10 @@ import pytest
 from freki.cli import watch as watching
 from freki.cli.watch import WatchedFolder, WatchSession, follow_folders
 from freki.infra.settings import FolderSettings, Settings
-from freki.schemas import DocumentChange, IndexOutcome
+from freki.schemas import DocumentChange, IndexOutcome, Operation
 from freki.schemas.errors import Unavailable
 from freki.streams.feed.files import FileFields, Publication
-from tests.unit.test_file_source import FIELDS, TENANT, Place
+from tests.unit.test_file_source import FIELDS, TENANT, Place, file
 
 
 class Broker:
@@ -188,6 +189,49 @@ async def test_an_empty_folder_at_the_start_is_no_reason_to_delete_all(
     await during(broker, [watched(handbook)], until(refused))
 
     assert broker.documents == {"handbook/a.md": "eins"}
+
+
+async def test_a_file_that_was_published_by_its_name_stays_though_its_folder_leaves_it_out(
+    broker: Broker, handbook: Path
+) -> None:
+    (handbook / ".a.md").write_text("versteckt")
+    (handbook / "b.md").write_text("zwei")
+    for name in (".a.md", "b.md", "c.md"):
+        uri = (handbook / name).as_uri()
+        await broker.place.publish({replace(file(f"/handbook/{name}"), source_uri=uri): "1"})
+    await broker.place.catch_up()
+    (handbook / "b.md").unlink()
+    (handbook / "b.md").mkdir()
+
+    await during(broker, [watched(handbook)], until(lambda: "handbook/a.md" in broker.documents))
+
+    assert broker.documents == {"handbook/a.md": "eins", "handbook/.a.md": "1"}
+
+
+@pytest.mark.parametrize("watching_meanwhile", [True, False])
+@pytest.mark.parametrize("name", [None, "handbook"])
+async def test_a_name_in_another_unicode_form_is_the_same_document(
+    broker: Broker, handbook: Path, name: str | None, *, watching_meanwhile: bool
+) -> None:
+    before, after = handbook / "a\u0308.md", handbook / "\u00e4.md"
+    before.write_text("eins")
+    folder = replace(watched(handbook), name=name)
+
+    def rename() -> None:
+        before.rename(after)
+        after.write_text("zwei")
+        (handbook / "a.md").write_text("zwei")
+
+    first = [until(lambda: len(broker.documents) == 2)]
+    second = [until(lambda: broker.documents == {"handbook/a.md": "zwei", "handbook/\u00e4.md": "zwei"})]
+    if watching_meanwhile:
+        await during(broker, [folder], *first, then(rename), *second)
+    else:
+        await during(broker, [folder], *first)
+        rename()
+        await during(broker, [folder], *second)
+
+    assert all(change.operation is Operation.UPSERT for change in broker.place.world.changes)
 
 
 async def test_a_priority_goes_with_every_change(broker: Broker, handbook: Path) -> None:

@@ -162,18 +162,21 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
 
 
 def is_missing(uri: str) -> bool:
-    """Return whether an address is that of a file on this machine that does not exist; False for other addresses."""
+    """Return whether an address is that of a file on this machine that does not exist; False for other addresses.
+
+    A folder in its place is no file.
+    """
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc:
         return False
     try:
-        os.lstat(unquote_to_bytes(parts.path))
+        mode = os.lstat(unquote_to_bytes(parts.path)).st_mode
     except OSError as error:
         # Not `lexists`, for which what lies in a closed folder is missing.
         return error.errno in _NOT_THERE
     except ValueError:
         return True
-    return False
+    return S_ISDIR(mode)
 
 
 def is_skipped(name: str) -> bool:

@@ -362,7 +362,7 @@ class Crawl:
                 await self._vanish(url, known, visit)
 
     def _leads_nowhere(self, url: str) -> bool:
-        """Return whether a URL that moved leads back to itself, or to one that could not be read and has no document."""
+        """Return whether a URL that moved leads back to itself, or to one without document that could not be read."""
         passed: set[str] = set()
         visit = self._standing(url)
         while visit is not None and visit.run == self._run and visit.moved:

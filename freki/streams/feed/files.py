@@ -127,10 +127,14 @@ class FileSource:
         known |= {document_id for document_id, root in self._indexed.items() if root.source_uri in wanted}
         documents = [each for each in map(self._live, sorted(known)) if each is not None]
         others = {each.source_uri for each in documents if each.source_uri is not None} - wanted.keys()
-        assignment = assign_ids(
-            wanted, documents, chosen=self._chosen, missing={source for source in others if self._is_missing(source)}
-        )
+        missing = {source for source in others if self._is_missing(source)}
+        assignment = assign_ids(wanted, documents, chosen=self._chosen, missing=missing)
         refused = {conflict.source_uri for conflict in assignment.conflicts}
+        taken = {document_id for source, document_id in assignment.ids.items() if source not in refused}
+        for source in missing:
+            # Otherwise its removal, which may be told later, would delete the document of another file.
+            if self._ids.get(source) in taken:
+                del self._ids[source]
         self._ids.update({source: each for source, each in assignment.ids.items() if source not in refused})
         return assignment
 
@@ -144,8 +148,8 @@ class FileSource:
     def _published_from(self, sources: Container[str]) -> set[DocumentId]:
         return {DocumentId(each) for each, entry in self._ledger if entry.source_uri in sources}
 
-    async def documents_below(self, homes: tuple[str, ...], index: WholeIndex) -> set[DocumentId]:
-        """Return the documents whose source begins with one of these addresses, also those not indexed yet."""
+    async def documents_below(self, homes: tuple[str, ...], index: WholeIndex) -> dict[DocumentId, str]:
+        """Return the documents whose source begins with one of these addresses, with it; also those not indexed yet."""
         published = {DocumentId(each) for each, entry in self._ledger if entry.source_uri.startswith(homes)}
         roots = [
             root
@@ -154,7 +158,11 @@ class FileSource:
         ]
         self._learn(roots)
         documents = map(self._live, published | {root.document_id for root in roots})
-        return {each.document_id for each in documents if each and (each.source_uri or "").startswith(homes)}
+        return {
+            each.document_id: each.source_uri
+            for each in documents
+            if each and each.source_uri and each.source_uri.startswith(homes)
+        }
 
     def _learn(self, roots: Iterable[Root]) -> None:
         self._indexed.update({root.document_id: root for root in roots})
