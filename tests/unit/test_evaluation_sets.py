@@ -219,6 +219,14 @@ def test_a_bare_list_of_questions_is_for_what_is_indexed(gold: Path) -> None:
         ("[]\n", "fragen.yaml: questions: "),
         ("corpus: nowhere\nquestions:\n- {question: A, expected_facts: [a]}\n", "nowhere"),
         ("!!python/object:os.system {}\n", "fragen.yaml, line 1: "),
+        ("- expected_facts: [a]\n  question: 2024-13-45\n", "line 2: month must be in 1..12: write text that looks"),
+        ("- question: !!int abc\n  expected_facts: [a]\n", "fragen.yaml, line 1: invalid literal"),
+        (
+            "questions:\n- {question: A, expected_facts: [a]}\nquestions:\n- {question: B, expected_facts: [a]}\n",
+            "line 4: questions: is there twice",
+        ),
+        ("[" * 5000, "fragen.yaml: brackets or lists are nested too deeply"),
+        ("- question: A\0\n", "fragen.yaml: "),
     ],
 )
 def test_broken_gold_questions_are_refused_with_the_line(gold: Path, content: str, expected: str) -> None:

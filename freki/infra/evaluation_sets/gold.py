@@ -88,8 +88,8 @@ def read_gold(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
 
 def parse_gold(text: str, path: Path) -> tuple[GoldSet, yaml.SequenceNode]:
     """Return the content of a file, and the node of its questions. Raises Rejected; path: for errors."""
-    loader = yaml.SafeLoader(text)
     try:
+        loader = _Loader(text)
         node = loader.get_single_node()
         given = None if node is None else loader.construct_document(node)
         gold = GoldSet.model_validate({"questions": given} if isinstance(given, list) else given)
@@ -98,11 +98,25 @@ def parse_gold(text: str, path: Path) -> tuple[GoldSet, yaml.SequenceNode]:
         raise Rejected(f"{path}{line}: {error.problem}") from error
     except yaml.YAMLError as error:
         raise Rejected(f"{path}: {error}") from error
+    except RecursionError as error:
+        raise Rejected(f"{path}: brackets or lists are nested too deeply") from error
     except ValidationError as error:
         raise refused(error, str(path)) from error
     if isinstance(node, yaml.MappingNode):
-        node = next(value for key, value in node.value if key.value == "questions")
+        node, *others = [value for key, value in node.value if key.value == "questions"]
+        if others:
+            raise Rejected(f"{path}, line {others[0].start_mark.line + 1}: questions: is there twice")
     return gold, node
+
+
+class _Loader(yaml.SafeLoader):  # type: ignore[misc] # yaml has no types
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002 - of the library
+        """Return the value of a node; one that is none, such as the date 2024-13-01, is an error with its line."""
+        try:
+            return super().construct_object(node, deep)
+        except ValueError as error:
+            problem = f"{error}: write text that looks like a date or number in quotes"
+            raise yaml.constructor.ConstructorError(problem=problem, problem_mark=node.start_mark) from error
 
 
 def parse_question(given: object, place: str) -> GoldQuestion:
