@@ -16,6 +16,7 @@ from freki.cli.rows import print_json
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.schemas import DocumentChange, IndexOutcome, LlmUse, OutcomeStatus
+from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Rejected
 from freki.streams.client import Publisher, Receipts
 
@@ -103,7 +104,7 @@ async def _send(
             receipts.expect(change)
     try:
         await publisher.publish(*batch)
-    except Rejected:
+    except (Rejected, UnencodableError):
         return sum([await _is_sent(publisher, change) for change in batch])
     return len(batch)
 
@@ -111,7 +112,7 @@ async def _send(
 async def _is_sent(publisher: Publisher, change: DocumentChange) -> bool:
     try:
         await publisher.publish(change)
-    except Rejected as error:
+    except (Rejected, UnencodableError) as error:
         show_error(errors, f"not published: {change.document_id}: {error}")
         return False
     return True

@@ -9,7 +9,9 @@ from hypothesis import strategies as st
 from freki.operators.assign_ids import Conflict
 from freki.operators.identify import root_id
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.errors import Rejected
 from freki.schemas.index import Attempt
+from freki.schemas.names import LARGEST_INTEGER
 from freki.streams.feed.files import FileDocument, FileFields, FileReport, FileSource, Publication
 from freki.streams.ingest.chunk import content_hash
 from tests.contract.index_records import root
@@ -181,6 +183,19 @@ async def test_versions_grow_whatever_the_clock_says(place: Place) -> None:
     await place.publish({file("/h/a.md"): "2"})
 
     assert place.documents == {"h/a.md": "2"}
+
+
+async def test_a_document_with_the_largest_version_is_refused_and_named(place: Place) -> None:
+    await place.publish({file("/h/a.md"): "1"})
+    await place.world.publish([replace(place.world.changes[0], version=LARGEST_INTEGER)])
+    await place.catch_up()
+    source = await place.source()
+    await source.look_up([file("/h/a.md")], place.index)
+    source.assign([file("/h/a.md")])
+
+    for make in (lambda: source.upsert(file("/h/a.md"), b"2"), lambda: source.delete(DocumentId("h/a.md"))):
+        with pytest.raises(Rejected, match=r"h/a\.md has had the largest version"):
+            make()
 
 
 async def test_all_is_published_if_it_is_forced_with_higher_versions(place: Place) -> None:

@@ -1,6 +1,6 @@
 from asyncio import CancelledError
 from collections.abc import Awaitable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 import pytest
@@ -11,7 +11,9 @@ from freki.cli.outcomes import BATCH_CHANGES, Sent, send
 from freki.infra.claims import ClaimStore
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
+from freki.schemas.names import LARGEST_INTEGER
 from freki.streams.client import Publisher
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Headers
@@ -51,10 +53,16 @@ def change(text: str) -> DocumentChange:
     )
 
 
+def encoded(each: DocumentChange) -> bytes:
+    if each.priority > LARGEST_INTEGER:
+        Codec(DocumentChange).encode(each)
+    return str(each.content).encode()
+
+
 async def sent(broker: Broker, makes: Iterable[Make], *, record: bool = False) -> Sent:
     publisher = Publisher(
         outbox=Outbox(broker, UNTRACED),
-        encode=lambda each: str(each.content).encode(),
+        encode=encoded,
         topic="documents",
         claims=ClaimStore(Settings().claims),
         inline_bytes=1000,
@@ -117,3 +125,15 @@ async def test_who_interrupts_is_told_what_was_sent(capsys: pytest.CaptureFixtur
     told = " ".join(capsys.readouterr().err.split())
     assert told.startswith(f"{BATCH_CHANGES} changes of ")
     assert "the same command publishes the rest" in told
+
+
+async def test_a_change_that_no_record_can_hold_is_named_and_does_not_hinder_the_others(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    broker = Broker()
+    makes = [partial(change, "a"), partial(replace, change("b"), priority=LARGEST_INTEGER + 1), partial(change, "c")]
+
+    found = await sent(broker, makes)
+
+    assert (found, broker.course) == (Sent(changes=2, unchanged=0), ["a", "c"])
+    assert "not published: b: DocumentChange: freki.DocumentChange.priority must be long" in capsys.readouterr().err

@@ -362,6 +362,7 @@ def test_a_record_may_say_more_than_its_content(tmp_path: Path) -> None:
         (lines(UPSERT | {"version": 0}), "version: "),
         (lines(UPSERT | {"version": "7"}), "version: "),
         (lines(UPSERT | {"version": 2**63}), "version: "),
+        (lines(UPSERT | {"priority": 2**63}), "priority: "),
         (lines(UPSERT | {"document_id": ""}), "document_id: "),
         (lines(UPSERT | {"content": None}), "an upsert needs content"),
         (lines(UPSERT | {"op": "delete"}), "a delete has none"),

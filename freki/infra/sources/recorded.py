@@ -33,7 +33,7 @@ class StreamRecord(BaseModel):
     principals: tuple[str, ...] | None = None
     """Readers; None: those given when the stream is published."""
     attributes: Mapping[str, str] = {}
-    priority: int = 0
+    priority: Annotated[int, Field(ge=-LARGEST_INTEGER, le=LARGEST_INTEGER)] = 0
     occurred_at: Annotated[int, Field(ge=0, le=LARGEST_INTEGER)] | None = None
     """Milliseconds since 1970; None where unknown."""
 

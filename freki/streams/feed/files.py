@@ -11,8 +11,9 @@ from freki.operators.errors import UnreadableContent
 from freki.operators.identify import root_id
 from freki.operators.recognise import recognise
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.errors import Rejected
 from freki.schemas.index import Root
-from freki.schemas.names import record
+from freki.schemas.names import LARGEST_INTEGER, record
 from freki.streams.feed.ledger import SourceLedger
 from freki.streams.ingest.chunk import content_hash
 from freki.streams.ports import IndexedDocuments, WholeIndex
@@ -176,7 +177,10 @@ class FileSource:
         return self._ids.get(file.source_uri)
 
     def upsert(self, file: FileDocument, content: bytes) -> DocumentChange | None:
-        """Return the change that publishes a file; None if it is published with this content and metadata."""
+        """Return the change that publishes a file; None if it is published with this content and metadata.
+
+        Raises Rejected if no later version is possible.
+        """
         document_id = self.document_id(file)
         change = DocumentChange(
             tenant=self._fields.tenant,
@@ -223,7 +227,7 @@ class FileSource:
             self.report.changed += 1
 
     def delete(self, document_id: DocumentId) -> DocumentChange:
-        """Return the deletion of a document."""
+        """Return the deletion of a document. Raises Rejected if no later version is possible."""
         version = self._versions[document_id] = self._next_version(document_id)
         return DocumentChange(
             tenant=self._fields.tenant,
@@ -263,7 +267,13 @@ class FileSource:
     def _next_version(self, document_id: DocumentId) -> int:
         before, indexed = self._entry(document_id), self._indexed.get(document_id)
         known = [each.version for each in (before, indexed) if each is not None]
-        return max(self._now(), 1 + max([*known, self._versions.get(document_id, 0)]))
+        version = max(self._now(), 1 + max([*known, self._versions.get(document_id, 0)]))
+        if version > LARGEST_INTEGER:
+            raise Rejected(
+                f"{document_id} has had the largest version, {LARGEST_INTEGER}, which none can follow: give its file"
+                " another id with --name or --root"
+            )
+        return version
 
 
 def _fingerprint(change: DocumentChange) -> str:
