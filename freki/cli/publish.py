@@ -74,7 +74,11 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         title=given.title,
         named_elsewhere=settings.auth.required and len(streams) == len(paths) and name_readers(streams),
     )
-    files = list(walk([path for path in paths if path not in streams], root=of_files.root, name=of_files.name))
+    left_out: list[InfraError] = []
+    sources = [path for path in paths if path not in streams]
+    files = list(walk(sources, root=of_files.root, name=of_files.name, leave_out=left_out.append))
+    for error in left_out:
+        show_error(errors, f"not published: {error}")
     if given.title is not None and (streams or len(files) != 1):
         fail("--title names one document: give one file, or leave it out", code=2)
     total = sum(1 for path in streams for _ in read_stream(path))
@@ -109,7 +113,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         _show_sent(sent, as_json=given.as_json)
     elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes), as_json=given.as_json):
         raise typer.Exit(1)
-    if sum(sent) < total:
+    if sum(sent) < total or left_out:
         raise typer.Exit(1)
 
 

@@ -30,7 +30,7 @@ from freki.cli.publish import show_files
 from freki.cli.show import show_error
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
-from freki.infra.sources import SETTLE_S, FileChange, FileEvent, FolderGone, Naming, SourceFile, is_missing, walk, watch
+from freki.infra.sources import SETTLE_S, FileChange, FileEvent, FolderGone, Naming, SourceFile, is_missing, scan, watch
 from freki.schemas import DocumentId, TenantId
 from freki.schemas.backoff import backoff
 from freki.schemas.errors import Rejected, Unavailable
@@ -190,7 +190,7 @@ class WatchSession:
 
     async def _begin(self, folder: WatchedFolder, source: FileSource) -> list[SourceFile]:
         """Publish what changed since the last time; return the files."""
-        files = await asyncio.to_thread(lambda: list(walk([folder.path], root=folder.root, name=folder.name)))
+        files = await asyncio.to_thread(_files_of, folder)
         allowed, outdated = await self._identified(source, files)
         without_file = await gone(source, [folder.path], files, self._index)
         if without_file and not files:
@@ -205,7 +205,12 @@ class WatchSession:
     async def _follow_events(self, folder: WatchedFolder, source: FileSource, files: Sequence[SourceFile]) -> None:
         naming = Naming.of(folder.path, root=folder.root, name=folder.name)
         async for events in watch(
-            folder.path, naming=naming, known=files, settle_s=folder.settle_s, poll_s=folder.poll_s
+            folder.path,
+            naming=naming,
+            known=files,
+            settle_s=folder.settle_s,
+            poll_s=folder.poll_s,
+            leave_out=lambda error: show_error(errors, f"left out: {error}"),
         ):
             await self._publish(source, await self._event_changes(source, events))
 
@@ -253,6 +258,13 @@ class WatchSession:
                 continue
             self._waiting = max(0, self._waiting - 1)
             console.print(line(outcome))
+
+
+def _files_of(folder: WatchedFolder) -> list[SourceFile]:
+    """Return the files of a folder, also several with one id; those without any are told once it is watched."""
+    naming = Naming.of(folder.path, root=folder.root, name=folder.name)
+    root = folder.path.resolve()
+    return list(scan(root, root, naming, lambda _: None))
 
 
 @asynccontextmanager

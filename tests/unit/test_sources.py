@@ -253,6 +253,17 @@ def test_the_same_folder_named_twice_is_read_once(tmp_path: Path) -> None:
     assert ids(tmp_path, tmp_path) == ["a.md"]
 
 
+def test_a_name_that_is_no_text_in_a_folder_may_be_left_out(tmp_path: Path) -> None:
+    (tmp_path / "a.md").write_text("a")
+    (tmp_path / "l\udce4nge.md").write_text("b")
+    left_out: list[Rejected] = []
+
+    found = list(walk([tmp_path], leave_out=left_out.append))
+
+    assert [file.path.name for file in found] == ["a.md"]
+    assert [str(each).partition(":")[0] for each in left_out] == [ascii(str(tmp_path / "l\udce4nge.md"))]
+
+
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"a\xff.md")).touch()
 

@@ -234,6 +234,36 @@ async def test_a_name_in_another_unicode_form_is_the_same_document(
     assert all(change.operation is Operation.UPSERT for change in broker.place.world.changes)
 
 
+async def test_a_file_that_can_be_no_document_of_its_own_hinders_no_other(
+    broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said: list[str] = []
+
+    def told(what: str) -> Callable[[], bool]:
+        def holds() -> bool:
+            said.append(capsys.readouterr().err)
+            return what in "".join(said)
+
+        return holds
+
+    for name in ("gr\udcf6\udcdfe.md", "a\u0308.md", "\u00e4.md"):
+        (handbook / name).write_text("eins")
+
+    await during(
+        broker,
+        [watched(handbook)],
+        until(told("left out: ")),
+        then(lambda: (handbook / "l\udce4nge.md").write_text("zwei")),
+        until(told("l\\udce4nge.md': the name is not UTF-8")),
+        then(lambda: (handbook / "b.md").write_text("zwei")),
+        until(lambda: "handbook/b.md" in broker.documents),
+    )
+
+    assert broker.documents == {"handbook/a.md": "eins", "handbook/\u00e4.md": "eins", "handbook/b.md": "zwei"}
+    assert "".join(said).count("gr\\udcf6") == 1
+    assert "cannot be document handbook/\u00e4.md, which belongs to" in "".join(said)
+
+
 async def test_a_priority_goes_with_every_change(broker: Broker, handbook: Path) -> None:
     fields = FileFields(tenant=TENANT, principals=("everyone",), priority=3)
 

@@ -1,6 +1,15 @@
 """Sources of documents: files, watched folders, git repositories, recorded streams."""
 
-from freki.infra.sources.files import Naming, SourceFile, is_missing, is_skipped, media_type_of, read_source, walk
+from freki.infra.sources.files import (
+    Naming,
+    SourceFile,
+    is_missing,
+    is_skipped,
+    media_type_of,
+    read_source,
+    scan,
+    walk,
+)
 from freki.infra.sources.git import GitRepository
 from freki.infra.sources.recorded import StreamRecord, read_stream
 from freki.infra.sources.watch import SETTLE_S, FileChange, FileEvent, FolderGone, watch
@@ -19,6 +28,7 @@ __all__ = [
     "media_type_of",
     "read_source",
     "read_stream",
+    "scan",
     "walk",
     "watch",
 ]

@@ -2,7 +2,7 @@
 
 import os
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ESTALE
 from pathlib import Path, PurePosixPath
@@ -39,6 +39,14 @@ _SKIPPED_ENDINGS = (
     *(".tmp", ".part", ".partial", ".filepart", ".crdownload"),
 )
 
+
+class Nameless(Rejected):
+    """A file whose name can be no document id."""
+
+
+LeaveOut = Callable[[Nameless], object]
+"""Takes note of a file in a folder that can be no document."""
+
 # ESTALE: removed from a shared disk by another machine.
 _NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})
 
@@ -68,13 +76,17 @@ class Naming:
         return cls(root=home, name=home.name if name is None else name.strip("/"))
 
     def document_id(self, path: Path) -> DocumentId:
-        """Return the id of a file below the root, with forward slashes, in Unicode form NFC."""
+        """Return the id of a file below the root, with forward slashes, in Unicode form NFC.
+
+        Raises Nameless if its path is not UTF-8.
+        """
         below = path.relative_to(self.root).as_posix()
         document_id = f"{self.name}/{below}" if self.name else below
         try:
             document_id.encode()
         except UnicodeEncodeError as error:
-            raise Rejected(f"{path!r}: the name is not UTF-8, so it can be no document id: rename the file") from error
+            shown = ascii(str(path))
+            raise Nameless(f"{shown}: the name is not UTF-8, so it can be no document id: rename the file") from error
         return DocumentId(unicodedata.normalize("NFC", document_id))
 
 
@@ -106,16 +118,19 @@ class SourceFile:
         return self.path.as_uri()
 
 
-def walk(paths: Iterable[Path], *, root: Path | None = None, name: str | None = None) -> Iterator[SourceFile]:
+def walk(
+    paths: Iterable[Path], *, root: Path | None = None, name: str | None = None, leave_out: LeaveOut | None = None
+) -> Iterator[SourceFile]:
     """Yield the files at and below some paths, in each folder ordered by name, with ids by `Naming`.
 
     A given file is always included. Within folders these are skipped: hidden files and folders, those of version
     control and editors, non-regular files, links out of the folder, and linked folders, whose content is found at its
-    real path. Raises Rejected for a path that is missing or not readable, and for two files with the same document id.
+    real path. Raises Rejected for a path that is missing or not readable, for two files with the same document id, and
+    for a name that can be no id, unless it is in a folder and `leave_out` is given.
     """
     seen: dict[DocumentId, Path] = {}
     for path in paths:
-        for file in _named(path, Naming.of(path, root=root, name=name)):
+        for file in _named(path, Naming.of(path, root=root, name=name), leave_out):
             earlier = seen.get(file.document_id)
             if earlier is None:
                 seen[file.document_id] = file.path
@@ -127,7 +142,7 @@ def walk(paths: Iterable[Path], *, root: Path | None = None, name: str | None = 
                 )
 
 
-def scan(root: Path, start: Path, naming: Naming) -> Iterator[SourceFile]:
+def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = None) -> Iterator[SourceFile]:
     """Yield the files of `walk` at or below one path of a folder, none where it does not exist. `root` is resolved."""
     if any(map(is_skipped, start.relative_to(root).parts)):
         return
@@ -145,8 +160,16 @@ def scan(root: Path, start: Path, naming: Naming) -> Iterator[SourceFile]:
             waiting += sorted(_children(path), reverse=True)
         elif S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(root):
             continue  # before what it leads to is looked at, which may be closed to us
-        elif file := _file(path, naming):
-            yield file
+        else:
+            try:
+                file = _file(path, naming)
+            except Nameless as error:
+                if leave_out is None:
+                    raise
+                leave_out(error)
+                continue
+            if file is not None:
+                yield file
 
 
 def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
@@ -189,10 +212,10 @@ def media_type_of(name: str) -> str | None:
     return _MEDIA_TYPES.get(PurePosixPath(name).suffix.lower())
 
 
-def _named(given: Path, naming: Naming) -> Iterator[SourceFile]:
+def _named(given: Path, naming: Naming, leave_out: LeaveOut | None) -> Iterator[SourceFile]:
     path = _resolved(given)
     if path.is_dir():
-        yield from scan(path, path, naming)
+        yield from scan(path, path, naming, leave_out)
     elif file := _file(path, naming):
         yield file
     else:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from watchfiles import awatch
 
-from freki.infra.sources.files import Naming, SourceFile, scan
+from freki.infra.sources.files import LeaveOut, Nameless, Naming, SourceFile, scan
 from freki.schemas.errors import Rejected, Unavailable
 
 _LOOK_MS = 200
@@ -52,6 +52,7 @@ async def watch(
     known: Iterable[SourceFile] = (),
     settle_s: float = SETTLE_S,
     poll_s: float | None = None,
+    leave_out: LeaveOut = lambda _: None,
 ) -> AsyncGenerator[list[FileEvent], None]:
     """Yield the changes of a folder, each batch ordered by id; the files are those of `walk`.
 
@@ -67,10 +68,12 @@ async def watch(
     poll_s: scan the folder at this interval instead of using events of the operating system, which do not exist for
     disks that other machines write to. A change is then reported by the second scan after it at the earliest.
 
+    leave_out: called once for each file whose name can be no document id, also from a thread.
+
     Raises Rejected where something cannot be read, FolderGone where the folder disappears: probably an unmounted disk,
     not an intent to delete every document.
     """
-    state = await asyncio.to_thread(FolderState, folder, known, settle_s, naming)
+    state = await asyncio.to_thread(FolderState, folder, known, settle_s, naming, leave_out)
     looks = _changed_places(state.root) if poll_s is None else _everywhere(state.root, poll_s)
     async with aclosing(looks) as batches:
         async for places in batches:
@@ -116,6 +119,7 @@ class FolderState:
         known: Iterable[SourceFile],
         settle_s: float = SETTLE_S,
         naming: Naming | None = None,
+        leave_out: LeaveOut = lambda _: None,
     ) -> None:
         self._settle_s = settle_s
         self.root = folder.resolve()
@@ -125,6 +129,8 @@ class FolderState:
         self._naming = naming or Naming.of(folder)
         self._reported = {file.path: file for file in known}
         self._unsettled: dict[Path, _Look] = {}
+        self._leave_out = leave_out
+        self._left_out: set[str] = set()
 
     def look(self, places: set[Path], now: float) -> list[FileEvent]:
         """Return the stable changes at some paths and of all pending ones."""
@@ -147,8 +153,13 @@ class FolderState:
         }
         for place in places:
             if places.isdisjoint(place.parents):
-                found |= {file.path: file for file in scan(self.root, place, self._naming)}
+                found |= {file.path: file for file in scan(self.root, place, self._naming, self._leave_out_once)}
         return found
+
+    def _leave_out_once(self, error: Nameless) -> None:
+        if str(error) not in self._left_out:
+            self._left_out.add(str(error))
+            self._leave_out(error)
 
     def _settled(self, path: Path, file: SourceFile | None, now: float) -> FileEvent | None:
         reported = self._reported.get(path)
