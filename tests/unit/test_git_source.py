@@ -285,6 +285,17 @@ async def test_what_cannot_be_a_document_is_left_out_and_named(repository: Repos
     assert "FREKI_CLAIMS__MAX_BYTES" in tally.left_out[0]
 
 
+async def test_a_pointer_to_git_lfs_is_no_document(repository: Repository) -> None:
+    pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
+    repository.commit({"a.md": "1", "b.csv": pointer})
+    world = World()
+
+    report = await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "1"}
+    assert report.left_out[0].startswith("'b.csv': its content is in Git LFS")
+
+
 async def test_a_document_that_becomes_unreadable_is_deleted(repository: Repository) -> None:
     repository.commit({"a.md": "text"})
     world = World()

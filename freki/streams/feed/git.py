@@ -16,6 +16,8 @@ BATCH_CHANGES = 64
 """Maximum changes published together: enough for few round trips, few enough to hold in memory."""
 BATCH_BYTES = 8_000_000
 """Content size that ends a batch of changes, in bytes."""
+_LFS_POINTER = b"version https://git-lfs.github.com/spec/v1\n"
+"""Beginning of a file that stands for one in Git LFS, by its specification."""
 
 Publish = Callable[[Sequence[DocumentChange]], Awaitable[None]]
 """Publisher of changes; returns when the broker has stored them."""
@@ -254,6 +256,7 @@ class GitSource:
         try:
             target.path.encode()
             content = self._repository.read(blob)
+            _check_whole(content)
             media_type = self._media_type(target.path, content)
         except (UnicodeEncodeError, Rejected, UnreadableContent) as error:
             reason = str(error).removeprefix(f"{target.path}: ")
@@ -275,6 +278,13 @@ class GitSource:
 
     def _document_id(self, path: str) -> DocumentId:
         return DocumentId(_item(f"{self._documents.name}/{path}"))
+
+
+def _check_whole(content: bytes) -> None:
+    if content.startswith(_LFS_POINTER):
+        raise Rejected(
+            "its content is in Git LFS, and the repository has a pointer to it: use `freki publish` on a checkout"
+        )
 
 
 def _item(path: str) -> str:
