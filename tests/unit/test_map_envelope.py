@@ -2,7 +2,7 @@ import base64
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
@@ -114,6 +114,7 @@ def test_an_event_may_delete(given: Envelope) -> None:
         (structured(CLOUD | {"data": DATA, "time": "yesterday"}), "time: 'yesterday' is no time"),
         (structured(CLOUD | {"data": DATA, "time": "2023-11-14T22:13:20"}), "no time zone"),
         (structured(CLOUD | {"data_base64": "?"}), "data_base64"),
+        (structured(CLOUD | {"data_base64": "ä"}), "data_base64"),
         (structured(CLOUD | {"data": {}}), "content: at /data/body stands nothing"),
         (structured(CLOUD | {"data": DATA | {"body": 7}}), "content: at /data/body stands a int"),
         (structured(CLOUD | {"data": DATA}, key=b""), "document_id: there is nothing at /key"),
@@ -193,6 +194,8 @@ def test_positions_of_a_binary_log_grow_across_its_files() -> None:
     ("given", "reason"),
     [
         (changed("t"), "op is 't'"),
+        (changed(cast("Any", ["c"])), r"op is \['c'\]"),
+        (changed(cast("Any", {"c": 1})), "op is {'c': 1}"),
         (envelope([]), "no JSON object"),
         (envelope({"op": "c", "after": {"id": 1}}), "no `source`"),
         (changed("c"), "without the row"),
@@ -235,6 +238,11 @@ def test_a_version_may_come_from_the_event(given: Any, version: int) -> None:
     fields = replace(FIELDS, version="/data/revision")
 
     assert cloud(structured(CLOUD | {"data": DATA | {"revision": given}}), fields).version == version
+
+
+def test_a_version_of_very_many_digits_is_refused() -> None:
+    with pytest.raises(InvalidEnvelope, match=r"version: '999.* is no time"):
+        cloud(structured(CLOUD | {"data": DATA | {"revision": "9" * 5000}}), replace(FIELDS, version="/data/revision"))
 
 
 def test_a_version_that_is_asked_for_and_missing_is_refused() -> None:

@@ -12,6 +12,8 @@ from freki.schemas.names import record
 
 _UNAVAILABLE = "__debezium_unavailable_value"
 """Placeholder for an unchanged large column that PostgreSQL does not log."""
+_MAX_DIGITS = 100
+"""Maximum digits of a version in a text: more than any has; Python refuses to read more than 4,300."""
 
 
 @record
@@ -136,7 +138,8 @@ def _version(event: Event, place: str | None) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return value
     if isinstance(value, str):
-        return int(value) if value.isascii() and value.isdecimal() else ordered(parse_time(value, "version"), 0)
+        is_number = value.isascii() and value.isdecimal() and len(value) <= _MAX_DIGITS
+        return int(value) if is_number else ordered(parse_time(value, "version"), 0)
     raise InvalidEnvelope(f"version: at {place} stands {_kind(value)}, not a number or a time")
 
 

@@ -1,7 +1,6 @@
 """CloudEvents 1.0 on Kafka, in structured and in binary mode."""
 
 import base64
-import binascii
 from collections.abc import Mapping
 
 from freki.operators.errors import InvalidEnvelope
@@ -59,7 +58,7 @@ def _structured(envelope: Envelope) -> tuple[Mapping[str, Json], Json | bytes]:
         return event, event.pop("data", None)
     try:
         content = base64.b64decode(str(encoded), validate=True)
-    except binascii.Error as error:
+    except ValueError as error:  # binascii.Error is one
         raise InvalidEnvelope(f"data_base64: {error}") from error
     return event, _data(content, str(event.get("datacontenttype", "")), assume_json=False)
 

@@ -34,7 +34,7 @@ def read_change(envelope: Envelope) -> Event | None:
         return None
     value = payload_of(parse_object(envelope.value, "the change"))
     op = value.get("op") if isinstance(value, dict) else None
-    if not isinstance(value, dict) or op not in {*_WRITES, "d"}:
+    if not isinstance(value, dict) or op not in (*_WRITES, "d"):
         raise InvalidEnvelope(f"no change of a row: op is {op!r}, not one of c, u, r, d")
     key = key_of(envelope)
     row = value.get("after") if op in _WRITES else value.get("before") or key
