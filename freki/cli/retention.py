@@ -10,6 +10,7 @@ from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.show_document import time_of
 from freki.infra.settings import Settings
+from freki.infra.settings.privacy import MOST_DAYS
 from freki.schemas import Timestamp
 from freki.streams.privacy.retention import DueDocument
 from freki.streams.topics import DAY_MS
@@ -23,7 +24,7 @@ retention_app = typer.Typer(help="Documents that go by rules: FREKI_RETENTION__R
 @command
 async def check(
     *,
-    days: Annotated[float, typer.Option(help="Also what is due within so many days", min=0)] = 0.0,
+    days: Annotated[float, typer.Option(help="Also what is due within so many days", min=0, max=MOST_DAYS)] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Show what would go, when, by which rule, and what is held; nothing is changed."""

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
+from math import inf
 
 import pytest
 from hypothesis import given
@@ -268,3 +269,9 @@ def test_rules_that_contradict_each_other_are_refused_with_the_setting() -> None
         Settings(retention=RetentionSettings(rules=(rule,), every_hours=1))
     with pytest.raises(ValidationError, match="FREKI_ERASURE__KEY_FILE"):
         Settings(erasure=ErasureSettings(enabled=True))
+
+
+@pytest.mark.parametrize("days", [inf, 1e305])
+def test_a_rule_of_days_beyond_all_times_is_refused(days: float) -> None:
+    with pytest.raises(ValidationError, match="less than or equal to 1000000"):
+        RuleSettings(name="r", after_days=days)

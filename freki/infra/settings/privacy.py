@@ -34,6 +34,10 @@ class ErasureSettings(SettingsSection):
     )
 
 
+MOST_DAYS = 1_000_000
+"""Largest number of days that documents may stay, or be looked ahead: as good as for ever, and a time all the same."""
+
+
 class RetentionRule(SettingsSection):
     """Which documents go after which time; a document meets all conditions that are given."""
 
@@ -43,7 +47,7 @@ class RetentionRule(SettingsSection):
     source: str = ""
     media_type: str = ""
     attributes: Mapping[str, str] = {}
-    after_days: float = Field(gt=0)
+    after_days: float = Field(gt=0, le=MOST_DAYS)
     since: Literal["published", "occurred"] = "published"
     action: Literal["delete", "erase"] = "delete"
 
