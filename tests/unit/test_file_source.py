@@ -193,9 +193,10 @@ async def test_a_document_with_the_largest_version_is_refused_and_named(place: P
     await source.look_up([file("/h/a.md")], place.index)
     source.assign([file("/h/a.md")])
 
-    for make in (lambda: source.upsert(file("/h/a.md"), b"2"), lambda: source.delete(DocumentId("h/a.md"))):
-        with pytest.raises(Rejected, match=r"h/a\.md has had the largest version"):
-            make()
+    with pytest.raises(Rejected, match=r"h/a\.md has had the largest version"):
+        source.upsert(file("/h/a.md"), b"2")
+    with pytest.raises(Rejected, match=r"h/a\.md has had the largest version"):
+        source.delete(DocumentId("h/a.md"))
 
 
 async def test_all_is_published_if_it_is_forced_with_higher_versions(place: Place) -> None:
