@@ -20,6 +20,11 @@ _COMMIT_INTERVAL_S = 0.5
 """Interval of commits, which bounds the work repeated after a crash; a commit is one small request."""
 _MAX_POLL_INTERVAL_S = 7200.0
 """Maximum interval of polls: Faust does not poll while its buffer is full, and a watchdog checks liveness."""
+_METADATA_AGE_MS = 10_000
+"""Interval of looks at the topics: until then, nobody reads one that was created anew, or partitions that were added.
+
+Five minutes by default, in which a worker without partitions seems healthy.
+"""
 _BACKLOG_TIMEOUT_S = 10.0
 """Timeout for measuring the backlog."""
 _POLLED_RECORDS = 256
@@ -52,6 +57,7 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
         broker_max_poll_records=polled,
         broker_max_poll_interval=_MAX_POLL_INTERVAL_S,
         consumer_auto_offset_reset="earliest",
+        consumer_metadata_max_age_ms=_METADATA_AGE_MS,
         consumer_max_fetch_size=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
         stream_buffer_maxsize=max(_BUFFERED_RECORDS, polled * settings.partitions * _BUFFER_POLLS),
         # Otherwise an unacknowledged event would block shutdown and rebalances forever.

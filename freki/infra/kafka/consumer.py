@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import structlog
-from aiokafka.errors import IllegalStateError, KafkaError
+from aiokafka.errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
@@ -45,6 +45,8 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
 
     async def on_start(self) -> None:
         await super().on_start()
+        _give_up_commits_to_deleted_topics(self._consumer)
+        self._watch_resets()
         self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
     async def on_thread_stop(self) -> None:
@@ -65,6 +67,22 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
                 consumer.read[TP(*place)] = records[-1].offset + 1
         return fetched
 
+    def _watch_resets(self) -> None:
+        """Tell of positions that aiokafka moves forward, because retention has deleted the records there."""
+        consumer, fetcher = cast("Consumer", self.consumer), self._ensure_consumer()._fetcher  # noqa: SLF001
+        update = fetcher._update_fetch_positions  # noqa: SLF001
+
+        async def watched(assignment: Any, node: Any, places: Collection[Any]) -> Any:  # noqa: ANN401
+            moved = [place for place in places if assignment.state_value(place).awaiting_reset]
+            is_due = await update(assignment, node, places)
+            for place in moved:
+                state, read = assignment.state_value(place), consumer.read.get(TP(*place))
+                if state.has_valid_position and read is not None:
+                    consumer.loop.call_soon_threadsafe(consumer.skipped, TP(*place), read, state.position)
+            return is_due
+
+        fetcher._update_fetch_positions = watched  # noqa: SLF001
+
     async def passed(self, places: Collection[TP]) -> dict[TP, tuple[int, int]]:
         """Return one past the last read record, and the position, of partitions that have both."""
         # In the reading thread: elsewhere the position could advance before the read records are recorded.
@@ -77,6 +95,27 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             if state is not None and state.has_valid_position and read is not None:
                 found[place] = (read, state.position)
         return found
+
+
+def _give_up_commits_to_deleted_topics(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
+    """Let commits end where their topic does not exist.
+
+    aiokafka repeats them until it does: then the offsets of the deleted topic are those of the one created anew, whose
+    records before them are never read.
+    """
+    coordinator = consumer._coordinator  # noqa: SLF001
+    commit = coordinator._do_commit_offsets  # noqa: SLF001
+
+    async def commit_once(assignment: Any, offsets: Mapping[Any, Any]) -> None:  # noqa: ANN401
+        try:
+            await commit(assignment, offsets)
+        except UnknownTopicOrPartitionError:
+            _log.warning(
+                "offsets were not committed: their topic does not exist",
+                topics=sorted({each.topic for each in offsets}),
+            )
+
+    coordinator._do_commit_offsets = commit_once  # noqa: SLF001
 
 
 class Consumer(driver.Consumer):
@@ -105,11 +144,36 @@ class Consumer(driver.Consumer):
 
     def _to_message(self, tp: TP, record: Any) -> ConsumerMessage:  # noqa: ANN401 - aiokafka is untyped
         place = TP(tp.topic, tp.partition)
+        if record.offset < (self._read_offset[place] or 0):
+            self._begin_anew(place, record.offset)
         self._offsets.setdefault(place, Offsets()).read(record.offset)
         self.held_bytes[tp.topic] += _size(record.value)
         if self.held_bytes[tp.topic] > _HELD_BYTES:
             self.on_buffer_full(place)
         return super()._to_message(tp, record)
+
+    def _begin_anew(self, place: TP, offset: int) -> None:
+        """Forget what was read of a partition: it continues at an earlier offset, as one of a topic created anew does.
+
+        Faust would drop all records before the last one that it read of the topic of before, and never commit them.
+        """
+        _log.warning(
+            "a partition continues before what was read of it; was the topic deleted and created anew?",
+            topic=place.topic,
+            partition=place.partition,
+            offset=offset,
+            read=self._read_offset[place],
+        )
+        for message in [each for each in self._unacked_messages if each.tp == place]:
+            # Its offset is that of another record now.
+            self._unacked_messages.discard(message)
+            message.acked = True
+            self._let_go(message)
+        self._read_offset.pop(place, None)
+        self._committed_offset.pop(place, None)
+        self._told_lost.pop(place, None)
+        self._offsets[place] = Offsets()
+        self.finished[place] = offset
 
     def ack(self, message: Message) -> bool:
         """Mark a record as finished, unless its partition was revoked since it was read."""
@@ -122,13 +186,16 @@ class Consumer(driver.Consumer):
             return False
         offsets.finish(message.offset)
         self.finished[message.tp] = offsets.finished or 0
+        self._let_go(message)
+        return True
+
+    def _let_go(self, message: Message) -> None:
         topic = message.tp.topic
         self.held_bytes[topic] = max(0, self.held_bytes[topic] - _size(message.value))
         if self.held_bytes[topic] < _HELD_BYTES // 2:
             for place in tuple(self._buffered_partitions):
                 if place.topic == topic:
                     self.on_buffer_drop(place)
-        return True
 
     def verify_event_path(self, now: float, tp: TP) -> None:
         """Look whether a partition stands still, unless it has no position yet.
@@ -157,13 +224,17 @@ class Consumer(driver.Consumer):
 
     def _compare(self, committed: Mapping[TP, int | None], earliest: Mapping[TP, int]) -> None:
         for place, offset in committed.items():
-            first = earliest.get(place, 0)
-            # Report each record once, however many rebalances precede the next commit.
-            expected = max(-1 if offset is None else offset, self._told_lost.get(TP(*place), 0))
-            if offset is not None and offset >= 0 and first > expected:
-                self._told_lost[TP(*place)] = first
-                for lost in cast("Transport", self.transport).lost:
-                    lost(place.topic, place.partition, first - expected)
+            if offset is not None and offset >= 0:
+                self.skipped(TP(*place), offset, earliest.get(place, 0))
+
+    def skipped(self, place: TP, expected: int, first: int) -> None:
+        """Report the records between the one that was to be read and the first that is left, if any."""
+        # Report each record once, however many rebalances precede the next commit.
+        expected = max(expected, self._told_lost.get(place, 0))
+        if first > expected:
+            self._told_lost[place] = first
+            for lost in cast("Transport", self.transport).lost:
+                lost(place.topic, place.partition, first - expected)
 
     async def force_commit(self, topics: TPorTopicSet | None = None, start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002 - Faust's signature
         """Commit finished records; where all are finished, also skip the gap after the last record."""

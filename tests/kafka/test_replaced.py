@@ -1,0 +1,139 @@
+"""Topics that an operator deletes, creates anew, enlarges or empties while a stage runs.
+
+All that comes is read; what went before it was read is told.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+from kafka.admin import KafkaAdminClient, NewPartitions
+
+from freki.infra.kafka.admin import Admin
+from freki.infra.kafka.app import on_lost
+from freki.infra.settings import KafkaSettings
+from freki.streams.deliver.lanes import Lane
+from freki.streams.messages import Outgoing
+from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
+from tests.stack import own_topics, running_kafka
+
+BEFORE = 20
+LARGE = 400_000
+LITTLE = 3_000
+"""Bytes that a stage holds before it fetches no more: a few small records, or a large one."""
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[KafkaSettings]:
+    with running_kafka(tmp_path_factory.mktemp("kafka")) as node:
+        yield KafkaSettings(bootstrap=f"127.0.0.1:{node.port}", partitions=1, max_message_bytes=500_000)
+
+
+@pytest.fixture
+async def world(kafka: KafkaSettings, tmp_path: Path) -> AsyncIterator[World]:
+    async with a_world(own_topics(kafka), tmp_path) as opened:
+        yield opened
+
+
+def numbered(first: int, last: int) -> list[tuple[bytes, bytes]]:
+    return [(b"%d" % number, b"%d" % number) for number in range(first, last)]
+
+
+@pytest.mark.parametrize("more", [5, 2 * BEFORE])
+async def test_a_topic_that_is_created_anew_is_read_from_its_beginning(world: World, more: int) -> None:
+    stage = world.stage(world.forward)
+    async with Admin(world.kafka) as admin, running(stage):
+        await world.publish(*numbered(0, BEFORE))
+        await world.outputs(BEFORE)
+        await admin.delete_topics([world.topics.documents.name])
+        await admin.ensure_topics([world.topics.documents])
+        await world.publish(*numbered(BEFORE, BEFORE + more))
+        await world.outputs(BEFORE + more)
+        async with asyncio.timeout(PATIENCE_S):
+            while list((await admin.committed(stage.app.conf.id)).values()) != [more]:  # noqa: ASYNC110 - the broker knows
+                await asyncio.sleep(0.1)
+
+
+async def test_a_topic_that_is_created_anew_while_a_stage_is_busy_is_read_too(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Of which nothing fetches, so that nobody sees that the topic is gone.
+    monkeypatch.setattr("freki.infra.kafka.consumer._HELD_BYTES", LITTLE)
+    begun, go_on = asyncio.Event(), asyncio.Event()
+
+    async def handle(batch: Batch) -> None:
+        begun.set()
+        await go_on.wait()
+        # Of the others only those were read that had been fetched.
+        await world.forward([one for one in batch if int(one.value) >= BEFORE])
+
+    await world.publish(*numbered(0, BEFORE))
+    async with Admin(world.kafka) as admin, running(world.stage(handle)):
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        await admin.delete_topics([world.topics.documents.name])
+        await admin.ensure_topics([world.topics.documents])
+        await world.publish(*numbered(BEFORE, BEFORE + 5))
+        go_on.set()
+        await world.outputs(5)
+
+
+async def test_a_topic_that_comes_back_later_is_read(world: World) -> None:
+    stage = world.stage(world.forward)
+    async with Admin(world.kafka) as admin, running(stage):
+        await world.publish(*numbered(0, BEFORE))
+        await world.outputs(BEFORE)
+        await admin.delete_topics([world.topics.documents.name])
+        async with asyncio.timeout(PATIENCE_S):
+            while stage.app.consumer.assignment():  # noqa: ASYNC110 - the group says so
+                await asyncio.sleep(0.1)
+        await admin.ensure_topics([world.topics.documents])
+        await world.publish(*numbered(BEFORE, BEFORE + 5))
+        await world.outputs(BEFORE + 5)
+
+
+async def test_partitions_that_are_added_are_read(world: World) -> None:
+    def add() -> None:
+        with closing(KafkaAdminClient(bootstrap_servers=world.kafka.bootstrap)) as admin:
+            admin.create_partitions({world.topics.documents.name: NewPartitions(3)})
+
+    async with running(world.stage(world.forward)):
+        await world.publish(*numbered(0, BEFORE))
+        await world.outputs(BEFORE)
+        await asyncio.to_thread(add)
+        # The producer of before learns of them as late as the stage did.
+        async with a_world(world.kafka, world.state) as later:
+            await later.publish(*numbered(BEFORE, 2 * BEFORE))
+        await world.outputs(2 * BEFORE)
+
+
+async def test_records_that_go_while_a_stage_is_behind_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freki.infra.kafka.consumer._HELD_BYTES", LITTLE)
+    topic = world.topics.chunks[Lane.REGULAR]
+    begun, go_on, done = asyncio.Event(), asyncio.Event(), asyncio.Event()
+    read: list[int] = []
+    lost: list[tuple[str, int, int]] = []
+
+    async def handle(batch: Batch) -> None:
+        read.extend(one.offset for one in batch)
+        begun.set()
+        if read[-1] == BEFORE:
+            done.set()
+        await go_on.wait()
+
+    async def publish(*values: bytes) -> None:
+        await world.outbox.send(*(Outgoing(topic=topic.name, key=b"k", value=value) for value in values))
+
+    stage, *_ = world.lanes(handle)
+    on_lost(stage.app, lambda *told: lost.append(told))
+    # A fetch holds few of them.
+    await publish(*[b"x" * LARGE] * BEFORE)
+    async with Admin(world.kafka) as admin, running(stage):
+        await asyncio.wait_for(begun.wait(), PATIENCE_S)
+        await admin.delete_records(topic.name, {0: BEFORE})
+        await publish(b"last")
+        go_on.set()
+        await asyncio.wait_for(done.wait(), PATIENCE_S)
+
+    assert lost == [(topic.name, 0, BEFORE - len(read) + 1)]
