@@ -320,7 +320,11 @@ async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
             if stored.value is None:
                 continue
             await _prepare(registry, stored)
-            outcome = codec.decode(stored.value)
+            try:
+                outcome = codec.decode(stored.value)
+            except UndecodableError:
+                # Of another program: it says nothing of a change.
+                continue
             last[outcome.tenant, outcome.document_id, outcome.version] = outcome.status
     rejected = {change for change, status in last.items() if status is OutcomeStatus.REJECTED}
     keys = {change: root_id(change[0], change[1]) for change in rejected}

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, get_type_hints
 
 from freki.client.broker import Broker
-from freki.client.exchange import Asker, Follower, Publisher, ReceiptBoard
+from freki.client.exchange import Asker, Follower, Publisher, ReceiptBoard, decoded
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.kafka import Producer, Reader
 from freki.client.messages import Sink
@@ -178,11 +178,9 @@ class Client:
         """
         decode = Codec(kind).decode
         async with Reader(self._broker, self._broker.topic(_TOPICS[kind]), start=start) as reader:
-            async for stored in reader:
-                if stored.value is not None:
-                    found = decode(stored.value)
-                    if every_tenant or found.tenant == self._tenant:
-                        yield found
+            async for found in decoded(reader, decode):
+                if every_tenant or found.tenant == self._tenant:
+                    yield found
 
     async def _publish(self, change: DocumentChange) -> Published:
         now = _now()

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterable, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from types import TracebackType
@@ -24,9 +24,11 @@ from freki.schemas import (
     RootId,
     TenantId,
 )
+from freki.schemas.avro.codec import DamagedError
 from freki.schemas.errors import Rejected
 from freki.schemas.names import record_key, root_id
 
+D = TypeVar("D")
 Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
@@ -148,6 +150,20 @@ class Follower:
         raise TimeoutError
 
 
+async def decoded(records: AsyncIterable[Stored], decode: Callable[[bytes], D]) -> AsyncIterator[D]:
+    """Yield what records hold, except those without a value, and those of other programs, which no reader can decode.
+
+    Raises UndecodableError for a record of a contract that this package does not know: its reader would wait in vain.
+    """
+    async for stored in records:
+        if stored.value is not None:
+            try:
+                found = decode(stored.value)
+            except DamagedError:
+                continue
+            yield found
+
+
 class Receipts(Follower):
     """Reader of the receipts of expected changes, from the moment its context is entered.
 
@@ -173,10 +189,7 @@ class Receipts(Follower):
             waiting.cancel()
 
     async def _read(self) -> None:
-        async for stored in self._records:
-            if stored.value is None:
-                continue
-            outcome = self._decode(stored.value)
+        async for outcome in decoded(self._records, self._decode):
             change = (outcome.tenant, outcome.document_id, outcome.version)
             if self._expected[change]:
                 self._expected[change] -= 1
@@ -218,10 +231,7 @@ class ReceiptBoard(Follower):
         yield wait
 
     async def _read(self) -> None:
-        async for stored in self._records:
-            if stored.value is None:
-                continue
-            outcome = self._decode(stored.value)
+        async for outcome in decoded(self._records, self._decode):
             for receipt in self._waiting.get((outcome.tenant, outcome.document_id, outcome.version), ()):
                 if not receipt.done():
                     receipt.set_result(outcome)

@@ -13,8 +13,10 @@ from pathlib import Path
 import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
+from freki.infra.kafka import KafkaProducer
 from freki.infra.local.state import environment_for, read_stack
 from freki.infra.settings import Settings
+from freki.streams.wire.from_settings import topics_of
 from tests.acceptance.conftest import Freki
 from tests.unit.repositories import Repository
 from tests.web_site import serving
@@ -196,6 +198,9 @@ async def test_a_file_that_is_too_large_is_named_and_the_others_are_published(fr
 
 async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:
     await freki_command(freki, "publish", str(folder), "--wait")
+    async with KafkaProducer(freki.settings.kafka) as producer:
+        # Of another program.
+        await (await producer.send(topics_of(freki.settings).outcomes.name, key=b"k", value=b"garbage"))
 
     code, printed = await freki_command(freki, "verify")
 

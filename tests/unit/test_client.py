@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 from opentelemetry.trace import NoOpTracer
 
+from freki.client.exchange import ReceiptBoard
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -82,6 +83,24 @@ async def test_a_receipt_that_comes_again_is_not_that_of_another_change() -> Non
         await receipts.next(patience_s=PATIENCE_S)
         with pytest.raises(TimeoutError):
             await receipts.next(patience_s=0.0)
+
+
+async def test_receipts_are_found_among_records_of_other_programs() -> None:
+    async def with_garbage() -> AsyncIterator[Record]:
+        for value in (None, b"", b"garbage", b"\xc3\x01"):
+            yield Record(key=b"t/d", value=value)
+        async for record in records(a_receipt(OutcomeStatus.INDEXED)):
+            yield record
+
+    receipts = Receipts(with_garbage(), Codec(IndexOutcome).decode)
+    receipts.expect(CHANGE)
+    board = ReceiptBoard(with_garbage(), Codec(IndexOutcome).decode)
+    receipt = board.expect(CHANGE)
+    async with receipts, board:
+        first = await receipts.next(patience_s=PATIENCE_S)
+        second = await board.first(receipt, patience_s=PATIENCE_S)
+
+    assert (first.status, second.status) == (OutcomeStatus.INDEXED, OutcomeStatus.INDEXED)
 
 
 async def test_a_question_whose_id_still_waits_is_refused_by_name() -> None:
