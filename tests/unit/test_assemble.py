@@ -162,6 +162,26 @@ def test_neighbours_from_other_sections_stand_below_their_own_headings() -> None
     assert without == [cited, "0 1 2 3", "Gesetz > § 2", "4 5 6 7", "Gesetz > § 3", "8 9 10 11"]
 
 
+def test_a_wide_gap_that_the_section_and_a_neighbour_both_have_is_left_out() -> None:
+    one, other = "Davor steht dies.", "Danach steht das."
+    whole = f"{one}{12 * chr(10)}{other}"
+    section = ContextPart(chunk_id=None, path="0/0", start=0, end=len(whole), text=whole)
+    first = hit(1, 0, len(one), text=one, heading_path=("§ 2",))
+    second = hit(
+        2,
+        len(whole) - len(other),
+        len(whole),
+        text=other,
+        heading_path=("§ 2",),
+        before=(replace(section, chunk_id=ChunkId(f"{9:032x}"), path="0/1/0"),),
+        parent=section,
+    )
+
+    lines = shown_lines(first, second, paths={9: ("§ 2",)})
+
+    assert [line for line in lines if line in {one, other}] == [one, other]
+
+
 def test_a_hit_below_a_neighbour_from_another_section_has_its_citation_and_its_heading() -> None:
     first = hit(1, *sentences(4, 7), heading_path=("Gesetz", "§ 2"), after=(neighbour(9, 8, 11),))
     beside = hit(2, *sentences(8, 11), heading_path=("Gesetz", "§ 3"), before=(neighbour(1, 4, 7),))

@@ -15,6 +15,7 @@ from freki.operators.assemble.layout import (
     TextSpan,
     head_of,
     headings_of,
+    in_order,
     is_summary,
     lay_out,
     line_of,
@@ -208,7 +209,7 @@ class _Choice:
             runs = list(_unseen(TextSpan(part.start, part.end, part.text, self._headings_of(part, hit)), seen))
             free += runs
             seen += [piece for run in runs for piece in _without_gaps(run)]
-        return sorted(free)
+        return in_order(free)
 
     def _headings_of(self, part: ContextPart, hit: ContextHit) -> str | None:
         """Return the headings of a neighbour or section, or None where the text itself has further ones."""
@@ -292,7 +293,7 @@ def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:
         yield piece
         return
     at = piece.start
-    for other in [*sorted(seen), TextSpan(piece.end, piece.end, "")]:
+    for other in [*in_order(seen), TextSpan(piece.end, piece.end, "")]:
         end = min(other.start, piece.end)
         if at < end:
             yield TextSpan(at, end, piece.text[at - piece.start : end - piece.start], piece.headings)

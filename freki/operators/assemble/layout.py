@@ -24,6 +24,11 @@ class TextSpan(NamedTuple):
     """Headings above it as one line; None: of a hit itself, or in the text."""
 
 
+def in_order(spans: Iterable[TextSpan]) -> list[TextSpan]:
+    """Return spans in reading order; those of one place and text have no order among their headings."""
+    return sorted(spans, key=lambda span: span[:3])
+
+
 class Begin(NamedTuple):
     """The position of a citation; sorts in the order of the text."""
 
@@ -116,7 +121,7 @@ def _passages(chunks: Iterable[Cited], pieces: Sequence[TextSpan]) -> list[Cited
     marks = (TextSpan(begin.at, begin.at, "") for begin in begins)
     passages: list[CitedPassage] = []
     rest = deque(begins)
-    for run in _runs(sorted([*pieces, *marks])):
+    for run in _runs(in_order([*pieces, *marks])):
         cited = []
         while rest and rest[0].at <= run[-1].start:
             cited.append(rest.popleft())
