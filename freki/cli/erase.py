@@ -2,7 +2,6 @@
 
 import getpass
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -20,6 +19,7 @@ from freki.cli.prompts import agreed
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments
 from freki.cli.words import counted
+from freki.infra.durable_files import create_file
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, read_verifier
 from freki.schemas import Coverage, DocumentId, TenantId
@@ -170,7 +170,8 @@ def write_report(path: Path, erased: Erased) -> None:
     if erased.report is not None:
         document = {"report": erased.body, "signature": erased.report.signature}
         try:
-            _write_new(path, json.dumps(document, ensure_ascii=False, indent=1) + "\n")
+            # Nor does it replace one that another erasure has written there meanwhile.
+            create_file(path, f"{json.dumps(document, ensure_ascii=False, indent=1)}\n".encode())
         except OSError as error:
             unwritten = error
             # What it says is done, and cannot be found out again.
@@ -179,18 +180,6 @@ def write_report(path: Path, erased: Erased) -> None:
     if unwritten is not None:
         fail(f"{path} cannot be written: {unwritten.strerror}; the report is printed above: keep it as a file")
     console.print(f"report: {path}")
-
-
-def _write_new(path: Path, text: str) -> None:
-    """Write a new file, or none. Raises OSError, also where another erasure was given the same name."""
-    with path.open("x", encoding="utf-8") as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.fsync(file.fileno())
-        except OSError:
-            path.unlink(missing_ok=True)
-            raise
 
 
 def show_held(erased: Erased) -> None:

@@ -12,14 +12,13 @@ from freki.cli.rows import AsJson, Rows
 from freki.infra.settings import Settings
 from freki.schemas import GroupMembership, TenantId
 from freki.schemas.avro import Codec
-from freki.schemas.names import same_keys
 from freki.streams.audit.events import groups_changed
 from freki.streams.messages import Outgoing
 from freki.streams.retrieve.memberships import membership_key, membership_of
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
-from freki.streams.wire.topic_records import current_values
+from freki.streams.wire.topic_records import current_values, standing_keys
 
 groups_app = typer.Typer(help="Groups of users, besides those in their tokens.", no_args_is_help=True)
 
@@ -75,10 +74,8 @@ async def _send(settings: Settings, tenant: str, user: str, value: bytes | None,
             by = f"os:{getpass.getuser()}"
             await audit.record(groups_changed(TenantId(tenant), user, before=before, after=groups, by=by))
         topic = topics_of(settings).groups.name
-        known = [key async for key, _ in current_values(settings, topic, GroupMembership)]
-        await outbox.send(
-            *(Outgoing(topic=topic, key=key, value=value) for key in same_keys(known, membership_key(tenant, user)))
-        )
+        keys = await standing_keys(settings, topic, GroupMembership, membership_key(tenant, user))
+        await outbox.send(*(Outgoing(topic=topic, key=key, value=value) for key in keys))
 
 
 async def _memberships(settings: Settings) -> dict[tuple[str, str], tuple[str, ...]]:

@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_public_key,
 )
 
-from freki.infra.private_files import create_private
+from freki.infra.durable_files import create_private
 from freki.schemas.errors import Misconfigured
 
 _TEXT = b"freki audit: hash of texts"

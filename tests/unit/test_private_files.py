@@ -6,8 +6,8 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 
+from freki.infra.durable_files import create_private
 from freki.infra.keys import make_keys
-from freki.infra.private_files import create_private
 from freki.infra.signing import make_key
 from freki.schemas.errors import Misconfigured
 

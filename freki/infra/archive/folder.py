@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
 
+from freki.infra.durable_files import sync_folder
 from freki.schemas.errors import Rejected, Unavailable
 
 MANIFEST = "manifest.json"
@@ -35,11 +36,7 @@ def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
     with partial.open("rb") as file:
         os.fsync(file.fileno())
     partial.replace(path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(path.parent)
 
 
 def sha256_of(path: Path) -> str:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 import structlog
 
+from freki.infra.durable_files import sync_folder
 from freki.schemas import AuditEntry, AuditKind, Timestamp
 from freki.schemas.audit_lines import NotAnEntry, entry_of, line_of
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -80,12 +81,8 @@ def create_chain(directory: Path, writer: str) -> ChainFile:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         file = open(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, _OWNER_ONLY), "r+b", buffering=0)  # noqa: SIM115, PTH123
         fcntl.flock(file, fcntl.LOCK_EX)
-        handle = os.open(directory, os.O_RDONLY)
-        try:
-            # Otherwise the name of the file could be lost in a power failure.
-            os.fsync(handle)
-        finally:
-            os.close(handle)
+        # Otherwise the name of the file could be lost in a power failure.
+        sync_folder(directory)
     except OSError as error:
         raise Misconfigured(f"FREKI_AUDIT__DIRECTORY: {path} cannot be created: {error.strerror}") from error
     return ChainFile(path, file)

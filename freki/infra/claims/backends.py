@@ -16,6 +16,7 @@ import fsspec
 import httpx
 
 from freki.infra.claims.location import LOCAL, ClaimLocation
+from freki.infra.durable_files import sync_folder
 from freki.infra.http.errors import is_transient
 from freki.schemas.errors import Rejected, Unavailable
 
@@ -185,11 +186,7 @@ def _sync(folder: Path) -> None:
     What is above the directory of all claims may be closed to the account.
     """
     with suppress(FileNotFoundError, PermissionError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
+        sync_folder(folder)
 
 
 def _check_size(found: int | None, claimed: int, *, around: int = 0) -> None:

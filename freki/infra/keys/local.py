@@ -15,9 +15,9 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from filelock import FileLock
 
+from freki.infra.durable_files import create_private, sync_folder
 from freki.infra.keys.envelope import KEY_BYTES, new_secret
 from freki.infra.keys.service import version_of
-from freki.infra.private_files import create_private, sync_folder
 from freki.schemas.errors import Misconfigured, Unavailable
 
 _OWNER_ONLY = 0o600

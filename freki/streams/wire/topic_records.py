@@ -1,7 +1,7 @@
 """Records on the topics: of single documents, and the current ones of compacted topics."""
 
 from collections.abc import AsyncIterator, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from freki.infra.kafka import Reader
 from freki.infra.keys import cipher_of
@@ -9,6 +9,7 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.names import same_keys
 from freki.streams.deliver.dead_letters import DeadLetter, NotADeadLetter, from_record, opened
 from freki.streams.messages import Stored
 from freki.streams.wire.connect import open_registry
@@ -88,3 +89,8 @@ async def current_values(settings: Settings, topic: str, kind: type[R]) -> Async
             except ValueError:
                 decoded = None
             yield key, decoded
+
+
+async def standing_keys(settings: Settings, topic: str, kind: type[Any], key: bytes) -> list[bytes]:
+    """Return the keys under which a compacted topic has what a key names, as services write it; else the key itself."""
+    return same_keys([each async for each, _ in current_values(settings, topic, kind)], key)

@@ -1,4 +1,4 @@
-"""New files that only their owner reads, such as keys."""
+"""New files that are on disk as a whole, or not there."""
 
 import os
 from errno import ENOTDIR
@@ -8,16 +8,21 @@ _OWNER_ONLY = 0o600
 
 
 def create_private(path: Path, content: bytes) -> None:
-    """Write a new file durably, with its folders. Raises OSError, FileExistsError if there is one; then none is left.
-
-    A file that was begun would look like a key that must not be replaced.
-    """
+    """Write a new file that only its owner reads, such as a key, as `create_file` does, with its folders."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except FileExistsError as error:
         # Else it would seem that the file exists.
         raise NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR), str(path.parent)) from error
-    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, _OWNER_ONLY)
+    create_file(path, content, mode=_OWNER_ONLY)
+
+
+def create_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
+    """Write a new file durably. Raises OSError, FileExistsError if there is one; then none is left.
+
+    A file that was begun would look like a key or a report that must not be replaced. mode: less the umask.
+    """
+    descriptor = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
