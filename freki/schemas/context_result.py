@@ -53,8 +53,11 @@ class NoticeKind(StrEnum):
     """Nothing meets a condition of the question, so it was not applied."""
 
 
-FINDING = frozenset({"read", "embed", "search", "search.dense", "search.lexical", "manifest", "load", "locate"})
-"""Steps of notices without which hits are missing; all others order, explain or surround what was found."""
+FINDING = frozenset(
+    {"retrieve", "read", "embed", "search", "search.dense", "search.lexical", "manifest", "load", "locate"}
+)
+"""Steps of notices without which hits are missing, `retrieve` for all of them together; all others order, explain or
+surround what was found."""
 
 
 @record

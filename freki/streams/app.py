@@ -88,7 +88,15 @@ async def retrieve(parts: Parts, _: Lane) -> Stage:
     intake = parts.intake(required(parts.codec(ContextQuery).decode))
     serving = await parts.open_serving()
     batching = parts.query_batching()
-    return parts.stage("retrieve", parts.topics.queries, intake, serving.handle, group="retrieve", batching=batching)
+    return parts.stage(
+        "retrieve",
+        parts.topics.queries,
+        intake,
+        serving.handle,
+        group="retrieve",
+        on_dead_letter=serving.give_up,
+        batching=batching,
+    )
 
 
 OVERLAPPING_BATCHES = {Lane.EXPRESS: 1, Lane.REGULAR: 4, Lane.BULK: 1}

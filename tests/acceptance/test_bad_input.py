@@ -4,8 +4,9 @@ import os
 
 import pytest
 
-from freki.infra.kafka import KafkaProducer
-from freki.schemas import Filter, FilterOperator, OutcomeStatus, ResultStatus
+from freki.infra.kafka import KafkaProducer, Reader
+from freki.schemas import ContextResult, DocumentChange, Filter, FilterOperator, OutcomeStatus, ResultStatus
+from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.replaying import read_letters
@@ -107,9 +108,6 @@ async def test_a_null_key_reaches_the_dead_letters(freki: Freki) -> None:
 
 
 async def test_a_key_that_is_not_the_documents_is_rejected(freki: Freki) -> None:
-    from freki.schemas import DocumentChange
-    from freki.schemas.avro import Codec
-
     value = Codec(DocumentChange).encode(upsert(TENANT, "mine", "Text"))
     await send_raw(freki, topics_of(freki.settings).documents.name, f"{TENANT}/yours".encode(), value)
 
@@ -160,10 +158,13 @@ async def test_a_reply_topic_that_is_not_allowed_is_refused_on_the_contexts_topi
     assert "evil.topic" in messages(result)
 
 
-async def test_an_undecodable_query_does_not_stop_the_others(freki: Freki) -> None:
+async def test_an_undecodable_query_does_not_stop_the_others_and_is_told_to_who_its_key_names(freki: Freki) -> None:
     await send_raw(freki, topics_of(freki.settings).queries.name, b"q1", b"\x00\x01junk")
 
     result = await ask(freki, TENANT, "Antrag", deadline_ms=int(PATIENCE_S * 1000))
 
     assert result.status is not ResultStatus.REJECTED
     assert await letters(freki, b"q1")
+    async with Reader(freki.settings.kafka, topics_of(freki.settings).contexts.name, start="earliest") as reader:
+        told = [stored.value async for stored in reader.until_end() if stored.key == b"q1"]
+    assert [Codec(ContextResult).decode(value or b"").status for value in told] == [ResultStatus.REJECTED]

@@ -23,12 +23,13 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.index import Generation, LeftOut
-from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
+from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.reject import reject_with_receipt
 from freki.streams.deliver.replies import Replies
+from freki.streams.deliver.retry import Retry
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.context_writer import ContextWriter
 from freki.streams.ingest.contextualise import contextualise_handler
@@ -45,7 +46,7 @@ from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.rules import limits_of, rules_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
-from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer, Sent, Spans
+from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer, Sent, Spans, Waits
 from tests.unit.questions import stores
 
 MODELS = Models(embedder="fake@64", reranker="fake-reranker-1")
@@ -143,27 +144,30 @@ class Pipeline:
                 required(Codec(ContextualChunkBatch).decode),
                 embed_handler(indexer, Sink(outbox, "outcomes", Codec(IndexOutcome).encode), meters=Meters()),
             ),
-            ("queries", required(Codec(ContextQuery).decode), self.retrieving.handle),
         ):
-            self._deliveries[topic] = self._delivery(topic, decode, handle, outbox)
+            reject: OnDeadLetter[Any] = reject_with_receipt(
+                Sink(outbox, "outcomes", Codec(IndexOutcome).encode), generation="g1", meters=Meters()
+            )
+            self._deliveries[topic] = self._delivery(topic, decode, handle, outbox, reject)
+        self._deliveries["queries"] = self._delivery(
+            "queries", required(Codec(ContextQuery).decode), self.retrieving.handle, outbox, self.retrieving.give_up
+        )
 
     def _delivery(
-        self, topic: str, decode: Callable[..., Any], handle: Callable[..., Any], outbox: Outbox
+        self,
+        topic: str,
+        decode: Callable[..., Any],
+        handle: Callable[..., Any],
+        outbox: Outbox,
+        on_dead_letter: OnDeadLetter[Any],
     ) -> Delivery[Any]:
         return Delivery(
             topic,
             intake=Intake(decode),
             handle=handle,
-            dead_letters=DeadLetterQueue(
-                outbox,
-                DEAD_LETTERS,
-                on_dead_letter=None
-                if topic == "queries"
-                else reject_with_receipt(
-                    Sink(outbox, "outcomes", Codec(IndexOutcome).encode), generation="g1", meters=Meters()
-                ),
-            ),
+            dead_letters=DeadLetterQueue(outbox, DEAD_LETTERS, on_dead_letter=on_dead_letter),
             tracer=self.spans.tracer,
+            retry=Retry(topic, sleep=Waits()),
         )
 
     async def take(self, topic: str, *events: Event) -> None:

@@ -1,18 +1,25 @@
 """The handler of queries: no query of a batch takes the answers of the others."""
 
+from collections.abc import Sequence
+from typing import Any
+
 import pytest
 
-from freki.schemas import DocumentId, NoticeKind, QueryId, ResultStatus, VersionFloor
+from freki.schemas import ContextResult, DocumentId, NoticeKind, QueryId, ResultStatus, VersionFloor
+from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
+from freki.schemas.index import RerankPair
+from tests.unit.deliveries import DEAD_LETTERS, Event
 from tests.unit.pipelines import Pipeline
 from tests.unit.test_query_trace import document, question
 
 LATER = (VersionFloor(document_id=DocumentId("d1"), version=9),)
 WAITS, OTHER, MORE = (QueryId(name) for name in ("waits", "other", "too many"))
+FATAL = "Widersprüche"
 
 
-async def filled() -> Pipeline:
-    pipeline = Pipeline()
+async def filled(**fields: Any) -> Pipeline:
+    pipeline = Pipeline(**fields)
     await pipeline.publish(document())
     return pipeline
 
@@ -51,3 +58,54 @@ async def test_an_answer_that_does_not_fit_a_record_is_refused_and_the_others_ar
     assert "lower top_k" in refused.notices[0].message
     assert sorted(result.query_id for result in results) == sorted([WAITS, OTHER])
     assert [result.status for result in results if result is not refused] == [ResultStatus.COMPLETE]
+
+
+class Defective:
+    """A reranker with a defect that one question meets."""
+
+    name = "local"
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        assert budget_s is not None
+        if any(FATAL in pair.query for pair in pairs):
+            raise TypeError("'<' not supported between instances of 'NoneType' and 'str'")
+        return [0.5 for _ in pairs]
+
+
+async def test_a_query_that_meets_a_defect_becomes_a_dead_letter_and_is_answered_as_failed() -> None:
+    pipeline = await filled(rerankers=[Defective()], reply_topics=["team.answers"])
+    doomed = question(query_id=WAITS, text=f"Wer entscheidet über {FATAL}?", reply_to="team.answers")
+
+    results = await pipeline.ask_together(doomed, question(query_id=OTHER))
+
+    assert [result.query_id for result in results] == [OTHER]
+    assert len(pipeline.producer.to(DEAD_LETTERS)) == 1
+    (sent,) = pipeline.producer.to("team.answers")
+    failed = Codec(ContextResult).decode(sent.value or b"")
+    assert (failed.query_id, failed.status, failed.hits) == (WAITS, ResultStatus.DEGRADED, ())
+    assert "dead-letters list" in failed.failures[0], "clients see that nothing is known, not that nothing is there"
+
+
+async def test_a_query_that_fails_while_it_waits_for_a_version_is_answered_as_failed() -> None:
+    pipeline = await filled(rerankers=[Defective()])
+    at_least = (VersionFloor(document_id=DocumentId("d1"), version=1),)
+
+    (failed,) = await pipeline.ask_together(
+        question(query_id=WAITS, text=f"Wer entscheidet über {FATAL}?", at_least=at_least)
+    )
+
+    assert (failed.query_id, failed.status) == (WAITS, ResultStatus.DEGRADED)
+    assert failed.failures
+
+
+async def test_a_query_that_cannot_be_decoded_is_rejected_for_whoever_its_key_names() -> None:
+    pipeline = await filled()
+
+    await pipeline.take("queries", Event(topic="queries", key=b"waits", value=b"{}"), Event(key=None, value=b"{}"))
+
+    (sent,) = pipeline.producer.to("contexts")
+    rejected = Codec(ContextResult).decode(sent.value or b"")
+    assert (sent.key, rejected.query_id, rejected.status) == (b"waits", WAITS, ResultStatus.REJECTED)
+    assert len(pipeline.producer.to(DEAD_LETTERS)) == 2, "nobody can be told of the second"
+    headers = dict(pipeline.producer.to(DEAD_LETTERS)[0].headers)
+    assert rejected.notices[0].message.encode() == headers["freki-dead-letter-message"]

@@ -7,17 +7,18 @@ from contextlib import aclosing, suppress
 from dataclasses import replace
 
 import structlog
-from opentelemetry.context import Context
+from opentelemetry.context import Context, get_current
 from opentelemetry.trace import get_current_span
 
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
-from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, ResultStatus
+from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, ResultStatus, TenantId
 from freki.schemas.errors import Rejected
 from freki.schemas.identity import Refusal
 from freki.schemas.limits import LIMIT
 from freki.streams.audit.events import asked, refused
 from freki.streams.audit.log import AuditLog, AuditUnwritable
+from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.replies import SendsAnswers
 from freki.streams.limits.queries import QueryLimits
 from freki.streams.messages import Received
@@ -42,6 +43,11 @@ TOO_LARGE = Notice(
     stage="reply",
     kind=NoticeKind.REJECTED,
     message="the answer does not fit a record: lower top_k, neighbours, context_tokens or expand_chunks",
+)
+FAILED = Notice(
+    stage="retrieve",
+    kind=NoticeKind.DEGRADED,
+    message="answering failed: `freki dead-letters list` and the log of the worker say why",
 )
 UNAUDITED = Notice(
     stage="audit",
@@ -117,13 +123,36 @@ class QueryHandler:
             if not received.value.at_least:
                 prompt.append(received)
             elif len(self._patient) < MAX_PATIENT:
-                task = asyncio.create_task(self._answer([received]))
+                task = asyncio.create_task(self._answer_later(received))
                 self._patient.add(task)
                 task.add_done_callback(self._ended)
             else:
                 await self._refuse(received, CROWDED, to=received.value.reply_to)
         if prompt:
             await self._answer(prompt)
+
+    async def give_up(self, letter: DeadLetter, received: Received[ContextQuery] | None) -> None:
+        """Tell who asked that a query became a dead letter; its key says who where it could not be decoded."""
+        if received is not None:
+            for admitted in await self._admitted([received]):
+                await self._fail(admitted)
+        elif letter.key:
+            notice = Notice(stage="decode", kind=NoticeKind.REJECTED, message=letter.message)
+            await self._send_refusal(_undecoded(letter, letter.key), notice, to=None)
+
+    async def _answer_later(self, received: Received[ContextQuery]) -> None:
+        """Answer a query whose offset is committed: it cannot become a dead letter any more."""
+        try:
+            await self._answer([received])
+        except Exception:  # noqa: BLE001 - told to who asked
+            with attached(received.trace):
+                _log.exception("a waiting query failed", query_id=received.value.query_id)
+            await self._fail(received)
+
+    async def _fail(self, received: Received[ContextQuery]) -> None:
+        reply_to = received.value.reply_to
+        known = self._keeps_apart or reply_to in self._reply_topics
+        await self._refuse(received, FAILED, to=reply_to if known else None)
 
     async def _admitted(self, batch: Sequence[Received[ContextQuery]]) -> Sequence[Received[ContextQuery]]:
         """Refuse queries whose token does not allow them; return the others in the name of who asks."""
@@ -282,6 +311,23 @@ def without_content(result: ContextResult, message: str) -> ContextResult:
         asked_at=result.asked_at,
         answered_at=result.answered_at,
         trace_id=result.trace_id,
+    )
+
+
+def _undecoded(letter: DeadLetter, key: bytes) -> Received[ContextQuery]:
+    """Return what is known of a query that could not be decoded."""
+    query = ContextQuery(
+        query_id=QueryId(key.decode(errors="replace")), tenant=TenantId(""), text="", asked_at=letter.timestamp
+    )
+    return Received(
+        value=query,
+        key=key,
+        headers=letter.headers,
+        topic=letter.topic,
+        partition=letter.partition,
+        offset=letter.offset,
+        timestamp=letter.timestamp,
+        trace=get_current(),
     )
 
 

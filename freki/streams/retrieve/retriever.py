@@ -188,7 +188,7 @@ class Retriever:
         return self._admission.refusals(queries)
 
     def refusal(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
-        """Return the result of a query that breaks a rule, or that there is no time for."""
+        """Return the result of a query that breaks a rule, that failed, or that there is no time for."""
         return self._composer.refuse(query, notice, trace_id=trace_id)
 
     async def _look_up(

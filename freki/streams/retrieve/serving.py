@@ -10,6 +10,7 @@ import structlog
 from freki.schemas import ContextQuery, DocumentQuery
 from freki.schemas.errors import InfraError, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
+from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.messages import Received
 from freki.streams.ports import GenerationLog
 
@@ -33,6 +34,9 @@ class Answering(Protocol):
 
     async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
         """Answer a batch of questions about documents."""
+
+    async def give_up(self, letter: DeadLetter, received: Received[ContextQuery] | None) -> None:
+        """Tell who asked that a query became a dead letter."""
 
     def check(self) -> None:
         """Raise the error of a background task that failed."""
@@ -109,6 +113,11 @@ class Serving:
         """Answer a batch of questions about documents."""
         with self._in_use() as answering:
             await answering.report(batch)
+
+    async def give_up(self, letter: DeadLetter, received: Received[ContextQuery] | None) -> None:
+        """Tell who asked that a query became a dead letter."""
+        with self._in_use() as answering:
+            await answering.give_up(letter, received)
 
     @contextmanager
     def _in_use(self) -> Iterator[Answering]:

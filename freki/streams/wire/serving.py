@@ -11,6 +11,7 @@ from freki.infra.settings import LexicalSettings, ModelSettings, Settings
 from freki.schemas import ContextQuery, DocumentQuery, Timestamp
 from freki.schemas.errors import Misconfigured
 from freki.schemas.index import GenerationEntry, serving
+from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.documents.handler import DocumentHandler
 from freki.streams.messages import Received
 from freki.streams.retrieve.handler import QueryHandler
@@ -123,6 +124,9 @@ class _Answering:
 
     async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
         await self._documents.handle(batch)
+
+    async def give_up(self, letter: DeadLetter, received: Received[ContextQuery] | None) -> None:
+        await self._handler.give_up(letter, received)
 
     def check(self) -> None:
         for task in self._parts.background.tasks:

@@ -224,7 +224,7 @@ class CachingRetriever:
         return self._retriever.refusals(queries)
 
     def refusal(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
-        """Return the result of a query that breaks a rule, or that there is no time for."""
+        """Return the result of a query that breaks a rule, that failed, or that there is no time for."""
         return self._retriever.refusal(query, notice, trace_id=trace_id)
 
     async def _begun(self, queries: dict[int, ContextQuery]) -> dict[int, Epoch]:

@@ -41,6 +41,8 @@ NO_ROOM = "the context text has no room for it"
 STEP = "assemble"
 DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESHNESS})
 """Kinds of notices that make a result with hits DEGRADED; one without hits may have the last two, and be EMPTY."""
+_STATUS = {NoticeKind.REJECTED: ResultStatus.REJECTED, NoticeKind.DEGRADED: ResultStatus.DEGRADED}
+"""Status of a query that is not answered, by its notice; else there was no time for it."""
 _OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}
 
 
@@ -119,11 +121,11 @@ class Composer:
         return Composition(result, omitted)
 
     def refuse(self, query: ContextQuery, notice: Notice, *, trace_id: str) -> ContextResult:
-        """Compose the result of a query that breaks a rule, or that there is no time for."""
+        """Compose the result of a query that breaks a rule, that failed, or that there is no time for."""
         return ContextResult(
             query_id=query.query_id,
             tenant=query.tenant,
-            status=ResultStatus.REJECTED if notice.kind is NoticeKind.REJECTED else ResultStatus.EXPIRED,
+            status=_STATUS.get(notice.kind, ResultStatus.EXPIRED),
             hits=(),
             context="",
             analysis=None,
