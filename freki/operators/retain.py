@@ -6,7 +6,7 @@ from enum import StrEnum
 
 from freki.schemas import TenantId, Timestamp
 from freki.schemas.index import Root
-from freki.schemas.names import record
+from freki.schemas.names import is_known, record
 
 
 class RetentionAction(StrEnum):
@@ -49,7 +49,7 @@ class RetentionRule:
         counted = root.recorded_at if self.since is RetentionClock.PUBLISHED else root.occurred_at
         is_meant = (
             not root.deleted
-            and counted > 0
+            and is_known(counted)
             and self.tenant in (None, root.tenant)
             and root.document_id.startswith(self.prefix)
             and (root.source_uri or "").startswith(self.source)

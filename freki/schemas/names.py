@@ -18,6 +18,8 @@ RootId = NewType("RootId", str)
 QueryId = NewType("QueryId", str)
 Timestamp = NewType("Timestamp", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
+FIRST_YEAR_MS = 31_536_000_000
+"""1971-01-01. Smaller numbers are no times: 0, a counter of a producer, files of an archive without dates."""
 
 LARGEST_INTEGER = 2**63 - 1
 """Largest integer that a record can hold."""
@@ -84,6 +86,11 @@ T = TypeVar("T")
 def record(cls: type[T]) -> type[T]:
     """Return the class as a frozen, slotted, keyword-only dataclass."""
     return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+def is_known(time: Timestamp) -> bool:
+    """Return whether a number is a time of a source."""
+    return time >= FIRST_YEAR_MS
 
 
 def extended(kind: type[T], value: Any, **added: Any) -> T:  # noqa: ANN401 - a record of any type

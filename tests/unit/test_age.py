@@ -1,8 +1,9 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.age import FIRST_YEAR_MS, UNKNOWN_AGE, age_ms, is_known
+from freki.operators.age import UNKNOWN_AGE, age_ms
 from freki.schemas import Timestamp
+from freki.schemas.names import FIRST_YEAR_MS, is_known
 
 times = st.integers(FIRST_YEAR_MS, 2**43).map(Timestamp)
 

@@ -8,10 +8,10 @@ from deploy.metrics import SERIES
 from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.metrics import metering
-from freki.operators.age import FIRST_YEAR_MS
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKind, OutcomeStatus, StageTime, Timestamp
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LimitKind
+from freki.schemas.names import FIRST_YEAR_MS
 from freki.streams.observe.meters import Meters, Standing, Waiting
 from tests.strategies import records
 

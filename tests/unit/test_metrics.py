@@ -6,8 +6,8 @@ from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from freki.infra.telemetry.calls import Calls
-from freki.operators.age import FIRST_YEAR_MS
 from freki.schemas import DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId, Timestamp
+from freki.schemas.names import FIRST_YEAR_MS
 from freki.streams.observe.meters import Meters
 
 SAMPLE = "Geheimsache"

@@ -164,6 +164,14 @@ def test_what_is_due_stays_due_and_says_since_when(
     assert due_by(one, list(reversed(rules)), by=NOW) == now, "the order of rules does not matter"
 
 
+@pytest.mark.parametrize("counter", [1, 42, 1_700_000_000])
+def test_a_counter_or_seconds_are_no_time_of_a_source_so_that_nothing_is_due_by_it(counter: int) -> None:
+    rule = RetentionRule(name="old", after_ms=DAY, since=RetentionClock.OCCURRED, action=RetentionAction.ERASE)
+    one = made(NAMES[0], {"occurred": 0, "published": 0, "team": "x", "media_type": "", "source_uri": None})
+
+    assert due_by(replace(one, occurred_at=Timestamp(counter)), [rule], by=NOW) is None
+
+
 async def test_a_hold_that_is_placed_while_rules_are_applied_counts() -> None:
     roots = [
         made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})

@@ -9,10 +9,10 @@ from typing import NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, Observation
 
-from freki.operators.age import is_known
 from freki.schemas import ContextResult, IndexOutcome, LlmUse, OutcomeStatus
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LimitKind
+from freki.schemas.names import is_known
 
 _FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from freki.operators.age import age_ms, is_known
+from freki.operators.age import age_ms
 from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import neighbour_parts, section_part
 from freki.operators.breadcrumb import writer_of, written_in
@@ -30,6 +30,7 @@ from freki.schemas import (
 )
 from freki.schemas.context_result import failures
 from freki.schemas.index import ManifestEntry, Root, Watermark
+from freki.schemas.names import is_known
 from freki.streams.retrieve.candidates import Further, LocatedHit, Retrieval
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.steps.exact import holds_quoted, note_absent_norms
