@@ -130,7 +130,7 @@ def _folder(parent: Path, start: ArchiveStart) -> Path:
 
 def _remove_old(directory: Path, keep: int | None) -> None:
     if keep is not None:
-        for name in superseded_backups(*dated_folders(directory), keep=keep):
+        for name in superseded_backups(*dated_folders(directory), keep=keep, now=wall_clock()):
             remove_folder(directory / name)
 
 

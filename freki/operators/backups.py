@@ -40,18 +40,29 @@ def time_of(name: str) -> Timestamp | None:
 
 
 def wait_s(complete: Collection[str], *, every_s: float, now: Timestamp) -> float:
-    """Return the seconds until the next backup is due, given the names of the complete ones; 0 if it is due."""
-    times = [time for name in complete if (time := time_of(name)) is not None]
+    """Return the seconds until the next backup is due, given the names of the complete ones; 0 if it is due.
+
+    Backups of the future do not count: a clock was ahead.
+    """
+    times = [time for name in complete if (time := time_of(name)) is not None and time <= now]
     return max(0.0, max(times) / 1000 + every_s - now / 1000) if times else 0.0
 
 
-def superseded_backups(complete: Collection[str], unfinished: Collection[str], *, keep: int) -> list[str]:
+def superseded_backups(
+    complete: Collection[str], unfinished: Collection[str], *, keep: int, now: Timestamp
+) -> list[str]:
     """Return the names of backups to remove, oldest first, so that the `keep` newest complete ones stay.
 
-    An unfinished one goes once a complete one is newer. Raises ValueError if `keep` is below 1.
+    Backups of the future count as the oldest: they were made before a clock was set back, so before all others. An
+    unfinished one goes once a complete one is newer. Raises ValueError if `keep` is below 1.
     """
     if keep < 1:
         raise ValueError(f"keep must be at least 1, got {keep}")
-    dated = sorted(name for name in complete if time_of(name) is not None)
-    stale = [name for name in unfinished if time_of(name) is not None and dated and name < dated[-1]]
-    return sorted([*dated[:-keep], *stale])
+
+    def order(name: str) -> tuple[bool, str]:
+        # Names have whole seconds.
+        return name <= name_of(now), name
+
+    dated = sorted((name for name in complete if time_of(name) is not None), key=order)
+    stale = [name for name in unfinished if time_of(name) is not None and dated and order(name) < order(dated[-1])]
+    return sorted([*dated[:-keep], *stale], key=order)

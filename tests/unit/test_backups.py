@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from freki.operators.backups import name_of, seconds_of, superseded_backups, time_of, wait_s
 from freki.schemas import Timestamp
 
+LAST = Timestamp(4_102_444_800_000)
 times = st.integers(min_value=0, max_value=4_102_444_800).map(lambda seconds: Timestamp(1000 * seconds))
 names = st.lists(times.map(name_of) | st.sampled_from(["notes", "freki-now", "freki-20261399T000000Z"]), unique=True)
 
@@ -40,13 +41,23 @@ def test_the_next_backup_is_due_an_interval_after_the_newest_complete_one() -> N
     assert wait_s(["notes"], every_s=3600, now=Timestamp(0)) == 0
 
 
+@pytest.mark.parametrize("keep", [1, 2])
+def test_a_backup_of_the_future_takes_no_place_of_one_that_was_made_after_the_clock_was_set_back(keep: int) -> None:
+    now, future = Timestamp(9_000_500), name_of(Timestamp(90_000_000_000))
+    made = [name_of(Timestamp(5_000_000)), name_of(now)]
+
+    assert superseded_backups([*made, future], [], keep=keep, now=now) == [future, made[0]][: 3 - keep]
+    assert wait_s([made[0], future], every_s=3600, now=now) == 0
+    assert wait_s([*made, future], every_s=3600, now=now) == 3599.5
+
+
 @given(names, names, st.integers(min_value=1, max_value=5))
 def test_the_newest_complete_backups_and_foreign_folders_stay(
     complete: list[str], unfinished: list[str], keep: int
 ) -> None:
     unfinished = [name for name in unfinished if name not in complete]
 
-    gone = superseded_backups(complete, unfinished, keep=keep)
+    gone = superseded_backups(complete, unfinished, keep=keep, now=LAST)
 
     dated = sorted(name for name in complete if time_of(name) is not None)
     assert set(dated[-keep:]).isdisjoint(gone)
@@ -57,4 +68,4 @@ def test_the_newest_complete_backups_and_foreign_folders_stay(
 
 def test_at_least_one_backup_is_kept() -> None:
     with pytest.raises(ValueError, match="at least 1"):
-        superseded_backups([], [], keep=0)
+        superseded_backups([], [], keep=0, now=LAST)
