@@ -49,7 +49,8 @@ async def reindex(
     ):
         raise typer.Exit(1)
     wanted = {record_key(root.tenant, root.document_id): root.version for root in live}
-    done = await repeat(settings, wanted, patience_s=patience)
+    above = max(root.edition for root in live)
+    done = await repeat(settings, wanted, above=above, patience_s=patience)
     is_fine = show_outcomes(done.outcomes, missing=done.missing)
     for key, reason in list(done.reasons.items())[:SHOWN_PROBLEMS]:
         console.print(Text(f"not made anew: {key.decode()}: {reason}", style="yellow"), soft_wrap=True)

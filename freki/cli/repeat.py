@@ -34,10 +34,10 @@ class Repeated:
         return {record_key(outcome.tenant, outcome.document_id): outcome for outcome in self.outcomes}
 
 
-async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, patience_s: float) -> Repeated:
+async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, above: int, patience_s: float) -> Repeated:
     """Have versions made anew from the changes on the documents topic; wanted: version by key.
 
-    patience_s: longest wait for the next receipt.
+    above: highest edition of these documents in the index; patience_s: longest wait for the next receipt.
     """
     topic = topics_of(settings).documents.name
 
@@ -58,7 +58,7 @@ async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, patience_s:
                 await registry.prepare([value])
             return codec.decode(value)
 
-        repeater = ChangeRepeater(open_topic, decode, outbox, topic, requested_at=wall_clock())
+        repeater = ChangeRepeater(open_topic, decode, outbox, topic, requested_at=wall_clock(), above=above)
         with bars() as progress:
 
             def track(total: int) -> Advance:

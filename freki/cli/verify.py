@@ -224,7 +224,8 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *
         _say(f"{root.tenant}/{root.document_id}", f"deleted at version {root.version}")
     if wanted:
         asked = {name.encode(): version for name, version in wanted.items()}
-        done = await repeat(settings, asked, patience_s=patience_s)
+        above = max((compared.roots[keys[name]].edition for name in wanted if keys[name] in compared.roots), default=0)
+        done = await repeat(settings, asked, above=above, patience_s=patience_s)
         for name in wanted:
             _say(name, _result(done, name.encode()))
     for name in (name for name in damaged if name not in wanted):

@@ -94,13 +94,17 @@ class Snapshot:
             yield each
 
 
-async def repeat(topic: Topic, wanted: Mapping[bytes, int]) -> tuple[dict[bytes, str], list[tuple[str, int]]]:
+async def repeat(
+    topic: Topic, wanted: Mapping[bytes, int], *, above: int = 0
+) -> tuple[dict[bytes, str], list[tuple[str, int]]]:
     """Return the reasons, and documents and versions that were sent."""
 
     async def decode(value: bytes) -> DocumentChange:
         return CODEC.decode(value)
 
-    repeater = ChangeRepeater(topic.open, decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST))
+    repeater = ChangeRepeater(
+        topic.open, decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=above
+    )
     reasons = await repeater.find(wanted, track=lambda _: lambda: None)
     expected: list[DocumentChange] = []
     async with aclosing(repeater.repeat(expected.append)) as windows:
@@ -123,6 +127,15 @@ async def test_a_version_is_sent_again_with_its_request_and_the_time_of_its_firs
     assert again.value == CODEC.encode(change("a", 2))
     assert dict(again.headers)[REINDEX_HEADER] == b"%d" % REQUEST
     assert recorded_at(again.headers, Timestamp(again.timestamp_ms)) == 1001
+
+
+async def test_a_request_is_above_one_of_a_clock_that_was_ahead() -> None:
+    topic = Topic()
+    topic.put("a", 1)
+
+    await repeat(topic, {key("a"): 1}, above=10 * REQUEST)
+
+    assert edition_in(topic.last("a").headers) == 10 * REQUEST + 1
 
 
 async def test_what_the_topic_does_not_have_or_has_newer_is_left_alone_and_said_why() -> None:

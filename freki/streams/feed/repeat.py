@@ -55,14 +55,15 @@ Place = tuple[int, int]
 class ChangeRepeater:
     """Finds the stored changes of versions, and sends them again with a request; may be used once."""
 
-    def __init__(
-        self, open_topic: OpenTopic, decode: Decode, outbox: Outbox, topic: str, *, requested_at: Timestamp
+    def __init__(  # noqa: PLR0913 - all that it works with
+        self, open_topic: OpenTopic, decode: Decode, outbox: Outbox, topic: str, *, requested_at: Timestamp, above: int
     ) -> None:
+        """Create one; above: highest edition in the index, which an earlier request may have from a clock ahead."""
         self._open_topic = open_topic
         self._decode = decode
         self._outbox = outbox
         self._topic = topic
-        self._edition = int(requested_at)
+        self._edition = max(int(requested_at), above + 1)
         self._places: Mapping[bytes, Place] = {}
         self._ends: Mapping[int, int] = {}
         """Up to where the topic was read."""
