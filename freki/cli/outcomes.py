@@ -151,9 +151,7 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int, as_json: bo
     console.print(
         f"{counted(chunks, 'chunk')} in these revisions, {embedded:,} embedded, {counted(removed, 'old row')} removed"
     )
-    if delays := sorted(
-        outcome.searchable_at - outcome.received_at for outcome in outcomes if outcome.searchable_at is not None
-    ):
+    if delays := sorted(delay for outcome in outcomes if (delay := _delay_ms(outcome)) is not None):
         middle, late = (delays[ceil(share * len(delays)) - 1] for share in (0.5, 0.99))
         console.print(f"from read to searchable: p50 {middle / 1000:.2f} s, p99 {late / 1000:.2f} s")
     show_llm([outcome.llm for outcome in outcomes if outcome.llm is not None])
@@ -186,7 +184,8 @@ def show_llm(uses: Sequence[LlmUse]) -> None:
 
 def line(outcome: IndexOutcome) -> Text:
     """Return the outcome of a change as one line."""
-    delay = "" if outcome.searchable_at is None else f"  {outcome.searchable_at - outcome.received_at} ms"
+    delay_ms = _delay_ms(outcome)
+    delay = "" if delay_ms is None else f"  {delay_ms} ms"
     style = "red" if outcome.status is OutcomeStatus.REJECTED else "green"
     detail = f"  {outcome.embedded} of {outcome.chunks} chunks embedded, {outcome.removed} removed{delay}"
     return Text.assemble(
@@ -195,3 +194,9 @@ def line(outcome: IndexOutcome) -> Text:
         outcome.document_id,
         (f"  {outcome.reason}" if outcome.reason else detail),
     )
+
+
+def _delay_ms(outcome: IndexOutcome) -> int | None:
+    """Return the time from read to searchable; None if the change was searchable before, or never became it."""
+    at = outcome.searchable_at
+    return None if at is None or at < outcome.received_at else at - outcome.received_at

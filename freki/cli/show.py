@@ -195,7 +195,8 @@ def _further(expansions: Sequence[ContextExpansion]) -> RenderableType:
 
 
 def _age(milliseconds: int) -> str:
-    seconds = milliseconds / 1000
+    # Two machines may have told these times.
+    seconds = max(0, milliseconds) / 1000
     for unit, size in (("days", 86_400), ("h", 3600), ("min", 60)):
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
@@ -206,7 +207,7 @@ def _summary(result: ContextResult, *, verbose: bool) -> Text:
     parts = [result.status.lower(), *(_details(result) if verbose else ())]
     if result.cached_ms is not None:
         parts.append(f"an answer of {_age(result.cached_ms)} ago")
-    parts.append(f"{result.answered_at - result.asked_at} ms from question to answer")
+    parts.append(f"{max(0, result.answered_at - result.asked_at)} ms from question to answer")
     return Text(" · ".join(parts), style="dim")
 
 

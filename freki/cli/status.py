@@ -123,7 +123,7 @@ def _index(found: Overview, each: GenerationSize) -> Text:
     if each.documents is None or each.chunks is None:
         return Text(f"index {each.name}{answers}: see `freki generations list`", style="dim")
     last = each.last_commit_at
-    seen = "nothing committed yet" if last is None else f"last commit {(found.at - last) / 1000:.0f} s ago"
+    seen = "nothing committed yet" if last is None else f"last commit {max(0, found.at - last) / 1000:.0f} s ago"
     return Text.assemble(
         f"index {each.name}{answers}: {counted(each.documents, 'document')}, {counted(each.chunks, 'chunk')}, "
         f"{counted(each.deletions or 0, 'deletion')} remembered, {seen}",

@@ -7,10 +7,10 @@ import pytest
 from rich.progress import Progress
 
 from freki.cli.changes import Make
-from freki.cli.outcomes import BATCH_CHANGES, Sent, send
+from freki.cli.outcomes import BATCH_CHANGES, Sent, line, send, show_outcomes
 from freki.infra.claims import ClaimStore
 from freki.infra.settings import Settings
-from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas import DocumentChange, DocumentId, Operation, OutcomeStatus, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
 from freki.schemas.names import LARGEST_INTEGER
@@ -18,6 +18,7 @@ from freki.streams.client import Publisher
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Headers
 from freki.streams.observe.tracing import UNTRACED
+from tests.unit.receipts import a_receipt
 
 
 @dataclass
@@ -137,3 +138,12 @@ async def test_a_change_that_no_record_can_hold_is_named_and_does_not_hinder_the
 
     assert (found, broker.course) == (Sent(changes=2, unchanged=0), ["a", "c"])
     assert "not published: b: DocumentChange: freki.DocumentChange.priority must be long" in capsys.readouterr().err
+
+
+def test_what_was_searchable_before_it_was_read_has_no_delay(capsys: pytest.CaptureFixture[str]) -> None:
+    repeated = a_receipt(OutcomeStatus.UNCHANGED, received_at=Timestamp(20_000), searchable_at=Timestamp(1_000))
+
+    assert show_outcomes([repeated], missing=0)
+
+    assert "searchable" not in capsys.readouterr().out
+    assert " ms" not in line(repeated).plain

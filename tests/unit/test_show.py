@@ -1,5 +1,6 @@
 from dataclasses import replace
 from io import StringIO
+from itertools import count
 
 import pytest
 from rich.console import Console
@@ -25,9 +26,9 @@ from tests.unit.revisions import TENANT, World, revision
 GERMAN, ENGLISH = "Dazu wurde nichts gefunden.", "Nothing was found on this."
 
 
-def shown(result: ContextResult, question: str = "?") -> str:
+def shown(result: ContextResult, question: str = "?", *, verbose: bool = False) -> str:
     file = StringIO()
-    show_result(Console(file=file, width=200), result, question=question)
+    show_result(Console(file=file, width=200), result, question=question, verbose=verbose)
     return file.getvalue()
 
 
@@ -66,6 +67,33 @@ async def test_an_answer_has_no_age_for_a_document_whose_time_is_a_counter() -> 
     assert [hit.age_ms for hit in answer.hits] == [UNKNOWN_AGE]
     assert answer.freshness.indexed_through is None
     assert " old" not in shown(answer)
+
+
+async def test_a_document_with_a_date_of_the_future_does_not_make_the_index_true_until_then() -> None:
+    world = World()
+    past, future = Timestamp(1_600_000_000_000), Timestamp(13_569_465_600_000)
+    world.ticks = count(past + 1)
+    await world.feed(revision("a", 7, ["alpha"], occurred_at=past))
+    await world.feed(revision("b", 7, ["alpha beta"], occurred_at=future))
+
+    answer = await ask(retriever(world), "alpha")
+
+    assert {hit.occurred_at for hit in answer.hits} == {past, future}
+    assert answer.freshness.indexed_through == past
+
+
+async def test_times_of_a_machine_whose_clock_is_ahead_are_never_below_0() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["alpha"]))
+    answer = await ask(retriever(world), "alpha")
+    ahead = Timestamp(answer.answered_at + 86_400_000)
+    answer = replace(answer, asked_at=ahead, freshness=replace(answer.freshness, last_commit_at=ahead))
+
+    text = shown(answer, verbose=True)
+
+    assert "0 ms from question to answer" in text
+    assert "last change 0.0 s ago" in text
+    assert "-" not in text.split("complete")[1]
 
 
 async def test_that_no_chunk_of_a_name_was_found_is_said_too() -> None:

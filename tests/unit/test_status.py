@@ -5,6 +5,8 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from freki.cli.main import app
+from freki.schemas import Timestamp
+from freki.schemas.operations import GenerationSize, Overview
 from freki.streams.wire.overview import quantile
 
 BOUNDS = (0.1, 1.0, 10.0, float("inf"))
@@ -31,6 +33,31 @@ def test_what_lies_beyond_the_last_bound_is_given_as_that_bound() -> None:
 
 def test_values_count_as_spread_evenly_within_their_bucket() -> None:
     assert quantile(counted([0.5] * 10), 0.5) == pytest.approx(0.55)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_commit_of_a_worker_whose_clock_is_ahead_is_not_in_the_future(monkeypatch: pytest.MonkeyPatch) -> None:
+    index = GenerationSize(
+        name="g1", answers=True, documents=1, chunks=1, deletions=0, last_commit_at=Timestamp(90_000)
+    )
+    found = Overview(
+        at=Timestamp(1_000),
+        stages=(),
+        workers=(),
+        generations=(index,),
+        freshness=None,
+        dead_letters=0,
+        problems=(),
+    )
+
+    async def overview(_: object, __: object) -> Overview:
+        return found
+
+    monkeypatch.setattr("freki.cli.status.overview", overview)
+
+    shown = CliRunner().invoke(app, ["status", "--worker", "http://127.0.0.1:1"], env={"COLUMNS": "200"})
+
+    assert "last commit 0 s ago" in shown.output
 
 
 @pytest.mark.usefixtures("folder")

@@ -55,7 +55,7 @@ Place = tuple[int, int]
 class ChangeRepeater:
     """Finds the stored changes of versions, and sends them again with a request; may be used once."""
 
-    def __init__(  # noqa: PLR0913 - all that it works with
+    def __init__(
         self, open_topic: OpenTopic, decode: Decode, outbox: Outbox, topic: str, *, requested_at: Timestamp, above: int
     ) -> None:
         """Create one; above: highest edition in the index, which an earlier request may have from a clock ahead."""

@@ -67,7 +67,8 @@ class Admission:
 
 
 def _refusal(left_ms: float, expected_ms: float, at_once: int) -> str:
-    left = f"{left_ms:.0f} ms were left" if left_ms > 0 else f"its time had been over for {-left_ms:.0f} ms"
+    over = f"its time had been over for {-left_ms:.0f} ms, by its asked_at,"
+    left = f"{left_ms:.0f} ms were left" if left_ms > 0 else over
     return (
         f"{left} when it was read, and answers take about {expected_ms:.0f} ms with {at_once} others at hand: "
         "ask again, allow more time with deadline_ms, or run more workers"

@@ -143,8 +143,11 @@ class Composer:
         )
 
     def _freshness(self, watermarks: Sequence[Watermark]) -> Freshness:
+        now = self._now()
+        # Marks of earlier releases may be in the future, as files with such a date are.
+        times = [mark.occurred_at for mark in watermarks if is_known(mark.occurred_at) and mark.occurred_at <= now]
         return Freshness(
-            indexed_through=max((mark.occurred_at for mark in watermarks if is_known(mark.occurred_at)), default=None),
+            indexed_through=max(times, default=None),
             last_commit_at=max((mark.committed_at for mark in watermarks), default=None),
             consistency=self._consistency,
         )
