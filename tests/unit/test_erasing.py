@@ -20,7 +20,7 @@ from freki.streams.privacy.requests import ErasureRequests
 from freki.streams.privacy.retention import Retained, Retention
 from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.holds import RecentHolds
-from freki.streams.wire.erasing.remove import Remover, sent_again
+from freki.streams.wire.erasing.remove import Remover, sent_again, time_on_disk
 from freki.streams.wire.erasing.serve import resume_held, retain
 from freki.streams.wire.erasing.topics import searched_topics
 from tests.erasing import TENANT, hold
@@ -213,3 +213,15 @@ async def test_a_claim_that_a_record_names_and_nobody_finds_is_named(settings: S
 
     assert [each["claim"] for each in removal.removed] == [of_b]
     assert [each["claim"] for each in removal.remains] == [of_a]
+
+
+@pytest.mark.parametrize("cleanup", ["delete", "compact"])
+@pytest.mark.parametrize("endless", ["-1", str(2**63 - 1)])
+def test_a_topic_that_never_removes_records_gives_no_time_by_which_they_are_gone(cleanup: str, endless: str) -> None:
+    limit = {"delete": "retention.ms", "compact": "max.compaction.lag.ms"}[cleanup]
+    config = {"cleanup.policy": cleanup, "segment.ms": "1000", limit: "1000"}
+
+    remains = time_on_disk(config | {limit: endless}, "segments")
+
+    assert (remains["until_ms"], limit in remains["until"]) == (None, True)
+    assert time_on_disk(config, "segments")["until_ms"] is not None

@@ -21,6 +21,8 @@ from freki.streams.wire.from_settings import topics_of, wall_clock
 
 _CLEANER_MS = 60 * 60 * 1000
 """Margin for what the broker does in the background: it looks for old segments every five minutes."""
+_ENDLESS_MS = 1_000 * 365 * DAY_MS
+"""Kafka says -1, or the largest number, where something never happens."""
 _IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
 Where = Mapping[str, Any]
 
@@ -89,9 +91,9 @@ class Remover:
                     remains.append({**place, "until": _IN_MEMORY, "until_ms": None})
                 elif topic in compacted:
                     by = "the newer version" if superseded else "the null value"
-                    remains.append({**place, **_until(configs[topic], f"compaction after {by}")})
+                    remains.append({**place, **time_on_disk(configs[topic], f"compaction after {by}")})
                 elif await self._consumers.behind(topic, {partition: last}):
-                    remains.append({**place, **_until(configs[topic], "its consumers have not read it")})
+                    remains.append({**place, **time_on_disk(configs[topic], "its consumers have not read it")})
                 else:
                     if topic == self._topics.dead_letters.name:
                         erased = {offset for offset, documents in records if documents <= free}
@@ -99,7 +101,7 @@ class Remover:
                     await admin.delete_records(topic, {partition: last + 1})
                     removed.append({**place, "at": wall_clock()})
                     how = "deleted for readers; segments on the broker's disk"
-                    remains.append({**place, **_until(configs[topic], how)})
+                    remains.append({**place, **time_on_disk(configs[topic], how)})
         return Removal(removed=removed, remains=remains)
 
     async def _rewrite_letters(self, partition: int, last: int, erased: Collection[int]) -> None:
@@ -145,15 +147,16 @@ def _files_of_store(settings: Settings) -> Where:
     return {"store": settings.milvus.uri, "until": until, "until_ms": None}
 
 
-def _until(config: Mapping[str, str], how: str) -> dict[str, Any]:
-    """Return the time by which the broker has removed a record from its disk.
+def time_on_disk(config: Mapping[str, str], how: str) -> dict[str, Any]:
+    """Return the time by which the broker has removed a record from its disk; none if its topic sets no such time.
 
     A segment closes at the first record after `segment.ms`; without one, retention closes it.
     """
-    segment = int(config.get("segment.ms", 7 * DAY_MS))
+    limit, days = "retention.ms", 7
     if config.get("cleanup.policy") == "compact":
-        wait = segment + int(config.get("max.compaction.lag.ms", DAY_MS))
+        limit, days = "max.compaction.lag.ms", 1
         how += ", if a later record comes to this partition after segment.ms"
-    else:
-        wait = segment + int(config.get("retention.ms", 7 * DAY_MS))
-    return {"until": how, "until_ms": wall_clock() + wait + _CLEANER_MS}
+    waits = {"segment.ms": int(config.get("segment.ms", 7 * DAY_MS)), limit: int(config.get(limit, days * DAY_MS))}
+    if endless := [name for name, wait in waits.items() if not 0 <= wait < _ENDLESS_MS]:
+        return {"until": f"{how}; by no certain time, as {endless[0]} of the topic sets none", "until_ms": None}
+    return {"until": how, "until_ms": wall_clock() + sum(waits.values()) + _CLEANER_MS}
