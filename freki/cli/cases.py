@@ -4,7 +4,6 @@ import getpass
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -12,6 +11,7 @@ import typer
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.selection import pair
+from freki.cli.show_document import utc_of
 from freki.infra.settings import Settings
 from freki.operators.audit_chain import Event
 from freki.operators.validate_case import validate_case
@@ -125,8 +125,7 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
             at, by = (
                 (case.placed_at, case.placed_by) if isinstance(case, Hold) else (case.recorded_at, case.recorded_by)
             )
-            since = f"{datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}" if at else None
-            rows.add({"name": name, "covers": str(case.covers), "since": since, "by": by, "reason": case.reason})
+            rows.add({"name": name, "covers": str(case.covers), "since": utc_of(at), "by": by, "reason": case.reason})
         rows.end(nothing=f"tenant {whose(settings, tenant)} has no {kind.noun}s")
 
     return app

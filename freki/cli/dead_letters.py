@@ -1,7 +1,6 @@
 """`freki dead-letters`: records that could not be processed: list, show, replay."""
 
 import getpass
-from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -10,6 +9,7 @@ from rich.text import Text
 
 from freki.cli.audited import record_command
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.show_document import time_of
 from freki.cli.words import counted
 from freki.operators.group_letters import group_letters
 from freki.schemas import AuditKind
@@ -59,7 +59,9 @@ def _all_sent(count: int) -> str:
 
 
 def _print_group(group: LetterGroup, *, everything: bool) -> None:
-    since = f"{_time(group.first_at)} to {_time(group.last_at)}" if len(group.letters) > 1 else _time(group.last_at)
+    since = (
+        f"{time_of(group.first_at)} to {time_of(group.last_at)}" if len(group.letters) > 1 else time_of(group.last_at)
+    )
     console.print(Text.assemble((f"{counted(len(group.letters), 'letter')} of {group.stage}", "bold"), f", {since}"))
     console.print(Text(f"  {group.error}: {group.message}", style="yellow"))
     shown = group.letters if everything else group.letters[:_SHOWN]
@@ -90,10 +92,10 @@ async def letters_show(
         typer.echo(TypeAdapter(type(view)).dump_json(view).decode())
         return
     for name, value in (
-        ("record", f"{view.record}, written {_time(found.timestamp)}"),
+        ("record", f"{view.record}, written {time_of(found.timestamp)}"),
         ("key", view.key or "none"),
         ("stage", view.stage),
-        ("failed", f"{_time(found.died_at)}, after {counted(found.attempts, 'attempt')}"),
+        ("failed", f"{time_of(found.died_at)}, after {counted(found.attempts, 'attempt')}"),
         ("error", f"{found.error}: {found.message}"),
         ("sent again", _replays(found, sent=view.sent_again)),
         ("value", _shown(found)),
@@ -167,7 +169,3 @@ def _at(letters: Letters, name: str) -> tuple[Letter, DeadLetter]:
         if name_of(place) == name:
             return place, letter
     return fail(f"there is no dead letter {name!r}; `freki dead-letters list --all` shows them")
-
-
-def _time(milliseconds: int) -> str:
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"

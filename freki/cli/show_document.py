@@ -135,6 +135,13 @@ def time_of(milliseconds: int) -> str:
     return f"{datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
 
 
+def utc_of(milliseconds: int) -> str | None:
+    """Return a time as date and minute, UTC; None where it is none."""
+    if not _FIRST_MS <= milliseconds < _LAST_MS:
+        return None
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%MZ}"
+
+
 def _say(console: Console, name: str, value: str) -> None:
     console.print(Text.assemble((f"{name:<12} ", "bold"), value), soft_wrap=True)
 

@@ -66,6 +66,14 @@ def test_alike_ones_are_listed_together_with_their_times_and_what_to_do_next() -
     assert "sent again" in run("list", "--all")[1]
 
 
+@pytest.mark.parametrize("written", [-1, 1_760_000_000_000_000_000, 2**63 - 1])
+def test_a_record_without_a_time_is_shown(letters: dict[Letter, DeadLetter], written: int) -> None:
+    letters[0, 7] = letter(7, timestamp=Timestamp(written), died_at=Timestamp(written))
+
+    assert "written –" in run("show", "0/7")[1]
+    assert [run("show", "0/7")[0], run("list")[0]] == [0, 0]
+
+
 @pytest.mark.usefixtures("letters")
 def test_one_is_readable_whatever_its_value_holds() -> None:
     code, text = run("show", "0/3")

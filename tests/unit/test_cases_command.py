@@ -1,0 +1,32 @@
+"""`freki hold list` and `freki object list` show what services wrote, whatever time that has."""
+
+import pytest
+from typer.testing import CliRunner
+
+from freki.cli import cases
+from freki.cli.main import app
+from freki.schemas import Coverage, Hold, Objection, TenantId, Timestamp
+from freki.streams.wire.cases import Cases
+
+pytestmark = pytest.mark.usefixtures("folder")
+
+TENANT, COVERS = TenantId("default"), Coverage(whole_tenant=True)
+
+
+@pytest.mark.parametrize("command", ["hold", "object"])
+@pytest.mark.parametrize("time", [-1, 0, 1_760_000_000_000_000_000, 2**63 - 1])
+def test_a_case_whose_time_is_none_is_listed_without_it(
+    monkeypatch: pytest.MonkeyPatch, command: str, time: int
+) -> None:
+    at = Timestamp(time)
+    hold = Hold(tenant=TENANT, name="case-7", covers=COVERS, reason="", placed_by="", placed_at=at)
+    objection = Objection(tenant=TENANT, name="case-7", covers=COVERS, reason="", recorded_by="", recorded_at=at)
+
+    async def read(_: object, __: object) -> Cases:
+        return Cases(holds={"case-7": hold}, objections={"case-7": objection})
+
+    monkeypatch.setattr(cases, "read_cases", read)
+
+    shown = CliRunner().invoke(app, [command, "list"], env={"COLUMNS": "200"})
+
+    assert (shown.exit_code, "case-7" in shown.output) == (0, True)
