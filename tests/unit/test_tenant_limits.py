@@ -437,6 +437,31 @@ async def test_workers_that_tell_each_other_answer_as_many_queries_as_one(
     assert answered == most
 
 
+@pytest.mark.parametrize("minutes", [-10_000, -2, 2, 10_000])
+async def test_a_process_whose_clock_is_wrong_does_not_switch_the_limit_off(minutes: int) -> None:
+    of_worker, limits = limited("a", 2, Topic())
+    minute = 20_000
+    of_worker.now = lambda: Timestamp(minute * MINUTE_MS)
+
+    told = []
+    for _ in range(4):
+        of_worker.add_queries(T, minute + minutes, 1)
+        told.append(limits.refusal(T, Timestamp(minute * MINUTE_MS)))
+
+    assert [each is None for each in told] == [True, True, False, False]
+
+
+def test_minutes_that_are_long_over_are_forgotten() -> None:
+    of_worker, _ = limited("a", 2, Topic())
+    of_worker.now = lambda: Timestamp(1_000 * MINUTE_MS)
+
+    for minute in range(1_000):
+        of_worker.add_queries(T, minute, 1)
+
+    assert of_worker.queries_in(T, 998) == of_worker.queries_in(T, 999) == 1
+    assert not any(of_worker.queries_in(T, minute) for minute in range(900))
+
+
 async def test_what_could_not_be_told_is_told_with_the_next_query() -> None:
     topic = Topic(is_down=True)
     (_, limits), (other, _) = limited("a", 5, topic), limited("b", 5, topic)

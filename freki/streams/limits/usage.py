@@ -15,6 +15,8 @@ from freki.streams.limits.tenant import TenantLedger
 from freki.streams.messages import Stored
 
 MINUTE_MS = 60_000
+_KEPT_MINUTES = 60
+"""How far from now minutes are remembered: clocks of broker and processes differ by less."""
 _ADMISSION, _QUERIES = TypeAdapter(Admission), TypeAdapter(QueryCount)
 
 _log = structlog.get_logger(__name__)
@@ -31,14 +33,13 @@ class UsageLedger:
         self.writer = writer
         self.now = now
         self._tenants: dict[TenantId, TenantLedger] = {}
-        self._queries: defaultdict[tuple[TenantId, int], int] = defaultdict(int)
-        self._minute = 0
+        self._queries: defaultdict[int, defaultdict[TenantId, int]] = defaultdict(lambda: defaultdict(int))
         self._read: dict[tuple[str, int], int] = {}
 
     @property
     def tenants(self) -> Collection[TenantId]:
         """Tenants with limits of which something is known."""
-        return sorted({*self._tenants, *(tenant for tenant, _ in self._queries)})
+        return sorted({*self._tenants, *(tenant for asked in self._queries.values() for tenant in asked)})
 
     def of(self, tenant: TenantId) -> TenantLedger:
         """Return the ledger of a tenant."""
@@ -93,16 +94,19 @@ class UsageLedger:
 
     def queries_in(self, tenant: TenantId, minute: int) -> int:
         """Return how many queries of a tenant were let through in a minute."""
-        return self._queries.get((tenant, minute), 0)
+        asked = self._queries.get(minute)
+        return 0 if asked is None else asked.get(tenant, 0)
 
     def add_queries(self, tenant: TenantId, minute: int, queries: int) -> None:
-        """Count queries; those of minutes that are over are forgotten, but for the last one."""
-        if minute > self._minute:
-            self._minute = minute
-            for key in [key for key in self._queries if key[1] < minute - 1]:
-                del self._queries[key]
-        if minute >= self._minute - 1:
-            self._queries[tenant, minute] += queries
+        """Count queries; those of minutes that are far from this one and from now are forgotten.
+
+        Not those before the latest minute: it may be that of a process whose clock is ahead.
+        """
+        if minute not in self._queries:
+            near = (minute, self.now() // MINUTE_MS)
+            for other in [each for each in self._queries if all(abs(each - at) > _KEPT_MINUTES for at in near)]:
+                del self._queries[other]
+        self._queries[minute][tenant] += queries
 
 
 def written(entry: Admission | QueryCount) -> bytes:
