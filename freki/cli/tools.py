@@ -10,6 +10,7 @@ import typer
 from freki.cli.context import command, errors, load_settings
 from freki.infra.mcp_server import PATH, Callers, check_installed, make_app, make_server, serve_http, serve_stdio
 from freki.schemas import TenantId
+from freki.schemas.query_options import QUERY_OPTIONS
 from freki.streams.client import Asker
 from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
 from freki.streams.tools.definition import INSTRUCTIONS, tools
@@ -18,6 +19,8 @@ from freki.streams.tools.toolbox import Toolbox, ToolCaller
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import wall_clock
+
+_MOST_MS = int((QUERY_OPTIONS["deadline_ms"].bounds or (1, 600_000))[1])
 
 
 def describe() -> None:
@@ -34,7 +37,9 @@ async def serve(
         list[str] | None,
         typer.Option("--as", help="User or group of the queries; may be repeated; default: FREKI_MCP__PRINCIPALS"),
     ] = None,
-    deadline: Annotated[int | None, typer.Option(help="Deadline of a call in milliseconds")] = None,
+    deadline: Annotated[
+        int | None, typer.Option(help="Deadline of a call in milliseconds", min=1, max=_MOST_MS)
+    ] = None,
 ) -> None:
     """Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."""
     check_installed()

@@ -1,0 +1,14 @@
+"""`freki mcp` refuses at its start what would have every call refused."""
+
+import pytest
+from typer.testing import CliRunner
+
+from freki.cli.main import app
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize("deadline", ["0", "-5", "600001"])
+def test_a_deadline_that_no_query_may_have_is_refused_with_the_option(deadline: str) -> None:
+    ended = CliRunner().invoke(app, ["mcp", f"--deadline={deadline}"], env={"COLUMNS": "200"})
+
+    assert (ended.exit_code, "--deadline" in ended.output) == (2, True)
