@@ -2,15 +2,17 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, replace
+from io import StringIO
 from itertools import count
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
+from rich.console import Console
 
 from freki.cli.evaluate.reports.evaluation import render
-from freki.cli.evaluate.show_evaluation import verdict
+from freki.cli.evaluate.show_evaluation import show_set, verdict
 from freki.operators.errors import InvalidQuery
 from freki.schemas import (
     ContextHit,
@@ -265,6 +267,18 @@ async def test_false_positives_are_counted_only_where_scores_are_calibrated() ->
     assert "false positives" not in relative.answers[0].figures
 
 
+async def test_a_question_that_nothing_answers_has_no_false_positive_where_no_hit_reaches_the_threshold() -> None:
+    unanswerable = [Question(question_id=str(number), text="was?", judgements={}) for number in range(2)]
+
+    cautious = await run(Answering([hit(1, "x", 0.1)], reranker="local"), unanswerable)
+    sure = await run(Answering([hit(1, "x", 0.9)], reranker="local"), unanswerable)
+    answerable = await run(Answering([hit(1, "x", 0.1)], reranker="local"), QUESTIONS[:1])
+
+    assert [answer.figures for answer in cautious.answers] == [{"false positives": 0.0}] * 2
+    assert [answer.figures for answer in sure.answers] == [{"false positives": 1.0}] * 2
+    assert "false positives" not in answerable.answers[0].figures
+
+
 async def test_notices_are_told_once_with_how_often() -> None:
     notice = Notice(stage="rerank", kind=NoticeKind.SKIPPED, message="no time")
     dropped = Notice(stage="threshold", kind=NoticeKind.DROPPED, message="3 candidates")
@@ -290,7 +304,32 @@ def test_a_set_without_rankings_is_judged_by_what_it_has() -> None:
         relevant={},
     )
 
-    assert headline(compared([facts]).runs).name == "facts found"
+    figure = headline(compared([facts]).runs)
+    assert figure is not None
+    assert figure.name == "facts found"
+
+
+async def test_a_set_of_facts_is_judged_by_them_and_not_by_whether_anything_was_found() -> None:
+    asked = [Question(question_id=str(number), text="was?", facts=("30 Tage",)) for number in range(10)]
+    holding = await run(Answering([hit(1, "a", 0.9)], context="30 Tage", reranker="local"), asked)
+    lacking = await run(Answering([hit(1, "a", 0.9)], context="Nichts", reranker="local"), asked)
+
+    assert verdict(compared(holding.answers)).startswith("facts found is 1.000")
+    assert verdict(compared(holding.answers, lacking.answers)) == "B is worse than A: facts found -1.000, p = 0.002."
+
+
+@pytest.mark.parametrize("runs", [1, 2])
+def test_a_set_without_any_figure_is_reported_with_its_reason(runs: int) -> None:
+    unjudged = replace(answered("1", 0.0), figures={}, relevant={})
+    found = compared(*[[unjudged]] * runs)
+    file = StringIO()
+
+    show_set(Console(file=file, width=80), found)
+    page = render(evaluation(found))
+
+    assert headline(found.runs) is None
+    assert "only false positives are judged" in " ".join(file.getvalue().split())
+    assert "only false positives are judged" in page
 
 
 def test_groups_are_those_of_the_first_answers_and_the_largest_comes_first() -> None:

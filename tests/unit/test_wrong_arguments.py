@@ -61,6 +61,14 @@ def test_what_cannot_be_written_below_a_file_is_said_in_a_line(command: tuple[st
     assert isinstance(ended.exception, SystemExit)
 
 
+def test_steps_are_not_measured_by_questions_that_nothing_answers(folder: Path) -> None:
+    (folder / "trick.yaml").write_text("- question: Was kostet der Mond?\n  expected_documents: []\n", encoding="utf-8")
+    ended = CliRunner().invoke(app, ["ablate", "trick.yaml"], env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert "trick: nothing answers any of its questions" in ended.output
+
+
 @pytest.mark.parametrize(
     "command",
     [

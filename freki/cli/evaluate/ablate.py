@@ -70,6 +70,11 @@ async def ablate(
     require_folder(given.out, given.report)
     examined = chosen_questions(read_sets(sets, corpus=given.corpus), given.part, reviewed=given.reviewed)
     asked = {one.name: sample(one.questions, given.queries, given.seed) for one in examined}
+    for one in examined:
+        if not any(question.is_answerable for question in asked[one.name]):
+            fail(
+                f"{one.name}: nothing answers any of its questions, so that no step can gain: leave the set out", code=2
+            )
     clocked = {one.name: sample(asked[one.name], given.timed, given.seed) for one in examined}
     table = rows(settings.retrieval.options, given.also or (), contexts=any(map(_has_contexts, asked.values())))
     made_at, started = datetime.now(UTC), time.monotonic()

@@ -16,6 +16,9 @@ _LEAST_P = 0.001
 SHOWN_CHANGES = 5
 QUESTION_CHARACTERS = 90
 NAMES = ("A", "B")
+UNJUDGED = (
+    "No figure: where nothing answers a question, only false positives are judged, and those need a reranker's scores."
+)
 BREAKDOWNS: dict[str, Callable[[Answered], str]] = {
     "query type": lambda answer: answer.query_type,
     "language": lambda answer: "undetermined" if answer.language == "und" else answer.language,
@@ -33,8 +36,9 @@ def show_set(console: Console, result: SetResult) -> None:
         for remark in run.remarks:
             console.print(Text(f"   {remark}", style="yellow"))
     console.print(_figures(result))
-    for title, key in BREAKDOWNS.items():
-        console.print(_groups(result, title, key))
+    if figure := headline(result.runs):
+        for title, key in BREAKDOWNS.items():
+            console.print(_groups(result, title, key, figure))
     if len(result.runs) > 1:
         _show_changes(console, result)
     _show_unanswered(console, result.runs[-1])
@@ -57,6 +61,8 @@ def _show_unanswered(console: Console, run: Run) -> None:
 def verdict(result: SetResult) -> str:
     """Return the result in one sentence, by the headline figure."""
     figure = headline(result.runs)
+    if figure is None:
+        return UNJUDGED
     means = [run.summary()[figure.name] for run in result.runs]
     if len(means) == 1:
         mean = means[0]
@@ -129,9 +135,9 @@ def _caption(result: SetResult) -> str:
     return "↓ lower is better; p of the paired randomisation test and of the paired t-test"
 
 
-def _groups(result: SetResult, title: str, key: Callable[[Answered], str]) -> Table:
+def _groups(result: SetResult, title: str, key: Callable[[Answered], str], figure: Figure) -> Table:
     runs = NAMES[: len(result.runs)]
-    table = Table(title, "questions", *(f"{headline(result.runs).name} {run}" for run in runs), box=SIMPLE_HEAD)
+    table = Table(title, "questions", *(f"{figure.name} {run}" for run in runs), box=SIMPLE_HEAD)
     for group in breakdown(result, key):
         table.add_row(group.name, str(group.questions), *map(_mean, group.means))
     return table

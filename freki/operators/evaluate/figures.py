@@ -34,7 +34,8 @@ FIGURES = (
     Figure(
         name=FALSE_POSITIVES,
         higher_is_better=False,
-        meaning="share of the hits at or above the threshold whose document is judged 0 or not judged",
+        meaning="share of the hits at or above the threshold whose document is judged 0 or not judged; "
+        "0 where nothing answers the question, and no hit is",
     ),
     Figure(name=SPANS, higher_is_better=True, meaning="share of the expected quotations in the context text"),
     Figure(name=FACTS, higher_is_better=True, meaning="share of the expected facts in the context text"),

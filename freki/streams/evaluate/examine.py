@@ -201,6 +201,9 @@ class Examiner:
             figures[EMPTY] = float(not served.hits)
         if question.judgements is not None and served.reranker in CALIBRATED:
             share = false_positives(served.hits, question.judgements, threshold=self._threshold)
+            if share is None and not question.is_answerable:
+                # An answer without such a hit is the right one: left out, a single wrong one would be the mean.
+                share = 0.0
             if share is not None:
                 figures[FALSE_POSITIVES] = share
         if question.spans:

@@ -6,6 +6,7 @@ from dataclasses import replace
 from typing import Literal, NamedTuple
 
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean, compare, summarise
+from freki.operators.evaluate.figures import EMPTY, FALSE_POSITIVES
 from freki.schemas import DocumentId
 from freki.schemas.names import record
 
@@ -135,17 +136,23 @@ def beside(earlier: SetResult, now: SetResult, *, made_at: str) -> SetResult:
     )
 
 
-def headline(runs: Sequence[Run]) -> Figure:
-    """Return the headline figure: the first that every run has. Raises ValueError if there is none."""
-    for figure in FIGURES:
+def headline(runs: Sequence[Run]) -> Figure | None:
+    """Return the headline figure: the first that every run has; None where nothing answers any of the questions.
+
+    Empty answers and false positives come last: every question with expected facts has the former, too.
+    """
+    for figure in sorted(FIGURES, key=lambda each: each.name in (EMPTY, FALSE_POSITIVES)):
         if all(any(figure.name in answer.figures for answer in run.answers) for run in runs):
             return figure
-    raise ValueError("the runs have no figure in common")
+    return None
 
 
 def breakdown(result: SetResult, key: Callable[[Answered], str]) -> list[QueryGroup]:
     """Group questions by a key of their first answers, largest group first, without those lacking the headline."""
-    name = headline(result.runs).name
+    figure = headline(result.runs)
+    if figure is None:
+        return []
+    name = figure.name
     groups: defaultdict[str, set[str]] = defaultdict(set)
     for answer in result.runs[0].answers:
         if name in answer.figures:

@@ -15,7 +15,7 @@ _LEAST_TESTED = 10
 def tone(result: SetResult) -> str:
     """Return `good`, `bad` or nothing by the headline figure."""
     figure = headline(result.runs)
-    return _tone(result.comparison().get(figure.name), figure) if len(result.runs) > 1 else ""
+    return _tone(result.comparison().get(figure.name), figure) if figure and len(result.runs) > 1 else ""
 
 
 def figure_table(result: SetResult) -> str:
@@ -33,13 +33,12 @@ def figure_table(result: SetResult) -> str:
 
 
 def figure_plot(result: SetResult) -> str:
-    """Draw the figures with their intervals."""
-    return dot_plot(
-        [
-            PlotRow(label=figure.name, detail="" if figure.higher_is_better else "lower is better", means=means)
-            for figure, means in _measured(result)
-        ]
-    )
+    """Draw the figures with their intervals; empty if there are none."""
+    rows = [
+        PlotRow(label=figure.name, detail="" if figure.higher_is_better else "lower is better", means=means)
+        for figure, means in _measured(result)
+    ]
+    return dot_plot(rows) if rows else ""
 
 
 def breakdown_plot(result: SetResult, title: str) -> str:

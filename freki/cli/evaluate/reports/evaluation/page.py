@@ -15,6 +15,7 @@ from freki.cli.evaluate.reports.evaluation.figures import (
 )
 from freki.cli.evaluate.reports.evaluation.questions import change_plot, changed_questions, worst_questions
 from freki.cli.evaluate.show_evaluation import BREAKDOWNS, NAMES, verdict
+from freki.operators.evaluate import Figure
 from freki.streams.evaluate.examine import DEADLINE_MS, DEPTH
 from freki.streams.evaluate.result import Evaluation, Run, SetResult, headline
 
@@ -50,8 +51,7 @@ def _set(result: SetResult) -> str:
                 _card("Figures with 95 % intervals", figure_plot(result)),
                 _card("Place of the first relevant document, % of questions", place_plot(result)),
             ),
-            _beside(*(_card(f"{figure.name} by {title}", breakdown_plot(result, title)) for title in BREAKDOWNS)),
-            *_questions(result),
+            *(_by_question(result, figure) if figure else ()),
             f'<ul class="plain soft">{notes}</ul>',
         ]
     )
@@ -62,12 +62,13 @@ def _run(name: str, run: Run) -> str:
     return f'<li><span class="key {name}">{name}</span>{escape(run.title)}{remarks}</li>'
 
 
-def _questions(result: SetResult) -> list[str]:
-    figure = headline(result.runs)
+def _by_question(result: SetResult, figure: Figure) -> list[str]:
+    groups = _beside(*(_card(f"{figure.name} by {title}", breakdown_plot(result, title)) for title in BREAKDOWNS))
     if len(result.runs) == 1:
-        return [_card(f"Questions that went worst, by {figure.name}", worst_questions(result))]
+        return [groups, _card(f"Questions that went worst, by {figure.name}", worst_questions(result, figure))]
     return [
-        _card(f"{figure.name} of each question, B − A, in falling order", change_plot(result)),
+        groups,
+        _card(f"{figure.name} of each question, B − A, in falling order", change_plot(result, figure)),
         _card("Questions that changed most", changed_questions(result)),
     ]
 

@@ -5,15 +5,15 @@ from html import escape
 
 from freki.cli.evaluate.reports.evaluation.plots import differences
 from freki.cli.evaluate.show_evaluation import NAMES
-from freki.operators.evaluate import FIGURES, most_changed
-from freki.streams.evaluate.result import Answered, KeptRank, SetResult, headline
+from freki.operators.evaluate import FIGURES, Figure, most_changed
+from freki.streams.evaluate.result import Answered, KeptRank, SetResult
 
 SHOWN_QUESTIONS = 25
 
 
-def change_plot(result: SetResult) -> str:
-    """Draw the change of the headline figure of each question; empty if none changed."""
-    name = headline(result.runs).name
+def change_plot(result: SetResult, figure: Figure) -> str:
+    """Draw the change of a figure of each question; empty if none changed."""
+    name = figure.name
     first, second = (run.by_id for run in result.runs)
     shared = [each for each in first.keys() & second.keys() if name in first[each] and name in second[each]]
     changes = [second[each][name] - first[each][name] for each in shared]
@@ -36,9 +36,8 @@ def changed_questions(result: SetResult) -> str:
     return "".join(entries) or "None changed."
 
 
-def worst_questions(result: SetResult) -> str:
-    """Show the questions with the worst headline figures."""
-    figure = headline(result.runs)
+def worst_questions(result: SetResult, figure: Figure) -> str:
+    """Show the questions with the worst values of a figure."""
     sign = 1 if figure.higher_is_better else -1
     judged = [answer for answer in result.runs[0].answers if figure.name in answer.figures]
     worst = sorted(judged, key=lambda answer: (sign * answer.figures[figure.name], answer.question_id))
