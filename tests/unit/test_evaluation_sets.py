@@ -223,7 +223,21 @@ def test_a_bare_list_of_questions_is_for_what_is_indexed(gold: Path) -> None:
         ("- question: !!int abc\n  expected_facts: [a]\n", "fragen.yaml, line 1: invalid literal"),
         (
             "questions:\n- {question: A, expected_facts: [a]}\nquestions:\n- {question: B, expected_facts: [a]}\n",
-            "line 4: questions: is there twice",
+            "line 3: questions: is there twice",
+        ),
+        ("- {question: A, expected_facts: ['']}\n", "line 1: expected_facts: 0: "),
+        ("- {question: A, expected_spans: [Leitung, ' ']}\n", "line 1: expected_spans: 1: "),
+        ("- {question: A, expected_documents: ['']}\n", "line 1: expected_documents: 0: "),
+        ("- {question: A, expected_sections: {a.md: []}}\n", "line 1: expected_sections: a.md: "),
+        ("- {question: A, expected_sections: {a.md: ['']}}\n", "line 1: expected_sections: a.md: 0: "),
+        ("- {question: ' ', expected_facts: [a]}\n", "line 1: question: "),
+        (
+            "- question: A\n  expected_facts: [a]\n- question: B\n  expected_facts: [a]\n  expected_facts: [b]\n",
+            "line 5: expected_facts: is there twice",
+        ),
+        (
+            "- question: A\n  expected_sections:\n    a.md: [§ 1]\n    a.md: [§ 2]\n",
+            "line 4: a.md: is there twice",
         ),
         ("[" * 5000, "fragen.yaml: brackets or lists are nested too deeply"),
         ("- question: A\0\n", "fragen.yaml: "),
@@ -236,6 +250,14 @@ def test_broken_gold_questions_are_refused_with_the_line(gold: Path, content: st
         read_set(gold)
 
     assert expected in str(refusal.value)
+
+
+def test_a_corpus_without_documents_is_refused(gold: Path, tmp_path: Path) -> None:
+    gold.write_text("corpus: leer\nquestions:\n- {question: A, expected_facts: [a]}\n", encoding="utf-8")
+    (tmp_path / "leer").mkdir()
+
+    with pytest.raises(Rejected, match=r"fragen.yaml: no documents in .*leer"):
+        read_set(gold)
 
 
 def test_anything_else_is_no_set(tmp_path: Path) -> None:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from freki.infra.evaluation_sets.beir import read_corpus
 from freki.infra.evaluation_sets.text import read_text, refused
@@ -20,17 +20,28 @@ _MAX_FILE_BYTES = 64_000_000
 _SUGGESTIONS = 3
 
 
+def _not_blank(text: str) -> str:
+    # Every context holds an empty text, and no heading begins with one.
+    if not text.strip():
+        raise ValueError("it is empty: write a text, or leave it out")
+    return text
+
+
+Text = Annotated[str, AfterValidator(_not_blank)]
+"""A text with more than white space."""
+
+
 class GoldQuestion(BaseModel):
     """A question as it stands in the file."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", coerce_numbers_to_str=True)
 
-    question: str = Field(min_length=1)
+    question: Text
     id: str | None = None
-    expected_documents: tuple[str, ...] | None = None
-    expected_spans: tuple[str, ...] = ()
-    expected_facts: tuple[str, ...] = ()
-    expected_sections: dict[str, tuple[str, ...]] = {}
+    expected_documents: tuple[Text, ...] | None = None
+    expected_spans: tuple[Text, ...] = ()
+    expected_facts: tuple[Text, ...] = ()
+    expected_sections: dict[Text, Annotated[tuple[Text, ...], Field(min_length=1)]] = {}
     origin: Origin | None = None
     part: SetPart | None = None
     review: ReviewState | None = None
@@ -76,6 +87,8 @@ def read_gold(path: Path, *, corpus: Path | None = None) -> EvaluationSet:
     lines = [item.start_mark.line + 1 for item in node.value]
     where = [path.parent / each for each in gold.sources] or ([] if corpus is None else [corpus])
     documents = read_documents(where) if where else None
+    if documents == ():
+        raise Rejected(f"{path}: no documents in {', '.join(map(str, where))}, so that nothing can be found")
     known = None if documents is None else sorted(document.document_id for document in documents)
     questions: dict[str, Question] = {}
     for number, (given, line) in enumerate(zip(gold.questions, lines, strict=True), start=1):
@@ -103,13 +116,20 @@ def parse_gold(text: str, path: Path) -> tuple[GoldSet, yaml.SequenceNode]:
     except ValidationError as error:
         raise refused(error, str(path)) from error
     if isinstance(node, yaml.MappingNode):
-        node, *others = [value for key, value in node.value if key.value == "questions"]
-        if others:
-            raise Rejected(f"{path}, line {others[0].start_mark.line + 1}: questions: is there twice")
+        node = next(value for key, value in node.value if key.value == "questions")
     return gold, node
 
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc] # yaml has no types
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> object:  # noqa: FBT001, FBT002
+        """Return a mapping; a key that is there twice is an error with its line: only its last value would count."""
+        names = [key for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        for place, key in enumerate(names):
+            if any(key.value == earlier.value for earlier in names[:place]):
+                problem = f"{key.value}: is there twice"
+                raise yaml.constructor.ConstructorError(problem=problem, problem_mark=key.start_mark)
+        return super().construct_mapping(node, deep)
+
     def construct_object(self, node: yaml.Node, deep: bool = False) -> object:  # noqa: FBT001, FBT002 - of the library
         """Return the value of a node; one that is none, such as the date 2024-13-01, is an error with its line."""
         try:
