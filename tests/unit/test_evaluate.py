@@ -1,6 +1,7 @@
 """Figures against hand-computed ones, published examples and other libraries."""
 
 import math
+import unicodedata
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
@@ -151,6 +152,19 @@ def test_texts_are_found_whatever_their_case_and_white_space() -> None:
     context = "Der  Vermieter hat die Mietsache\nin einem GEEIGNETEN Zustand zu überlassen. STRASSE 5"
 
     assert share_found(["die mietsache in einem", "Straße 5", "der Mieter"], context) == pytest.approx(2 / 3)
+
+
+@pytest.mark.parametrize(
+    "stored",
+    ["§\u00a03 Urlaubs\u00adanspruch für Ältere", unicodedata.normalize("NFD", "§ 3 Urlaubs\u200banspruch für Ältere")],
+)
+def test_what_is_expected_is_found_as_a_person_types_it(stored: str) -> None:
+    typed = "§ 3 Urlaubsanspruch für Ältere"
+    inside = [replace(hit(1, "a", 0.5), heading_path=(stored,))]
+
+    assert share_found([typed], f"Siehe {stored}.") == 1.0
+    assert share_found([stored], f"Siehe {typed}.") == 1.0
+    assert place_in_sections(inside, {DocumentId("a"): [typed]}) == 1
 
 
 def test_a_hit_counts_in_the_section_that_is_expected_and_in_its_document() -> None:

@@ -1,5 +1,6 @@
 """Metrics of answers, by question."""
 
+import unicodedata
 from collections.abc import Mapping, Sequence
 
 from freki.operators.evaluate.figures import FAILED, MRR, NDCG, RECALL_10, RECALL_100
@@ -7,6 +8,8 @@ from freki.schemas import ContextHit, DocumentId
 
 Judgements = Mapping[DocumentId, int]
 CUTOFF_FAILED = 20
+_INVISIBLE = dict.fromkeys(map(ord, "\u00ad\u200b\u2060\ufeff"))
+"""Soft hyphens, and spaces without width: texts of the web and of word processors have them within words."""
 
 
 def judge_rankings(
@@ -65,12 +68,17 @@ def place_in_sections(hits: Sequence[ContextHit], sections: Mapping[DocumentId, 
 
 
 def stands_in(heading_path: Sequence[str], expected: Sequence[str]) -> bool:
-    """Return whether a text stands in an expected section; expected: headings, or prefixes of whole words."""
-    return any(f"{heading} ".startswith(f"{each} ") for heading in heading_path for each in expected)
+    """Return whether a text stands in an expected section; expected: headings, or prefixes of whole words.
+
+    Compared as `share_found` compares, but with case.
+    """
+    return any(
+        f"{_visible(heading)} ".startswith(f"{_visible(each)} ") for heading in heading_path for each in expected
+    )
 
 
 def share_found(texts: Sequence[str], context: str) -> float:
-    """Return the share of texts contained in the context, ignoring case and white space.
+    """Return the share of texts contained in the context, ignoring case, white space, and what nobody sees.
 
     Raises ValueError if there is no text.
     """
@@ -81,4 +89,9 @@ def share_found(texts: Sequence[str], context: str) -> float:
 
 
 def _folded(text: str) -> str:
-    return " ".join(text.casefold().split())
+    return _visible(text.casefold())
+
+
+def _visible(text: str) -> str:
+    """Return a text as a person would type it: letters composed, without soft hyphens, white space as single spaces."""
+    return " ".join(unicodedata.normalize("NFC", text.translate(_INVISIBLE)).split())
