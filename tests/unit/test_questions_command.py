@@ -345,6 +345,16 @@ def test_a_review_shows_where_a_question_comes_from_and_what_answers_it() -> Non
 
 
 @pytest.mark.usefixtures("folder")
+def test_the_next_command_can_be_pasted_whatever_the_file_is_called() -> None:
+    ended = make("handbuch", "--out", "sets/my [old] set.yaml")
+    person = Reviewer()
+    asyncio.run(review(GoldFile.read(Path("sets/my [old] set.yaml")), person.console, quote=beginning, ask=person))
+
+    assert "freki questions review 'sets/my [old] set.yaml'" in ended.output
+    assert "freki questions review 'sets/my [old] set.yaml'" in person.seen
+
+
+@pytest.mark.usefixtures("folder")
 def test_a_review_without_a_terminal_is_refused() -> None:
     made()
 

@@ -10,6 +10,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 from pydantic import TypeAdapter
+from rich.text import Text
 
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
@@ -118,7 +119,7 @@ async def ablate(
     show_overall(console, ablation)
     name = f"ablation-{'+'.join(one.name for one in examined)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(ablation, given.out, name, given.report):
-        console.print(str(path), soft_wrap=True, highlight=False)
+        console.print(Text(str(path)), soft_wrap=True)
 
 
 def _has_contexts(questions: Sequence[Question]) -> bool:

@@ -14,6 +14,7 @@ from typing import Annotated
 import numpy as np
 import typer
 from pydantic import TypeAdapter, ValidationError
+from rich.text import Text
 
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
@@ -111,7 +112,7 @@ async def evaluate(
     )
     name = f"{'+'.join(result.name for result in results)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(evaluation, given.out, name):
-        console.print(str(path), soft_wrap=True, highlight=False)
+        console.print(Text(str(path)), soft_wrap=True)
 
 
 def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:

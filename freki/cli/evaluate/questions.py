@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Annotated, Any
 
 import typer
@@ -226,7 +227,7 @@ def _show_made(file: GoldFile, added: int, left_out: Counter[str]) -> None:
     made = ", ".join(f"{origin} {origins[origin]}" for origin in Origin if origins[origin])
     console.print(f"  from {made}" + f", by hand {origins[None]}" * bool(origins[None]), highlight=False)
     if any(each.review is ReviewState.OPEN for each in standing):
-        console.print(f"Read them next: freki questions review {file.path}", soft_wrap=True, highlight=False)
+        console.print(Text(f"Read them next: freki questions review {quote(str(file.path))}"), soft_wrap=True)
 
 
 def _show_left_out(left_out: Counter[str]) -> None:

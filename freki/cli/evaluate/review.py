@@ -1,5 +1,6 @@
 """`freki questions review`: a person decides about proposed questions, one after the other."""
 
+import shlex
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -73,9 +74,14 @@ async def review(file: GoldFile, console: Console, *, quote: Quote, ask: Ask) ->
     told = ", ".join(f"{state} {states[state]}" for state in (ReviewState.KEPT, ReviewState.DROPPED, ReviewState.OPEN))
     console.print(Text(f"{file.path}: {told}", style="bold"), soft_wrap=True)
     if states[ReviewState.OPEN]:
-        console.print(f"Go on with: freki questions review {file.path}", soft_wrap=True, highlight=False)
+        console.print(Text(f"Go on with: freki questions review {_typed(file.path)}"), soft_wrap=True)
     else:
-        console.print(f"Measure with: freki eval {file.path}", soft_wrap=True, highlight=False)
+        console.print(Text(f"Measure with: freki eval {_typed(file.path)}"), soft_wrap=True)
+
+
+def _typed(path: Path) -> str:
+    """Return a path as a shell takes it."""
+    return shlex.quote(str(path))
 
 
 def _show(console: Console, question: GoldQuestion, title: str, text: str) -> None:

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from pydantic import TypeAdapter
 from rich.progress import Progress, TaskID
+from rich.text import Text
 
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
@@ -123,7 +124,7 @@ async def tune(
     show_tuning(console, tuning)
     name = f"tuning-{'+'.join(one.examined.name for one in material)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(tuning, given.out, name, given.report):
-        console.print(str(path), soft_wrap=True, highlight=False)
+        console.print(Text(str(path)), soft_wrap=True)
 
 
 def _figure(name: str) -> Figure:
