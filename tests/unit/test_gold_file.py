@@ -142,6 +142,14 @@ def test_a_link_stays_a_link_and_rights_stay(path: Path, tmp_path: Path) -> None
         ("nothing: here\n", "questions"),
         ("- question: a\n  expected_documents: []\n  review: perhaps\n", "line 1: review"),
         ("- question: a\n  expected_documents: []\n  part: half\n", "line 1: part"),
+        (
+            "- question: a\n  expected_documents: &d [x]\n- question: b\n  expected_documents: *d\n  review: open\n",
+            r"line 3: write out what \*alias or << stands for",
+        ),
+        (
+            "- &a {question: a, expected_documents: [], review: open}\n- <<: *a\n  question: b\n",
+            "line 2: write out what",
+        ),
     ],
 )
 def test_what_is_no_such_set_is_refused_with_its_line(path: Path, text: str, expected: str) -> None:

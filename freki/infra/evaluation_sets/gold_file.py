@@ -45,6 +45,9 @@ class GoldFile:
         self._head = "".join(lines[: starts[0]])
         self._items = ["".join(lines[start:stop]) for start, stop in pairwise(edges)]
         self._tail = "".join(lines[edges[-1] :])
+        for item, start in zip(self._items, starts, strict=True):
+            if not _stands_alone(item):
+                raise Rejected(f"{path}, line {start + 1}: write out what *alias or << stands for in this question")
         self._indent = " " * node.start_mark.column
         self.questions = [
             parse_question(given, f"{path}, line {start + 1}")
@@ -119,9 +122,26 @@ class GoldFile:
         self._stored = self.text
 
 
+def _stands_alone(item: str) -> bool:
+    """Return whether a question can be edited by itself: all that it says stands in it."""
+    return not any(
+        isinstance(event, yaml.AliasEvent)
+        or (isinstance(event, yaml.ScalarEvent) and event.implicit[0] and event.value == "<<")
+        for event in yaml.parse(item, yaml.SafeLoader)
+    )
+
+
 def _dumped(value: object) -> str:
-    text: str = yaml.safe_dump(value, allow_unicode=True, sort_keys=False, width=_WIDTH, default_flow_style=False)
+    text: str = yaml.dump(
+        value, Dumper=_Dumper, allow_unicode=True, sort_keys=False, width=_WIDTH, default_flow_style=False
+    )
     return text
+
+
+class _Dumper(yaml.SafeDumper):  # type: ignore[misc] # yaml has no types
+    def ignore_aliases(self, data: object) -> bool:  # noqa: ARG002 - of the library
+        """Write equal lists out: each question is edited by itself."""
+        return True
 
 
 def _quoted(text: str) -> str:
