@@ -41,7 +41,7 @@ async def demo() -> None:
     """Build models, start broker, store and workers, publish the samples, ask three queries, stop."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="freki-demo-") as directory:
-        settings = Settings(local=Settings().local.elsewhere(Path(directory)))
+        settings = Settings(local=Settings().local.elsewhere(Path(directory)), folders=())
         console.print(Rule("1  Models"))
         with building() as progress:
             await ensure_built(settings.models, progress)

@@ -122,16 +122,23 @@ async def test_a_stack_of_its_own_leaves_the_running_one_alone(
 ) -> None:
     monkeypatch.setenv("FREKI_LOCAL__STATE_DIR", str(tmp_path / "state"))
     monkeypatch.setenv("FREKI_LOCAL__SINGLE_WORKER", "true")
+    # The evaluation is no tenant of the running stack, and its folders are no part of the corpus.
+    watched = json.dumps([{"path": str(beir)}])
+    limits = {"FREKI_LIMITS__DOCUMENTS": "1", "FREKI_LIMITS__QUERIES_PER_MINUTE": "1", "FREKI_FOLDERS": watched}
 
-    code, printed = await freki_command(freki, "eval", str(beir), "--queries", "1", "--out", str(tmp_path / "out"))
+    code, printed = await freki_command(
+        freki, "eval", str(beir), "--queries", "1", "--out", str(tmp_path / "out"), **limits
+    )
     again, printed_again = await freki_command(freki, "eval", str(beir), "--out", str(tmp_path / "out"))
     beside, printed_beside = await freki_command(freki, "eval", str(beir), "--running", "--out", str(tmp_path / "out"))
 
     assert (code, again, beside) == (0, 0, 0), printed + printed_again + printed_beside
     assert "4 documents, 4 of them indexed now" in printed
+    assert "limit:" not in printed
     assert "4 documents, indexed until" in printed_again
     assert "4 documents, 4 of them indexed now" in printed_beside
     assert [path.name[:5] for path in (tmp_path / "state" / "evaluation").iterdir()] == ["eval-"]
+    assert not list((tmp_path / "state" / "evaluation").glob("*/logs/watch*"))
 
 
 async def test_options_are_tuned_on_what_runs(freki: Freki, beir: Path, tmp_path: Path) -> None:

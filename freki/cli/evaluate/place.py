@@ -17,7 +17,7 @@ from freki.infra.local.children import Died, Event, Restarting, Unready
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
 from freki.infra.models import ensure_built
-from freki.infra.settings import AuthSettings, Settings
+from freki.infra.settings import AuthSettings, Settings, TenantLimitSettings
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
@@ -83,6 +83,8 @@ async def open_place(
 
 BELIEVED = {f"FREKI_AUTH__{name}": "none" for name in ("JWKS", "ISSUER", "AUDIENCE", "REPLY_TOPIC")}
 """Variables of workers that answer without tokens: who evaluates published all that they hold."""
+UNLIMITED = {f"FREKI_LIMITS__{name.upper()}": "none" for name in TenantLimitSettings.model_fields}
+"""Variables of workers that count for no tenant: what a limit refuses would be measured as not found."""
 
 
 @asynccontextmanager
@@ -93,11 +95,11 @@ async def _own_stack(
         await ensure_built(settings.models, progress)
     directory = settings.local.state_dir.expanduser().absolute() / "evaluation" / tenant
     # Read anew: the given settings may already point at a running local stack.
-    own = Settings(local=Settings().local.elsewhere(directory), auth=AuthSettings())
+    own = Settings(local=Settings().local.elsewhere(directory), auth=AuthSettings(), folders=())
     if fresh and read_stack(directory) is None:
         rmtree(directory, ignore_errors=True)
     stack = LocalStack(
-        own, report=_report_trouble, prepare=apply_topics, environment={**(environment or {}), **BELIEVED}
+        own, report=_report_trouble, prepare=apply_topics, environment={**(environment or {}), **BELIEVED, **UNLIMITED}
     )
     async with AsyncExitStack() as opened:
         with errors.status("starting broker, store and workers"):
