@@ -127,8 +127,10 @@ async def verify(
         versions, before_ms = searched_versions(body)
     except OSError as error:
         fail(f"{report} cannot be read: {error.strerror}")
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         fail(f"{report} is no report of an erasure: {error}")
+    if not isinstance(signature, str):
+        fail(f"{report} is no report of an erasure: its signature is no text")
     if not read_verifier([public_key])(canonical(body), signature):
         fail(f"{report} is not signed by {public_key}: another key signed it, or it was changed")
     console.print("the signature is right")

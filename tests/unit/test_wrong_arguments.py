@@ -36,6 +36,18 @@ def test_a_report_that_is_not_there_is_not_called_one_of_another_kind(tmp_path: 
     assert f"{missing} cannot be read: No such file or directory" in ended.output.replace("\n", "")
 
 
+@pytest.mark.parametrize("signature", ["5", "null", "[" * 100_000])
+def test_a_report_whose_signature_is_no_text_is_none(signature: str, tmp_path: Path) -> None:
+    report = tmp_path / "report.json"
+    report.write_text(f'{{"report": {{"documents": [], "claims": [], "tenant": "hr"}}, "signature": {signature}}}')
+    key = tmp_path / "k.pub"
+    key.write_text(CliRunner().invoke(app, ["audit", "keys", "make", str(tmp_path / "k")]).stdout)
+    ended = CliRunner().invoke(app, ["erase", "verify", str(report), "--public-key", str(key)], env={"COLUMNS": "300"})
+
+    assert ended.exit_code == 1
+    assert f"{report} is no report of an erasure" in ended.output.replace("\n", "")
+
+
 @pytest.mark.parametrize(
     "command", [("erase", "a.md", "--key", "k", "--report"), ("rectify", "a.md", "--yes", "--key", "k", "--report")]
 )
