@@ -7,6 +7,7 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
+from urllib.parse import quote
 
 import typer
 
@@ -104,7 +105,8 @@ async def export(
     try:
         folder.mkdir(mode=0o700, parents=True)
         for writer, lines in chains.items():
-            path = folder / f"{Path(writer).name}.jsonl"
+            # Who may write to the topic may choose the name: no two writers share a file, and none lies elsewhere.
+            path = folder / f"{quote(writer, safe='')}.jsonl"
             path.write_text("".join(f"{lines[sequence]}\n" for sequence in sorted(lines)), encoding="ascii")
         if settings.audit.key_file is not None:
             (folder / "public.pem").write_text(SigningKey.read(settings.audit.key_file).public_pem, encoding="ascii")
@@ -155,7 +157,7 @@ async def search(  # noqa: PLR0913 - options
     table = whole_table("time", "kind", "tenant", "asker", "principals", "documents", "reason", box=None)
     for entry in entries:
         table.add_row(
-            datetime.fromtimestamp(entry.at / 1000, UTC).isoformat(sep=" ", timespec="seconds"),
+            _time_of(entry),
             entry.kind,
             entry.tenant,
             entry.asker,
@@ -164,6 +166,14 @@ async def search(  # noqa: PLR0913 - options
             entry.reason,
         )
     console.print(table if entries else "no entry")
+
+
+def _time_of(entry: AuditEntry) -> str:
+    """Return the time of an entry; who forges one may choose a time that no calendar has."""
+    try:
+        return datetime.fromtimestamp(entry.at / 1000, UTC).isoformat(sep=" ", timespec="seconds")
+    except (OverflowError, ValueError, OSError):
+        return f"{entry.at} ms"
 
 
 async def _entries(settings: Settings, files: Sequence[Path] | None, *, topic: bool) -> AsyncIterator[AuditEntry]:

@@ -5,8 +5,10 @@ from dataclasses import fields
 from typing import Any
 
 from freki.schemas.audit_entry import AuditedDocument, AuditEntry, AuditKind, ChainEnd
+from freki.schemas.names import LARGEST_INTEGER
 
 _NAMES = tuple(field.name for field in fields(AuditEntry))
+_LISTS = frozenset({"principals", "principals_before", "documents", "continues"})
 
 
 class NotAnEntry(ValueError):
@@ -46,6 +48,7 @@ def entry_of(line: str | bytes) -> AuditEntry:
         for name in ("principals", "principals_before"):
             said[name] = tuple(said[name])
         entry = AuditEntry(**said)
+        _check_types(entry)
         same = line_of(entry) == (line if isinstance(line, str) else line.decode())
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise NotAnEntry(f"no entry of an audit log: {error}") from error
@@ -53,3 +56,20 @@ def entry_of(line: str | bytes) -> AuditEntry:
         # Otherwise a changed line could mean the same entry to us, and another one to other readers.
         raise NotAnEntry("an entry of an audit log that is not in its canonical form")
     return entry
+
+
+def _check_types(entry: AuditEntry) -> None:
+    """Raise TypeError or ValueError unless every field is a text or an integer, as its topic can have it."""
+    texts: list[Any] = [*entry.principals, *entry.principals_before]
+    numbers: list[Any] = [entry.sequence, entry.at]
+    texts += [getattr(entry, name) for name in _NAMES if name not in _LISTS and name not in {"sequence", "at"}]
+    for document in entry.documents:
+        texts.append(document.document_id)
+        numbers.append(document.version)
+    for end in entry.continues:
+        texts += [end.writer, end.hash]
+        numbers.append(end.sequence)
+    # Surrogates, which UTF-8 cannot have, are a ValueError.
+    "".join(texts).encode()
+    if not all(type(number) is int and abs(number) <= LARGEST_INTEGER for number in numbers):
+        raise ValueError("a number is no integer of 64 bits")

@@ -1,5 +1,6 @@
 """Chains of audit entries: whatever is deleted, altered or moved is named."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from hashlib import sha256
@@ -252,6 +253,25 @@ def test_no_sender_makes_an_entry_that_the_topic_does_not_take() -> None:
 def test_what_is_no_entry_is_refused(line: str | bytes) -> None:
     with pytest.raises(NotAnEntry):
         entry_of(line)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        *((field, value) for field in ("signature", "hash", "previous", "tenant") for value in (None, 5, ["a"])),
+        *(("writer", value) for value in (5, [1], "\ud800")),
+        *((field, value) for field in ("sequence", "at") for value in (None, "x", 1.5, True, 2**63)),
+        *(("principals", value) for value in ([1], [["a"]], ["\ud800"])),
+        ("documents", [{"document_id": 5, "version": 1}]),
+        ("documents", [{"document_id": "a", "version": "x"}]),
+        ("continues", [{"writer": [], "sequence": 1, "hash": "ab"}]),
+    ],
+)
+def test_a_line_whose_fields_are_of_other_kinds_is_no_entry(field: str, value: object) -> None:
+    said = json.loads(line_of(chain(1)[0]))
+
+    with pytest.raises(NotAnEntry):
+        entry_of(canonical({**said, field: value}))
 
 
 def test_an_entry_in_another_form_is_refused() -> None:

@@ -69,6 +69,21 @@ def test_what_is_wrong_is_named_by_writer_and_sequence(log: Path) -> None:
     assert f"{path}:4: no entry of an audit log" in damaged[1].replace("\n", "")
 
 
+def test_what_somebody_forged_is_shown_and_exported_by_any_name_and_time(tmp_path: Path) -> None:
+    file = create_chain(tmp_path / "forged", WRITER)
+    for writer in ("../a", "../../a", "\0"):
+        event = Event(kind=AuditKind.ASKED)
+        file.append([link(event, writer=writer, sequence=0, at=Timestamp(2**62), previous=GENESIS)])
+    file.close()
+
+    searched = run("search", "--file", tmp_path / "forged")
+    exported = run("export", tmp_path / "copy", "--file", tmp_path / "forged")
+
+    assert (searched[0], searched[1].count(f"{2**62} ms")) == (0, 3)
+    assert exported[0] == 0
+    assert len(list((tmp_path / "copy").glob("*.jsonl"))) == 3
+
+
 @pytest.mark.parametrize(
     ("options", "found"),
     [
