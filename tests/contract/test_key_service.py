@@ -12,7 +12,7 @@ import pytest
 from freki.infra.keys import KeyService, LocalKeys, VaultKeys, make_keys, version_of
 from freki.infra.settings import EncryptionSettings
 from freki.schemas.errors import Misconfigured, Unavailable
-from tests.scripted_server import serving
+from tests.scripted_server import Reply, serving
 from tests.vault_server import TOKEN, VaultServer
 
 
@@ -186,6 +186,34 @@ async def test_vault_that_is_away_is_retried_and_a_refusal_names_the_settings(
     vault.status, vault.dead = 200, True
     with pytest.raises(Unavailable):
         await service.versions()
+
+
+@pytest.mark.parametrize(
+    "reply",
+    [
+        Reply(b"<html>Maintenance</html>"),
+        Reply(b"[" * 100_000),
+        Reply([]),
+        Reply({"data": None}),
+        Reply({"data": {"batch_results": [{}]}}),
+        Reply({"data": {"batch_results": [{"ciphertext": "vault:v1:\u00e4", "plaintext": "\u00e4"}]}}),
+        Reply({"data": {"batch_results": [{"ciphertext": "AAAA", "plaintext": "AAAA"}]}}),
+        Reply({"data": {"batch_results": [{"ciphertext": ["AAAA"], "plaintext": ["AAAA"]}]}}),
+        Reply({"data": {"latest_version": 0, "min_decryption_version": 0}}),
+        Reply(b"", status=302, headers={"Location": "https://login.example.org/"}),
+        Reply({"errors": []}, status=307, headers={"Location": "https://active.example.org/v1/transit/"}),
+        Reply({"errors": ["too large"]}, status=413),
+    ],
+)
+async def test_no_answer_of_vault_is_held_against_a_document(reply: Reply, vault: VaultServer, tmp_path: Path) -> None:
+    service = VaultKeys(vault_settings(vault, tmp_path))
+    wrapped = await service.wrap([bytes(32)])
+    vault.script = lambda _: reply
+
+    for call in (service.wrap([bytes(32)]), service.unwrap(wrapped), service.rewrap(wrapped), service.versions()):
+        with pytest.raises(Misconfigured, match="FREKI_ENCRYPTION__VAULT") as refused:
+            await call
+        assert "AAAA" not in f"{refused.value}{refused.value.__cause__}"
 
 
 async def test_a_version_that_vault_no_longer_decrypts_is_told(vault: VaultServer, tmp_path: Path) -> None:

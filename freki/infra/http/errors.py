@@ -32,7 +32,8 @@ def refusal(response: httpx.Response, message: str, *, hint: str, conflict_is_tr
         wait_s = retry_after_s(response.headers.get("Retry-After", ""))
         gist = gist_of(status)
         return Unavailable(message, gist=gist) if wait_s is None else Busy(message, wait_s, gist=gist)
-    if status in OF_SETTINGS:
+    if status in OF_SETTINGS or response.is_redirect:
+        # Another address: a page to log in, or the node in charge. None is followed, which could get the credentials.
         return Misconfigured(f"{message}; {hint}")
     return Rejected(message, gist=gist_of(status))
 

@@ -7,31 +7,37 @@ import ssl
 from base64 import b64decode, b64encode
 from collections.abc import Sequence
 from functools import cache
-from http import HTTPStatus
 from typing import Any, NoReturn
 from urllib.parse import quote
 
 import httpx
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from freki.infra.http.errors import gist_of, refusal
+from freki.infra.keys.envelope import KEY_BYTES
+from freki.infra.keys.service import version_of
 from freki.infra.settings import EncryptionSettings
-from freki.schemas.errors import Misconfigured, Rejected, Unavailable
+from freki.schemas.errors import Misconfigured, Unavailable
 
 _HINT = "see the settings FREKI_ENCRYPTION__VAULT_…: address, key, token and what its policy allows"
 
 
-class _One(BaseModel):
+class _Answer(BaseModel):
+    # What an error quotes could be a data key.
+    model_config = ConfigDict(hide_input_in_errors=True)
+
+
+class _One(_Answer):
     ciphertext: str = ""
     plaintext: str = ""
     error: str = ""
 
 
-class _Batch(BaseModel):
+class _Batch(_Answer):
     batch_results: list[_One]
 
 
-class _Key(BaseModel):
+class _Key(_Answer):
     latest_version: int
     min_decryption_version: int
 
@@ -51,28 +57,28 @@ class VaultKeys:
     async def wrap(self, secrets: Sequence[bytes]) -> list[str]:
         """Return data keys wrapped by the current version, in order."""
         batch = [{"plaintext": b64encode(secret).decode("ascii")} for secret in secrets]
-        return [each.ciphertext or self._strange() for each in await self._batch("encrypt", batch)]
+        return self._wrapped(await self._batch("encrypt", batch))
 
     async def unwrap(self, wrapped: Sequence[str]) -> list[bytes]:
         """Return the data keys, in order."""
         found = await self._batch("decrypt", self._ciphertexts(wrapped))
         try:
-            return [b64decode(each.plaintext or self._strange(), validate=True) for each in found]
+            secrets = [b64decode(each.plaintext, validate=True) for each in found]
         except ValueError as error:
-            raise Rejected(f"{self._url} does not answer as Vault's transit does") from error
+            self._strange(error)
+        return secrets if all(len(secret) == KEY_BYTES for secret in secrets) else self._strange()
 
     async def rewrap(self, wrapped: Sequence[str]) -> list[str]:
         """Return the same data keys wrapped by the current version, in order; Vault alone sees them."""
-        found = await self._batch("rewrap", self._ciphertexts(wrapped))
-        return [each.ciphertext or self._strange() for each in found]
+        return self._wrapped(await self._batch("rewrap", self._ciphertexts(wrapped)))
 
     async def versions(self) -> Sequence[int]:
         """Return the versions that Vault decrypts with, ascending."""
         try:
             key = _Key.model_validate(await self._call("GET", f"keys/{self._key}"))
         except ValidationError as error:
-            raise Rejected(f"{self._url} does not answer as Vault's transit does: {error}") from error
-        return range(max(1, key.min_decryption_version), key.latest_version + 1)
+            self._strange(error)
+        return range(max(1, key.min_decryption_version), key.latest_version + 1) or self._strange()
 
     async def rotate(self) -> int:
         """Make a new version in Vault, and return it."""
@@ -95,7 +101,7 @@ class VaultKeys:
         try:
             found = _Batch.model_validate(data).batch_results
         except ValidationError as error:
-            raise Rejected(f"{self._url} does not answer as Vault's transit does: {error}") from error
+            self._strange(error)
         if len(found) != len(batch):
             self._strange()
         if errors := [each.error for each in found if each.error]:
@@ -113,17 +119,16 @@ class VaultKeys:
             if not response.is_success:
                 # The answer may repeat what was sent: only Vault's own list of errors is told.
                 message = f"{url} answered {response.status_code}{_errors(response)}"
-                if response.status_code == HTTPStatus.BAD_REQUEST:
-                    # Of a key that is gone, or that another one wrapped.
-                    raise Misconfigured(f"{message}; {_HINT}")
-                raise refusal(response, message, hint=_HINT)
+                error = refusal(response, message, hint=_HINT)
+                # Never of the document: it would become a dead letter, where only its key or Vault is to blame.
+                raise error if isinstance(error, Unavailable) else Misconfigured(f"{message}; {_HINT}")
             return (response.json() or {}).get("data") if response.content else None
         except (httpx.InvalidURL, httpx.UnsupportedProtocol) as error:
             raise Misconfigured(f"FREKI_ENCRYPTION__VAULT_URL: {url} is not a URL: {error}") from error
         except httpx.HTTPError as error:
             raise Unavailable(f"{url} does not answer: {type(error).__name__} {error}", gist=gist_of(error)) from error
-        except (ValueError, AttributeError) as error:
-            raise Rejected(f"{url} does not answer as Vault's transit does") from error
+        except (ValueError, AttributeError, RecursionError) as error:
+            self._strange(error)
 
     def _token(self) -> str:
         # Read for each call: Vault's agent puts a fresh one there.
@@ -137,8 +142,16 @@ class VaultKeys:
             raise Misconfigured(f"FREKI_ENCRYPTION__VAULT_TOKEN_FILE={self._token_file} is empty")
         return token
 
-    def _strange(self) -> NoReturn:
-        raise Rejected(f"{self._url} does not answer as Vault's transit does")
+    def _wrapped(self, found: Sequence[_One]) -> list[str]:
+        """Return wrapped keys as envelopes can name them."""
+        keys = [each.ciphertext for each in found]
+        is_right = all(
+            each.startswith("vault:") and version_of(each) and each.isascii() and each.isprintable() for each in keys
+        )
+        return keys if is_right else self._strange()
+
+    def _strange(self, error: Exception | None = None) -> NoReturn:
+        raise Misconfigured(f"{self._url} does not answer as Vault's transit does; {_HINT}") from error
 
 
 @cache
