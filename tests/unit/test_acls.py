@@ -39,6 +39,18 @@ def test_every_topic_is_written_and_read_by_some_part() -> None:
         assert {"Read", "Write"} <= {word for part in parts for word in part.get(topic.name, ())}
 
 
+def test_access_reads_all_that_it_searches_and_changes_nothing() -> None:
+    settings = Settings(retrieval=RetrievalSettings(reply_topics=("team.answers",)))
+    topics = topics_of(settings)
+
+    found = operations(settings, "access")
+
+    work = [*topics.chunks.values(), *topics.contextual_chunks.values()]
+    answers = [topics.contexts, topics.document_reports, topics.outcomes, topics.dead_letters]
+    asked = [topics.documents, topics.judgements, topics.queries, topics.holds, topics.objections]
+    assert found == {name: {"Read"} for name in ("team.answers", *(each.name for each in (*work, *answers, *asked)))}
+
+
 def test_another_generation_has_its_own_groups_and_topics() -> None:
     first, second = Settings(), Settings(milvus=MilvusSettings(generation="g2"))
 

@@ -151,11 +151,18 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
             *_groups(settings, "contextualise", "embed", operation="Describe"),
         ],
-        # `freki erase` and `freki retention`; requests on the topic need only the rights of `erasure-requests`.
+        # `freki erase`, `rectify` and `retention`; requests on the topic need only the rights of `erasure-requests`.
         "erase-command": [
             *_may("Read", topics.holds),
             *_may(("Read", "Write"), topics.erasure_reports),
             *_erasing(settings, replies),
+        ],
+        "access": [
+            *_may("Read", topics.documents, *work, topics.contexts, topics.document_reports, *replies),
+            *(Right(resource="topic", name=name, operations=("Read",)) for name in settings.retrieval.reply_topics),
+            *_may("Read", topics.judgements, topics.dead_letters, topics.outcomes, topics.queries),
+            *_may("Read", topics.holds, topics.objections),
+            *_audited(settings),
         ],
         "documents": [
             *_may("Read", topics.documents, topics.outcomes, topics.dead_letters, topics.holds, topics.objections),
