@@ -7,9 +7,10 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from random import random
 from typing import Annotated, Any
 
 import typer
@@ -29,11 +30,13 @@ from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.schemas import ContextQuery, QueryId, TenantId
+from freki.schemas.backoff import backoff
+from freki.schemas.errors import Unavailable
 from freki.schemas.index import GenerationEntry, Statistics, offered, serving
 from freki.streams.client import Asker
 from freki.streams.wire.connect import open_asker, open_generations, open_index
 from freki.streams.wire.from_settings import settings_named, wall_clock
-from freki.streams.wire.generations import drop_topics, read_again, waiting_of
+from freki.streams.wire.generations import Waiting, drop_topics, read_again, waiting_of
 from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.serving import entry_of, serving_entry
 
@@ -45,6 +48,8 @@ NICENESS = 10
 """Priority of the process that fills, so that answers keep their time; 0 is normal, 19 the lowest."""
 LOOK_S = 1.0
 """Interval of the progress display, in seconds."""
+LONGEST_LOOK_S = 30.0
+"""Longest wait between looks while broker or store do not answer, in seconds."""
 PROBE = "generations-"
 """Beginning of the ids of queries that these commands ask."""
 PROBES = 24
@@ -269,15 +274,42 @@ async def _until_full(settings: Settings) -> tuple[Statistics, float]:
         last = serving(await log.entries())
         with bars() as progress:
             bar = progress.add_task(f"documents in {name}", total=None)
-            while True:
+
+            async def look() -> tuple[Statistics, int | None, Waiting]:
                 total = (await log.sizes(last.generation)).documents if last else None
                 held = await log.sizes(name)
                 progress.update(bar, completed=held.documents, total=total)
-                waiting = await waiting_of(settings)
-                # Under a stream of changes something always waits.
-                if not waiting.records or not (waiting.is_late or held.documents < (total or math.inf)):
-                    return await log.sizes(name), loop.time() - started_s
-                await asyncio.sleep(LOOK_S)
+                return held, total, await waiting_of(settings)
+
+            await until_full(look)
+            return await log.sizes(name), loop.time() - started_s
+
+
+async def until_full(
+    look: Callable[[], Awaitable[tuple[Statistics, int | None, Waiting]]],
+    *,
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+) -> None:
+    """Return once a generation has caught up.
+
+    look: tells its size, the documents of the generation that answers, None without one, and what waits. An outage of
+    broker or store is reported, and outlasted: the worker that fills does so too.
+    """
+    failures = 0
+    while True:
+        try:
+            held, total, waiting = await look()
+        except Unavailable as error:
+            failures += 1
+            wait_s = backoff(failures, first=LOOK_S, longest=LONGEST_LOOK_S, jitter=random())  # noqa: S311 - jitter
+            show_error(errors, f"{error}; looking again in {wait_s:.0f} s")
+            await sleep(wait_s)
+            continue
+        failures = 0
+        # Under a stream of changes something always waits.
+        if not waiting.records or not (waiting.is_late or held.documents < (total or math.inf)):
+            return
+        await sleep(LOOK_S)
 
 
 async def _followed(asker: Asker, settings: Settings, name: str) -> float | None:
