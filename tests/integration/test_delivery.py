@@ -4,6 +4,7 @@ from contextlib import suppress
 from itertools import pairwise
 from typing import Any
 
+import faust
 import pytest
 from aiokafka import AIOKafkaProducer
 
@@ -13,7 +14,7 @@ from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected, Unavailable
 from freki.streams.deliver.dead_letters import replay
 from freki.streams.deliver.lanes import Lane
-from freki.streams.deliver.run import Stalled
+from freki.streams.deliver.run import Stalled, run_stages
 from freki.streams.deliver.stage import Stage
 from freki.streams.messages import Outgoing
 from tests.integration.stages import PATIENCE_S, Batch, World, running
@@ -221,6 +222,22 @@ async def test_a_stage_that_stands_still_while_records_wait_ends_the_worker(
 
     assert before == [0]
     assert await world.read_all(world.topics.chunks[Lane.REGULAR]) == []
+
+
+async def test_a_worker_whose_broker_does_not_answer_for_long_ends_with_that_reason(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.streams.deliver.run._CHECKS_PER_WATCH", 1)
+    monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
+
+    async def unanswered(_: faust.App) -> None:
+        return None
+
+    with pytest.raises(Unavailable, match=r"the broker does not answer.* FREKI_KAFKA__BOOTSTRAP"):
+        async with asyncio.timeout(PATIENCE_S):
+            await run_stages(
+                [world.stage(world.forward)], asyncio.Event(), look_behind=unanswered, on_ready=lambda: None
+            )
 
 
 async def test_large_records_wait_at_the_broker_and_not_in_memory(

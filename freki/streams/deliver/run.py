@@ -9,6 +9,7 @@ import faust
 import structlog
 
 from freki.infra.kafka.app import crash_of
+from freki.schemas.errors import Unavailable
 from freki.schemas.names import Timestamp
 from freki.streams.deliver.stage import Stage, StreamEnded
 from freki.streams.observe.lag import Backlog
@@ -43,7 +44,7 @@ async def run_stages(
     """Run stages in this process until `stop` is set or one of them fails.
 
     In both cases batches in flight are finished and their offsets committed; uncommitted records are read again by the
-    next process. Raises the error of a failed stage, or Stalled.
+    next process. Raises the error of a failed stage, Stalled, or Unavailable once the broker has not answered for long.
 
     on_ready: called once all stages have their partitions. beside: background tasks; the stages stop when one ends.
     """
@@ -94,17 +95,24 @@ async def _watch(app: faust.App, stages: Sequence[Stage], look_behind: LookBehin
 
 
 def _compare(stage: Stage, backlog: Backlog | None) -> None:
-    """Report the backlog of an app to one of its stages; raise Stalled if records wait for too long."""
+    """Report the backlog of an app to one of its stages.
+
+    Raises Stalled if records wait for too long, Unavailable if the broker does not say so for as long.
+    """
     own = None if backlog is None else {place: left for place, left in backlog.items() if place[0] == stage.topic}
     if own is not None:
         stage.lag.seen(own, now=Timestamp(time.time_ns() // 1_000_000))
     stage.progress.seen(backlog=own is None or any(own.values()))
-    if stage.progress.stalled:
-        left = ", ".join(f"{number} in {topic}/{place}" for (topic, place), number in (own or {}).items() if number)
-        raise Stalled(
-            f"{stage.name}: records wait ({left or 'the broker does not say how many'}), but the stage has finished "
-            "none for too long"
+    if not stage.progress.stalled:
+        return
+    if own is None:
+        # Not for Stalled: an outage is no defect of the stage, whose traceback would be looked for.
+        raise Unavailable(
+            f"{stage.name}: the broker does not answer, and the stage has finished no record for too long;"
+            " is Kafka up at FREKI_KAFKA__BOOTSTRAP?"
         )
+    left = ", ".join(f"{number} in {topic}/{place}" for (topic, place), number in own.items() if number)
+    raise Stalled(f"{stage.name}: records wait ({left}), but the stage has finished none for too long")
 
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
