@@ -14,6 +14,7 @@ from kafka.admin import KafkaAdminClient, NewPartitions
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import on_lost
 from freki.infra.settings import KafkaSettings
+from freki.schemas.errors import Rejected
 from freki.streams.deliver.lanes import Lane
 from freki.streams.messages import Outgoing
 from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
@@ -137,3 +138,19 @@ async def test_records_that_go_while_a_stage_is_behind_are_told(world: World, mo
         await asyncio.wait_for(done.wait(), PATIENCE_S)
 
     assert lost == [(topic.name, 0, BEFORE - len(read) + 1)]
+
+
+async def test_a_group_is_rewound_only_once_nothing_reads_as_it(world: World) -> None:
+    stage, topic = world.stage(world.forward), world.topics.documents.name
+    async with Admin(world.kafka) as admin:
+        async with running(stage):
+            await world.publish(*numbered(0, BEFORE))
+            await world.outputs(BEFORE)
+            async with asyncio.timeout(PATIENCE_S):
+                while not await admin.committed(stage.app.conf.id):  # noqa: ASYNC110 - the broker knows
+                    await asyncio.sleep(0.1)
+            with pytest.raises(Rejected, match=f"{stage.app.conf.id} has members: end the worker"):
+                await admin.rewind(stage.app.conf.id, [topic])
+        await admin.rewind(stage.app.conf.id, [topic])
+
+        assert await admin.committed(stage.app.conf.id) == {(topic, 0): 0}

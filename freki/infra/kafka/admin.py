@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from aiokafka.errors import CommitFailedError
 from kafka import TopicPartition as KafkaPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
@@ -17,7 +18,7 @@ from freki.client.kafka import stop_consumer
 from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
 from freki.infra.kafka.reader import AT_ONCE_MS, log_ends, open_client
 from freki.infra.settings import KafkaSettings
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Rejected, Unavailable
 
 T = TypeVar("T")
 
@@ -180,7 +181,10 @@ class Admin:
         )
 
     async def rewind(self, group: str, topics: Sequence[str]) -> None:
-        """Let a group without members read topics from the beginning; one that never committed does so anyway."""
+        """Let a group read topics from the beginning; one that never committed does so anyway.
+
+        Raises Rejected while it has members.
+        """
         committed = await self._run(f"read offsets of {group}", _committed, group)
         places = [place for place in committed if place.topic in topics]
         if not places:
@@ -190,7 +194,10 @@ class Admin:
             async with connecting(f"rewind {group}", self._settings):
                 await client.start()
                 client.assign(places)
-                await client.commit(await client.beginning_offsets(places))
+                try:
+                    await client.commit(await client.beginning_offsets(places))
+                except CommitFailedError as error:
+                    raise Rejected(f"{group} has members: end the worker that reads as this group first") from error
         finally:
             await stop_consumer(client)
 
