@@ -143,6 +143,18 @@ def test_what_is_no_document_is_not_reported(folder: Path, name: str) -> None:
     assert settled(state, folder / name) == []
 
 
+def test_a_linked_folder_is_not_followed_and_a_change_told_below_it_is_that_of_the_file(folder: Path) -> None:
+    outside = folder.parent / "outside"
+    outside.mkdir()
+    (folder / "in").symlink_to("sub")
+    (folder / "out").symlink_to(outside)
+    state = state_of(folder)
+    write(folder / "sub" / "b.md", "more")
+    write(outside / "secret.md", "3")
+
+    assert settled(state, folder / "in" / "b.md", folder / "out" / "secret.md") == [(MODIFIED, "sub/b.md")]
+
+
 def test_a_folder_that_disappears_removes_no_document(folder: Path) -> None:
     state = state_of(folder)
     shutil.rmtree(folder)

@@ -134,7 +134,7 @@ class FolderState:
 
     def look(self, places: set[Path], now: float) -> list[FileEvent]:
         """Return the stable changes at some paths and of all pending ones."""
-        places = places | self._unsettled.keys()
+        places = set(filter(None, map(self._place, places))) | self._unsettled.keys()
         if not places:
             return []
         found = self._found(places)
@@ -143,6 +143,13 @@ class FolderState:
             raise FolderGone(f"{self.root} is gone, or another folder: nothing was removed")
         events = [event for path, file in found.items() if (event := self._settled(path, file, now))]
         return sorted(events, key=lambda event: event.file.document_id)
+
+    def _place(self, path: Path) -> Path | None:
+        """Return a path without linked folders, None for one out of the folder: the operating system follows links."""
+        if path == self.root:
+            return path
+        place = path.parent.resolve() / path.name
+        return place if place.is_relative_to(self.root) else None
 
     def _found(self, places: set[Path]) -> dict[Path, SourceFile | None]:
         """Return the files at and below some paths; None for known ones that are missing."""
