@@ -188,6 +188,17 @@ def test_a_source_is_missing_only_if_it_is_a_file_of_this_machine(tmp_path: Path
     assert not is_missing("file://elsewhere/nowhere")
 
 
+def test_a_link_to_nowhere_and_what_a_linked_folder_leads_to_are_missing(tmp_path: Path) -> None:
+    make(tmp_path, "real/a.md")
+    (tmp_path / "nowhere.md").symlink_to("real/gone.md")
+    (tmp_path / "b.md").symlink_to("real/a.md")
+    (tmp_path / "link").symlink_to("real")
+
+    assert is_missing((tmp_path / "nowhere.md").as_uri())
+    assert is_missing((tmp_path / "link" / "a.md").as_uri())
+    assert not is_missing((tmp_path / "b.md").as_uri())
+
+
 @contextmanager
 def unprivileged(folder: Path) -> Iterator[None]:
     """Act as a user whom rights bind, where root runs the tests; the folder becomes hers."""

@@ -187,19 +187,22 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
 def is_missing(uri: str) -> bool:
     """Return whether an address is that of a file on this machine that does not exist; False for other addresses.
 
-    A folder in its place is no file.
+    A folder in its place is no file, nor is a link to nowhere. What is reached through a linked folder has another
+    address.
     """
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc:
         return False
+    path = unquote_to_bytes(parts.path)
     try:
-        mode = os.lstat(unquote_to_bytes(parts.path)).st_mode
+        mode = os.stat(path).st_mode
     except OSError as error:
-        # Not `lexists`, for which what lies in a closed folder is missing.
+        # Not `exists`, for which what lies in a closed folder is missing.
         return error.errno in _NOT_THERE
     except ValueError:
         return True
-    return S_ISDIR(mode)
+    folder = os.path.dirname(path)
+    return S_ISDIR(mode) or os.path.realpath(folder) != folder
 
 
 def is_skipped(name: str) -> bool:
