@@ -296,6 +296,26 @@ async def test_a_pointer_to_git_lfs_is_no_document(repository: Repository) -> No
     assert report.left_out[0].startswith("'b.csv': its content is in Git LFS")
 
 
+async def test_a_file_that_git_cannot_read_keeps_its_document_until_it_can(repository: Repository) -> None:
+    repository.commit({"a.md": "1"})
+    world = World()
+    await sync(repository, world)
+    repository.commit({"a.md": "2" * 500}, time_s=AT + 60)
+    blob = repository.git("rev-parse", "HEAD:a.md")
+    stored = repository.path / ".git" / "objects" / blob[:2] / blob[2:]
+    content = stored.read_bytes()
+
+    for damage in (stored.unlink, lambda: stored.write_bytes(content[:-6])):
+        damage()
+        with pytest.raises(Unavailable, match=blob):
+            await sync(repository, world)
+        assert world.documents == {"wiki/a.md": "1"}
+    stored.write_bytes(content)
+    await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "2" * 500}
+
+
 async def test_a_document_that_becomes_unreadable_is_deleted(repository: Repository) -> None:
     repository.commit({"a.md": "text"})
     world = World()

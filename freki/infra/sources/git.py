@@ -4,6 +4,7 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
@@ -43,7 +44,8 @@ class PathChange(NamedTuple):
 class GitRepository:
     """One branch of a repository. Methods block; only `fetch` modifies the repository.
 
-    They raise Rejected with the message of git, Unavailable where fetching fails, Misconfigured where git is missing.
+    They raise Rejected with the message of git, Unavailable where fetching or reading a content fails, Misconfigured
+    where git is missing.
     """
 
     def __init__(self, path: Path, branch: str, *, max_bytes: int) -> None:
@@ -58,9 +60,7 @@ class GitRepository:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        if self._contents is not None:
-            contents, self._contents = self._contents, None
-            _end(contents)
+        self._end_asking()
 
     def fetch(self) -> None:
         """Fetch new commits from the remote."""
@@ -127,18 +127,26 @@ class GitRepository:
         return files
 
     def read(self, blob: str) -> bytes:
-        """Return the content of an id. Raises Rejected where it is too large."""
+        """Return the content of an id. Raises Rejected where it is too large, Unavailable where git cannot give it."""
         question, answer = self._asking()
-        question.write(f"{blob}\n".encode())
-        question.flush()
-        about = answer.readline().decode().split()
-        if about[1:2] != ["blob"]:
-            raise Rejected(f"{self._path}: git has no content {blob}: `git fsck` says more")
-        size = int(about[2])
+        about: list[str] = []
+        # A broken pipe: git ended.
+        with suppress(BrokenPipeError):
+            question.write(f"{blob}\n".encode())
+            question.flush()
+            about = answer.readline().decode().split()
+        size = int(about[2]) if about[1:2] == ["blob"] else -1
         if size > self._max_bytes:
             _skip(answer, size + 1)
             raise Rejected(f"{size} bytes are more than FREKI_CLAIMS__MAX_BYTES={self._max_bytes}")
-        content = answer.read(size)
+        content = answer.read(max(0, size))
+        if len(content) != size:
+            self._end_asking()
+            # Not Rejected: the file is there, so its document must stay.
+            raise Unavailable(
+                f"{self._path}: git cannot read {blob}: its remote may be out of reach if this is a partial clone,"
+                " otherwise `git fsck` says more"
+            )
         answer.read(1)
         return content
 
@@ -162,6 +170,11 @@ class GitRepository:
         if self._contents is None:
             self._contents = self._start("cat-file", "--batch", stdin=subprocess.PIPE)
         return cast(IO[bytes], self._contents.stdin), cast(IO[bytes], self._contents.stdout)
+
+    def _end_asking(self) -> None:
+        if self._contents is not None:
+            contents, self._contents = self._contents, None
+            _end(contents)
 
     def _start(self, *arguments: str, stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603 - no shell
@@ -223,5 +236,6 @@ def _end(process: subprocess.Popen[bytes]) -> int:
     """Close the pipes of git, which ends it, and return its status."""
     for pipe in (process.stdin, process.stdout):
         if pipe is not None:
-            pipe.close()
+            with suppress(BrokenPipeError):
+                pipe.close()
     return process.wait()
