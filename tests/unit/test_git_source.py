@@ -393,3 +393,25 @@ async def test_a_place_without_repository_or_branch_is_refused_in_gits_words(
         git.fetch()
     with GitRepository(tmp_path / "nowhere", "main", max_bytes=1) as git, pytest.raises(Rejected, match="nowhere"):
         git.head()
+
+
+async def test_a_folder_within_a_repository_is_refused(repository: Repository) -> None:
+    repository.commit({"a.md": "private", "docs/b.md": "2"})
+
+    with GitRepository(repository.path / "docs", "main", max_bytes=1000) as git:
+        with pytest.raises(Rejected, match=f"docs is a folder in the repository {repository.path}: name that"):
+            git.head()
+
+
+async def test_the_repository_of_a_hook_is_not_taken_for_the_one_that_is_named(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository.commit({"a.md": "1"})
+    other = Repository(tmp_path / "other")
+    other.commit({"b.md": "2"})
+    monkeypatch.setenv("GIT_DIR", str(other.path / ".git"))
+    world = World()
+
+    await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "1"}

@@ -22,6 +22,14 @@ _LATEST_S = 253_402_300_799
 # The configuration of a repository can run programs.
 _TAME = ("-c", "core.fsmonitor=false", "-c", "core.hooksPath=/dev/null", "--no-pager", "--no-replace-objects")
 _QUIET = {"GIT_TERMINAL_PROMPT": "0", "GIT_OPTIONAL_LOCKS": "0", "LC_ALL": "C"}
+# Set in hooks, where they win over the folder that is named.
+_OTHER_REPOSITORY = frozenset(
+    {
+        *("GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_PREFIX", "GIT_NAMESPACE"),
+        *("GIT_OBJECT_DIRECTORY", "GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_QUARANTINE_PATH"),
+        *("GIT_SHALLOW_FILE", "GIT_GRAFT_FILE"),
+    }
+)
 
 
 class Commit(NamedTuple):
@@ -73,7 +81,9 @@ class GitRepository:
         """Return the id of the head commit of the branch."""
         if self._branch.startswith("-"):
             raise Rejected(f"{self._branch} is no branch")
-        self._ask("rev-parse", "--git-dir")
+        if self._ask("rev-parse", "--show-prefix").strip():
+            whole = self._ask("rev-parse", "--show-toplevel").decode(errors="replace").strip()
+            raise Rejected(f"{self._path} is a folder in the repository {whole}: name that")
         try:
             return self._ask("rev-parse", "--verify", "--quiet", f"{self._branch}^{{commit}}").decode().strip()
         except Rejected as error:
@@ -182,7 +192,7 @@ class GitRepository:
             stdin=stdin,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=os.environ | _QUIET,
+            env=_environment(),
         )
 
     def _ask(self, *arguments: str, timeout_s: float | None = None) -> bytes:
@@ -193,7 +203,7 @@ class GitRepository:
                 stdin=subprocess.DEVNULL,
                 check=False,
                 timeout=timeout_s,
-                env=os.environ | _QUIET,
+                env=_environment(),
             )
         except FileNotFoundError as error:
             raise Misconfigured("git is not installed, or not in PATH") from error
@@ -204,6 +214,10 @@ class GitRepository:
 
     def _command(self, *arguments: str) -> list[str]:
         return ["git", "-C", str(self._path), *_TAME, *arguments]
+
+
+def _environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in _OTHER_REPOSITORY} | _QUIET
 
 
 def _commit(line: str) -> Commit:
