@@ -415,3 +415,23 @@ async def test_the_repository_of_a_hook_is_not_taken_for_the_one_that_is_named(
     await sync(repository, world)
 
     assert world.documents == {"wiki/a.md": "1"}
+
+
+@pytest.mark.parametrize("how", [(), ("--mirror",)])
+async def test_what_is_fetched_is_the_head(repository: Repository, tmp_path: Path, how: tuple[str, ...]) -> None:
+    repository.commit({"a.md": "1"})
+    repository.git("clone", "--quiet", *how, str(repository.path), str(tmp_path / "clone"))
+    latest = repository.commit({"a.md": "2"}, time_s=AT + 60)
+
+    with GitRepository(tmp_path / "clone", "HEAD", max_bytes=1000) as git:
+        git.fetch()
+
+        assert git.head() == latest
+
+
+async def test_a_clone_whose_branches_no_fetch_moves_is_refused(repository: Repository, tmp_path: Path) -> None:
+    repository.commit({"a.md": "1"})
+    repository.git("clone", "--quiet", "--bare", str(repository.path), str(tmp_path / "clone"))
+
+    with GitRepository(tmp_path / "clone", "HEAD", max_bytes=1000) as git, pytest.raises(Rejected, match="--mirror"):
+        git.fetch()

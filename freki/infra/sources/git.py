@@ -60,6 +60,7 @@ class GitRepository:
         self._path = path
         self._branch = branch
         self._max_bytes = max_bytes
+        self._is_fetched = False
         self._contents: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -76,18 +77,27 @@ class GitRepository:
             self._ask("fetch", "--quiet", "--prune", timeout_s=_FETCH_S)
         except (Rejected, subprocess.TimeoutExpired) as error:
             raise Unavailable(str(error)) from error
+        try:
+            self._ask("config", "--get-regexp", r"^remote\..*\.fetch$")
+        except Rejected as error:
+            raise Rejected(
+                f"{self._path}: its branches stay as they are when it fetches: clone it with --mirror instead of --bare"
+            ) from error
+        self._is_fetched = True
 
     def head(self) -> str:
-        """Return the id of the head commit of the branch."""
+        """Return the id of the head commit of the branch, after a fetch that of the branch it follows at the remote."""
         if self._branch.startswith("-"):
             raise Rejected(f"{self._branch} is no branch")
         if self._ask("rev-parse", "--show-prefix").strip():
             whole = self._ask("rev-parse", "--show-toplevel").decode(errors="replace").strip()
             raise Rejected(f"{self._path} is a folder in the repository {whole}: name that")
-        try:
-            return self._ask("rev-parse", "--verify", "--quiet", f"{self._branch}^{{commit}}").decode().strip()
-        except Rejected as error:
-            raise Rejected(f"{self._path} has no commit at {self._branch}: name a branch with --branch") from error
+        # A fetch leaves the branch that is checked out where it is.
+        followed = [f"{self._branch}@{{upstream}}"] if self._is_fetched else []
+        for branch in (*followed, self._branch):
+            with suppress(Rejected):
+                return self._ask("rev-parse", "--verify", "--quiet", f"{branch}^{{commit}}").decode().strip()
+        raise Rejected(f"{self._path} has no commit at {self._branch}: name a branch with --branch")
 
     def has(self, commit: str) -> bool:
         """Return whether a commit exists: git prunes unreachable ones after a branch is rewritten."""
