@@ -596,8 +596,11 @@ async def test_deletions_come_with_a_version_above_what_was_published(site: Site
         {"/a": (301, {"location": "/new"}), "/new": 500},
         {"/a": (301, {"location": "/new"}), "/new": Unavailable("refused")},
         {"/a": page("A", head='<link rel=canonical href="/new">'), "/new": 503},
+        {"/a": page("A", head='<link rel=canonical href="/new">'), "/new": 404},
+        {"/a": (301, {"location": "/new"}), "/new": Rejected("larger than FREKI_CRAWL__MAX_PAGE_MB")},
+        {"/a": (301, {"location": "/new"}), "/robots.txt": "User-agent: *\nDisallow: /new"},
     ],
-    ids=["loop", "loop of the start", "too many", "error", "down", "canonical"],
+    ids=["loop", "loop of the start", "too many", "error", "down", "canonical", "canonical 404", "large", "robots"],
 )
 async def test_a_page_that_moved_stays_until_its_new_address_was_read(site: Site, trouble: Mapping[str, Page]) -> None:
     world = World()
@@ -609,6 +612,6 @@ async def test_a_page_that_moved_stays_until_its_new_address_was_read(site: Site
     assert paths(world) == ["/", "/a", "/b", "/c"]
     assert report.failed
 
-    site.pages |= {**SMALL, "/c": page("C"), "/a": (301, {"location": "/new"}), "/new": page("A")}
+    site.pages |= {**SMALL, "/c": page("C"), "/robots.txt": 404, "/a": (301, {"location": "/new"}), "/new": page("A")}
     await crawl(site, world)
     assert paths(world) == ["/", "/b", "/c", "/new"]

@@ -140,6 +140,7 @@ class Crawl:
             return
         if not robots.allows(url):
             self.report.by_robots += 1
+            self._unread.add(url)
             return
         if self._fetcher.is_closed(host_of(url)):
             await self._keep(url, known, "")
@@ -362,21 +363,27 @@ class Crawl:
                 await self._vanish(url, known, visit)
 
     def _leads_nowhere(self, url: str) -> bool:
-        """Return whether a URL that moved leads back to itself, or to one without document that could not be read."""
+        """Return whether a URL that moved leads back to itself, or to one without document that could not be read.
+
+        A page that is still there also leads nowhere if its canonical address is none of a page.
+        """
         passed: set[str] = set()
         visit = self._standing(url)
+        # Redirects are no pages.
+        is_there = visit is not None and visit.is_page
         while visit is not None and visit.run == self._run and visit.moved:
             if url in passed:
                 return True
             passed.add(url)
             url = visit.links[0]
             visit = self._standing(url)
-        return (url in self._unread or url in self._refused) and not (visit is not None and visit.fingerprint)
+        if visit is not None and visit.fingerprint:
+            return False
+        return url in self._unread or url in self._refused or (is_there and not (visit is not None and visit.is_page))
 
     async def _keep(self, url: str, known: Visit | None, reason: str) -> None:
         """Keep the published document of a URL that cannot be read, and follow its last known links."""
-        if reason or self._fetcher.is_closed(host_of(url)):
-            self._unread.add(url)
+        self._unread.add(url)
         if reason:
             self.report.failed.append(reason)
         if known is not None and not known.pending:
