@@ -472,6 +472,16 @@ async def test_a_page_that_asks_not_to_be_indexed_is_no_document(site: Site, sec
     assert paths(world) == ["/", "/a", "/c"]
 
 
+@pytest.mark.parametrize("rules", ["nofollow", "None"])
+async def test_links_of_a_page_that_asks_so_are_not_followed(site: Site, rules: str) -> None:
+    headers = {"content-type": "text/html", "x-robots-tag": rules}
+    site.pages["/b"] = WebAnswer(url="", status=200, headers=headers, content=page("B", "/c").encode())
+
+    await crawl(site, World())
+
+    assert "/c" not in site.asked
+
+
 async def test_files_are_documents_and_what_no_parser_reads_is_none() -> None:
     site = Site({"/": page("Home", "/notes.md", "/data.bin", "/big")})
     site.pages["/notes.md"] = WebAnswer(

@@ -57,7 +57,7 @@ def document_id(url: str) -> DocumentId:
 
 def followed(answer: WebAnswer, study: PageStudy) -> tuple[str, ...]:
     """Return the links of a page that the crawler may follow."""
-    return () if study.links is None or "nofollow" in rules_of(answer) else study.links.links
+    return () if study.links is None or rules_of(answer) & {"nofollow", "none"} else study.links.links
 
 
 def is_indexed(answer: WebAnswer, study: PageStudy) -> bool:
