@@ -16,7 +16,7 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import RelaySettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.infra.telemetry.traces import tracing
-from freki.operators.map_envelope import Envelope, Event, Fields, read_change, read_cloudevent, read_outbox, to_change
+from freki.operators.map_envelope import Envelope, Event, Fields, read_change, read_cloudevent, read_outbox, to_changes
 from freki.schemas import DocumentChange, TenantId
 from freki.schemas.errors import Misconfigured
 from freki.streams.client import Publisher
@@ -92,9 +92,9 @@ def _name(settings: RelaySettings) -> str:
 def _handle(
     settings: Settings, one: RelaySettings, publisher: Publisher, registry: RegistryClient | None
 ) -> Handle[bytes | None]:
-    to_change = _mapping(one, TenantId(one.tenant or settings.tenant))
+    changes_of = _mapping(one, TenantId(one.tenant or settings.tenant))
     decode = as_they_are if one.encoding == "json" or registry is None else from_avro(registry)
-    return relay_handler(to_change, publisher.publish, decode=decode)
+    return relay_handler(changes_of, publisher.publish, decode=decode)
 
 
 def _stage(
@@ -115,7 +115,7 @@ def _stage(
     return register(app, one.topic, delivery, Batching(records=ingest.batch_events, wait_s=ingest.batch_wait_s))
 
 
-def _mapping(one: RelaySettings, tenant: TenantId) -> Callable[[Envelope], DocumentChange | None]:
+def _mapping(one: RelaySettings, tenant: TenantId) -> Callable[[Envelope], list[DocumentChange]]:
     read = _READERS[one.format]
     fields = Fields(
         document_id=one.document_id,
@@ -133,11 +133,11 @@ def _mapping(one: RelaySettings, tenant: TenantId) -> Callable[[Envelope], Docum
         priority=one.priority,
     )
 
-    def change(envelope: Envelope) -> DocumentChange | None:
+    def changes(envelope: Envelope) -> list[DocumentChange]:
         event = read(envelope)
-        return None if event is None else to_change(event, fields, tenant=tenant)
+        return [] if event is None else to_changes(event, fields, tenant=tenant)
 
-    return change
+    return changes
 
 
 def _announce(settings: Settings) -> None:

@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.errors import InvalidEnvelope
-from freki.operators.map_envelope import Envelope, Fields, read_change, read_cloudevent, read_outbox, to_change
+from freki.operators.map_envelope import (
+    Envelope,
+    Fields,
+    read_change,
+    read_cloudevent,
+    read_outbox,
+    to_change,
+    to_changes,
+)
 from freki.operators.map_envelope.envelope import ordered
 from freki.schemas import DocumentChange, Operation, TenantId, Timestamp
 
@@ -167,6 +175,21 @@ def test_a_row_that_is_deleted_deletes_with_or_without_what_it_held(before: Any)
     change = row(changed("d", before=before))
 
     assert (change.operation, change.document_id, change.version) == (Operation.DELETE, "shop/9", 24_023_128)
+
+
+@pytest.mark.parametrize(
+    ("before", "deleted"),
+    [({"slug": "tee", "body": "Green."}, ["shop/tee"]), ({"slug": "tea", "body": "Black."}, []), (None, []), ({}, [])],
+)
+def test_a_row_whose_document_gets_another_id_deletes_the_former(before: Any, deleted: list[str]) -> None:
+    event = read_change(changed("u", before=before, after={"id": 9, "slug": "tea", "body": "Green."}))
+    assert event is not None
+
+    *former, change = to_changes(event, replace(ROW, document_id="/row/slug"), tenant=TenantId("t"))
+
+    assert (change.operation, change.document_id) == (Operation.UPSERT, "shop/tea")
+    assert [each.document_id for each in former] == deleted
+    assert all((each.operation, each.version) == (Operation.DELETE, change.version) for each in former)
 
 
 def test_the_null_value_after_a_deletion_says_nothing() -> None:

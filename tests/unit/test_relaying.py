@@ -25,19 +25,21 @@ def received(text: str) -> Received[bytes | None]:
     )
 
 
-def mapped(envelope: Envelope) -> DocumentChange | None:
+def mapped(envelope: Envelope) -> list[DocumentChange]:
     text = (envelope.value or b"").decode()
     if text == "bad":
         raise InvalidEnvelope("bad")
     if text == "nothing":
-        return None
-    return DocumentChange(
-        tenant=TenantId("t"),
-        document_id=DocumentId(text),
-        operation=Operation.DELETE,
-        version=envelope.offset,
-        occurred_at=envelope.timestamp,
-    )
+        return []
+    return [
+        DocumentChange(
+            tenant=TenantId("t"),
+            document_id=DocumentId(text),
+            operation=Operation.DELETE,
+            version=envelope.offset,
+            occurred_at=envelope.timestamp,
+        )
+    ]
 
 
 class Published(list[str]):

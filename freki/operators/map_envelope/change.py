@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
 
@@ -41,6 +42,28 @@ class Fields:
     deleted_types: tuple[str, ...]
     """Patterns of the types of deletions, such as `*.deleted`."""
     priority: int
+
+
+def to_changes(event: Event, fields: Fields, *, tenant: TenantId) -> list[DocumentChange]:
+    """Return the document change of an event; before it the deletion of what its row was, if that has another id.
+
+    Raises InvalidEnvelope as `to_change` does.
+    """
+    change = to_change(event, fields, tenant=tenant)
+    former = (
+        None if event.former is None else _text(replace(event, view=event.former), "document_id", fields.document_id)
+    )
+    if not former or fields.prefix + former == change.document_id:
+        return [change]
+    deletion = DocumentChange(
+        tenant=tenant,
+        document_id=DocumentId(fields.prefix + former),
+        operation=Operation.DELETE,
+        version=change.version,
+        occurred_at=change.occurred_at,
+        priority=change.priority,
+    )
+    return [deletion, change]
 
 
 def to_change(event: Event, fields: Fields, *, tenant: TenantId) -> DocumentChange:

@@ -26,9 +26,9 @@ def read_change(envelope: Envelope) -> Event | None:
     """Return the event of a row change; None for the tombstone after a deletion.
 
     The view has `row` (after the change, or before a deletion), `before`, `op`, `source`, `key` and `headers`; rows of
-    a snapshot count as written. Versions are ordered by the log: LSN of PostgreSQL, file and position of MySQL and
-    MariaDB, else the time of the change. Raises InvalidEnvelope for anything else, including truncation, which names no
-    rows.
+    a snapshot count as written. An update with `before` has a former view. Versions are ordered by the log: LSN of
+    PostgreSQL, file and position of MySQL and MariaDB, else the time of the change. Raises InvalidEnvelope for anything
+    else, including truncation, which names no rows.
     """
     if envelope.value is None:
         return None
@@ -52,7 +52,14 @@ def read_change(envelope: Envelope) -> Event | None:
         "key": key,
         "headers": headers_of(envelope),
     }
-    return Event(deleted=op == "d", view=view, occurred_at=time, version=_version(source, time, envelope))
+    before = value.get("before") if op == "u" else None
+    return Event(
+        deleted=op == "d",
+        view=view,
+        occurred_at=time,
+        version=_version(source, time, envelope),
+        former=view | {"row": before} if isinstance(before, dict) else None,
+    )
 
 
 def _time(value: dict[str, Json], source: dict[str, Json], envelope: Envelope) -> Timestamp:

@@ -36,6 +36,8 @@ class Event:
     occurred_at: Timestamp
     version: int
     """Version, which grows with the changes of a document in the order of the source."""
+    former: Mapping[str, Json | bytes] | None = None
+    """View of a row as it was before this change of it; None if that is unknown, or another event."""
 
 
 def parse_json(text: bytes, what: str) -> Json:

@@ -14,8 +14,8 @@ from freki.streams.ports import SchemaRegistry
 
 Publish = Callable[..., Awaitable[None]]
 """Publisher of changes; returns when the broker has stored them."""
-Map = Callable[[Envelope], DocumentChange | None]
-"""Mapping of a record to a change, or to None if it describes none. Raises InvalidEnvelope."""
+Map = Callable[[Envelope], Sequence[DocumentChange]]
+"""Mapping of a record to the changes that it describes. Raises InvalidEnvelope."""
 Decode = Callable[[Sequence[Envelope]], Awaitable[Sequence[Envelope]]]
 """Decoder of records to key and value in JSON. Raises InvalidEnvelope, and the errors of a schema registry."""
 
@@ -42,15 +42,15 @@ def from_avro(registry: SchemaRegistry) -> Decode:
     return decode
 
 
-def relay_handler(to_change: Map, publish: Publish, *, decode: Decode = as_they_are) -> Handle[bytes | None]:
+def relay_handler(changes_of: Map, publish: Publish, *, decode: Decode = as_they_are) -> Handle[bytes | None]:
     """Return a handler that publishes the changes in records.
 
     All records are mapped before any change is sent, so that a bad record does not cause repeated changes.
     """
 
     async def handle(batch: Sequence[Received[bytes | None]]) -> None:
-        mapped = [to_change(envelope) for envelope in await decode([_envelope(received) for received in batch])]
-        changes = [change for change in mapped if change is not None]
+        envelopes = await decode([_envelope(received) for received in batch])
+        changes = [change for envelope in envelopes for change in changes_of(envelope)]
         for change in changes:
             validate_change(change, key=f"{change.tenant}/{change.document_id}")
         await publish(*changes)
