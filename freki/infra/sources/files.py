@@ -193,15 +193,15 @@ def is_missing(uri: str) -> bool:
     parts = urlsplit(uri)
     if parts.scheme != "file" or parts.netloc:
         return False
-    path = unquote_to_bytes(parts.path)
+    path = os.fsdecode(unquote_to_bytes(parts.path))
     try:
-        mode = os.stat(path).st_mode
+        mode = Path(path).stat().st_mode
     except OSError as error:
         # Not `exists`, for which what lies in a closed folder is missing.
         return error.errno in _NOT_THERE
     except ValueError:
         return True
-    folder = os.path.dirname(path)
+    folder = str(Path(path).parent)
     return S_ISDIR(mode) or os.path.realpath(folder) != folder
 
 
