@@ -1,6 +1,5 @@
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -176,24 +175,6 @@ async def test_of_names_that_differ_in_unicode_form_one_is_published_and_the_oth
     repository.commit({DECOMPOSED: None}, time_s=AT + 2)
     await sync(repository, world)
     assert world.documents == {}
-
-
-async def test_a_ledger_with_names_in_any_unicode_form_is_read(repository: Repository) -> None:
-    repository.commit({DECOMPOSED: "1", "a\u0308.md": "2"})
-    world = World()
-    await sync(repository, world)
-    ledger = await world.open_ledger("git t/wiki", Mark)
-    mark = ledger[COMPOSED]
-    assert mark is not None
-    # As it was written when a rename deleted the document.
-    await ledger.write({DECOMPOSED: replace(mark, state=""), "ä.md": None, "a\u0308.md": ledger["ä.md"]})
-    await world.publish([replace(world.changes[0], operation=DELETE, content=None)])
-    del world.changes[:]
-
-    await sync(repository, world)
-
-    assert told(world) == [(UPSERT, f"wiki/{COMPOSED}", mark.version + 1)]
-    assert {item for item, _ in await world.open_ledger("git t/wiki", Mark)} == {COMPOSED, "ä.md"}
 
 
 async def test_with_history_every_commit_is_replayed_in_order(repository: Repository) -> None:
@@ -398,9 +379,9 @@ async def test_a_place_without_repository_or_branch_is_refused_in_gits_words(
 async def test_a_folder_within_a_repository_is_refused(repository: Repository) -> None:
     repository.commit({"a.md": "private", "docs/b.md": "2"})
 
-    with GitRepository(repository.path / "docs", "main", max_bytes=1000) as git:
-        with pytest.raises(Rejected, match=f"docs is a folder in the repository {repository.path}: name that"):
-            git.head()
+    reason = f"docs is a folder in the repository {repository.path}: name that"
+    with GitRepository(repository.path / "docs", "main", max_bytes=1000) as git, pytest.raises(Rejected, match=reason):
+        git.head()
 
 
 async def test_the_repository_of_a_hook_is_not_taken_for_the_one_that_is_named(

@@ -109,7 +109,6 @@ class GitSource:
         """
         report = SyncReport()
         head = await asyncio.to_thread(self._repository.head)
-        await self._rename_items()
         last = self._ledger[ITSELF]
         is_done = last is not None and (last.state, last.readers, last.pending) == (head, self._readers, False)
         if is_done and not force:
@@ -126,23 +125,6 @@ class GitSource:
         await self._publish_targets(await asyncio.to_thread(self._outdated, head, version, report), report)
         await self._ledger.write({ITSELF: self._mark(head, version)})
         return report
-
-    async def _rename_items(self) -> None:
-        """Rename entries of earlier versions, whose key was the path in any Unicode form."""
-        renamed = {path: mark for path, mark in self._ledger if path != _item(path)}
-        if not renamed:
-            return
-        marks: dict[str, Mark] = {}
-        for path, mark in renamed.items():
-            item = _item(path)
-            other = marks.get(item) or self._ledger[item]
-            # Of two paths one may have deleted the document of the other, so the state is unknown.
-            marks[item] = mark if other is None else replace(other, state="", pending=True)
-            marks[item] = replace(marks[item], version=max(marks[item].version, mark.version))
-        if (last := self._ledger[ITSELF]) is not None:
-            await self._ledger.write({ITSELF: replace(last, pending=True)})
-        await self._ledger.write(marks)
-        await self._ledger.write(dict.fromkeys(renamed))
 
     def _targets(self, head: str, last: Mark | None, *, whole: bool) -> tuple[Iterable[list[Target]], int]:
         """Return the targets of each commit, or of the whole head, and the version of the source afterwards."""
