@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from opentelemetry.trace import set_span_in_context
 
 from freki.infra.caches import BoundedCache
 from freki.schemas import (
@@ -35,7 +36,8 @@ from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.explainer import NOT_THERE
 from freki.streams.retrieve.retriever import Retriever
-from tests.unit.deliveries import Event
+from freki.streams.retrieve.trace import Models, QueryTrace
+from tests.unit.deliveries import Event, Spans
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
 from tests.unit.questions import OPTIONS, Broken, kinds, now, stores
 from tests.unit.receipts import a_receipt
@@ -117,6 +119,22 @@ async def test_an_answer_is_given_again_and_says_how_old_it_is(world: World) -> 
     assert again.context == first.context
     assert [stage.stage for stage in again.stages] == ["analyse", "remember"]
     assert sorted(service.store.asked) == ["dense", "lexical"]
+
+
+async def test_the_trace_of_an_answer_that_is_given_again_shows_the_hits_and_how_they_were_found(world: World) -> None:
+    service, spans = Service(world), Spans()
+    traces = QueryTrace(spans.tracer, models=Models(embedder="e", reranker="r"), content=False)
+
+    for _ in range(2):
+        query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="Ist der Antrag schriftlich?", asked_at=now())
+        ((_, result, retrieval),) = [answer async for answer in service.remembering.answer([(query, "")])]
+        traces.report(set_span_in_context(spans.tracer.start_span("process")), retrieval, result)
+
+    assert result.cached_ms is not None
+    first, again = (dict(span.attributes or {}) for span in spans.finished if span.name == "retrieve")
+    assert first["retrieval.documents.0.document.id"] == f"a#{result.hits[0].chunk_id}"
+    assert again.pop("freki.cached_ms") == result.cached_ms
+    assert again == first
 
 
 async def test_other_options_take_the_candidates_and_the_vector_that_are_there(world: World) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from opentelemetry.context import Context
 from opentelemetry.trace import Span, Tracer, get_current_span, set_span_in_context
 
-from freki.schemas import ChunkId, ContextQuery, ContextResult, Notice, NoticeKind, RootId
+from freki.schemas import ChunkId, ContextHit, ContextQuery, ContextResult, Notice, NoticeKind, RootId
 from freki.schemas.index import Candidate
 from freki.schemas.names import record
 from freki.streams.observe import attributes as names
@@ -19,8 +19,9 @@ from freki.streams.observe.tracing import Attributes, describe
 
 if TYPE_CHECKING:
     # What asks a question loads no retrieval for it.
-    from freki.streams.retrieve.candidates import LocatedHit, Retrieval
+    from freki.streams.retrieve.candidates import Retrieval
     from freki.streams.retrieve.query_log import StepRun
+    from freki.streams.retrieve.search_result import SearchResult
 
 SHOWN_DOCUMENTS = 20
 """Maximum documents per list."""
@@ -47,9 +48,11 @@ class _Document(NamedTuple):
     """A chunk in a list of a span."""
 
     chunk_id: ChunkId
-    root_id: RootId
+    document: str
+    """Its document's id, or that of its root if it was not looked up in the store."""
     score: float
     metadata: Mapping[str, float] = {}
+    text: str | None = None
 
 
 class QueryTrace:
@@ -70,11 +73,13 @@ class QueryTrace:
         # If the query was answered beside its batch, its span has ended.
         said = {**asked(query.query, content=self._content), **answered(result, content=self._content)}
         describe(get_current_span(trace), lambda: said)
+        # Of a cached answer only the result tells how it was found.
         search.set_attributes({**said, **_search(retrieval, result)})
-        search.set_attributes(self._documents(retrieval, names.RETRIEVAL_DOCUMENTS, map(_hit, retrieval.hits.found)))
+        search.set_attributes(self._documents(names.RETRIEVAL_DOCUMENTS, map(_hit, result.hits)))
         last = {run.step: run for run in runs}
         ended_ns = {run.step: run.ended_ns for run in runs}
-        _notify(search, query.log.notices, ended_ns, content=self._content)
+        notices = query.log.notices if result.cached_ms is None else result.notices
+        _notify(search, notices, ended_ns, content=self._content)
         below = set_span_in_context(search, Context())
         for run in runs:
             # Of a step that ran again, the documents of the last run are known.
@@ -122,25 +127,27 @@ class QueryTrace:
 
     def _ranking(self, retrieval: "Retrieval", rankings: Sequence[Sequence[Candidate]], searched: str) -> Attributes:
         """Describe the ranking of the query itself; the hits of further variants are only counted."""
+        search = retrieval.hits.search
         hits = {each.chunk_id: {"hit": rank} for rank, each in enumerate(retrieval.hits.found, start=1)}
         documents = (
-            _Document(hit.chunk_id, hit.root_id, hit.score, hits.get(hit.chunk_id, {}))
+            _candidate(search, hit.chunk_id, hit.root_id, hit.score, hits.get(hit.chunk_id, {}))
             for hit in (rankings[0] if rankings else ())
         )
         return {
             names.OPENINFERENCE_SPAN_KIND: names.RETRIEVER,
             names.FREKI_FOUND: sum(map(len, rankings)),
             **({names.INPUT_VALUE: searched[:TEXT_CHARACTERS]} if self._content else {}),
-            **self._documents(retrieval, names.RETRIEVAL_DOCUMENTS, documents),
+            **self._documents(names.RETRIEVAL_DOCUMENTS, documents),
         }
 
     def _reranking(self, retrieval: "Retrieval") -> Attributes:
         hits, query = retrieval.hits, retrieval.query
         model = self._models.reranker if hits.reranker == "local" else hits.reranker
-        given = [_Document(each.chunk_id, each.root.root_id, each.fused) for each in hits.head]
+        search = hits.search
+        given = [_candidate(search, each.chunk_id, each.root.root_id, each.fused) for each in hits.head]
         ordered = sorted(
             (
-                _Document(each.chunk_id, each.root.root_id, each.reranked, {"before": place})
+                _candidate(search, each.chunk_id, each.root.root_id, each.reranked, {"before": place})
                 for place, each in enumerate(hits.head, start=1)
                 if each.reranked is not None
             ),
@@ -154,28 +161,25 @@ class QueryTrace:
             names.GEN_AI_REQUEST_MODEL: model,
             names.FREKI_NOT_RERANKED: len(given) - len(ordered),
             **({names.RERANKER_QUERY: query.text[:TEXT_CHARACTERS]} if self._content else {}),
-            **self._documents(retrieval, names.RERANKER_INPUT_DOCUMENTS, given),
-            **self._documents(retrieval, names.RERANKER_OUTPUT_DOCUMENTS, ordered),
+            **self._documents(names.RERANKER_INPUT_DOCUMENTS, given),
+            **self._documents(names.RERANKER_OUTPUT_DOCUMENTS, ordered),
         }
 
-    def _documents(self, retrieval: "Retrieval", name: str, documents: Iterable[_Document]) -> Attributes:
+    def _documents(self, name: str, documents: Iterable[_Document]) -> Attributes:
         """List the first documents as OpenInference does: one attribute per field of a document."""
         listed: dict[str, str | float] = {}
         for place, document in zip(range(SHOWN_DOCUMENTS), documents, strict=False):
-            for field, value in self._fields(retrieval, document):
+            for field, value in self._fields(document):
                 listed[f"{name}.{place}.{field}"] = value
         return listed
 
-    def _fields(self, retrieval: "Retrieval", document: _Document) -> Iterator[tuple[str, str | float]]:
-        # Candidates that were not looked up in the store have only its ids.
-        search = retrieval.hits.search
-        root = search.roots.get(document.root_id)
-        yield names.DOCUMENT_ID, f"{document.root_id if root is None else root.document_id}#{document.chunk_id}"
+    def _fields(self, document: _Document) -> Iterator[tuple[str, str | float]]:
+        yield names.DOCUMENT_ID, f"{document.document}#{document.chunk_id}"
         yield names.DOCUMENT_SCORE, document.score
         if document.metadata:
             yield names.DOCUMENT_METADATA, json.dumps(document.metadata)
-        if self._content and document.chunk_id in search.loaded:
-            yield names.DOCUMENT_CONTENT, search.loaded[document.chunk_id][0].text[:SHOWN_CHARACTERS]
+        if self._content and document.text is not None:
+            yield names.DOCUMENT_CONTENT, document.text[:SHOWN_CHARACTERS]
 
 
 def asked(query: ContextQuery, *, content: bool) -> Attributes:
@@ -194,6 +198,7 @@ def answered(result: ContextResult, *, content: bool) -> Attributes:
     return {
         names.FREKI_STATUS: result.status,
         names.FREKI_HITS: len(result.hits),
+        **({} if result.cached_ms is None else {names.FREKI_CACHED_MS: result.cached_ms}),
         **({names.OUTPUT_VALUE: result.context[:TEXT_CHARACTERS]} if content else {}),
     }
 
@@ -203,7 +208,7 @@ def _plain(run: "StepRun") -> Attributes:
 
 
 def _search(retrieval: "Retrieval", result: ContextResult) -> Attributes:
-    analysis, options = retrieval.analysis, retrieval.query.options
+    analysis, options = result.analysis or retrieval.analysis, retrieval.query.options
     return {
         names.OPENINFERENCE_SPAN_KIND: names.RETRIEVER,
         names.GEN_AI_OPERATION_NAME: "retrieval",
@@ -215,7 +220,7 @@ def _search(retrieval: "Retrieval", result: ContextResult) -> Attributes:
         names.FREKI_ANALYSIS_KEYWORD: analysis.keyword,
         names.FREKI_ANALYSIS_LEVELS: analysis.levels,
         **({} if analysis.alpha is None else {names.FREKI_ANALYSIS_ALPHA: analysis.alpha}),
-        names.FREKI_RERANKER: retrieval.hits.reranker,
+        names.FREKI_RERANKER: result.reranker,
         **{
             f"{names.FREKI_OPTION_PREFIX}{option.name}": value
             for option in fields(options)
@@ -224,10 +229,25 @@ def _search(retrieval: "Retrieval", result: ContextResult) -> Attributes:
     }
 
 
-def _hit(hit: "LocatedHit") -> _Document:
-    scores = {"dense": hit.dense, "lexical": hit.lexical, "fused": hit.fused, "reranked": hit.reranked}
+def _candidate(
+    search: "SearchResult", chunk_id: ChunkId, root_id: RootId, score: float, metadata: Mapping[str, float] = {}
+) -> _Document:
+    # Candidates that were not looked up in the store have only ids.
+    root, loaded = search.roots.get(root_id), search.loaded.get(chunk_id)
+    document = root_id if root is None else root.document_id
+    return _Document(chunk_id, document, score, metadata, None if loaded is None else loaded[0].text)
+
+
+def _hit(hit: ContextHit) -> _Document:
+    scores = {
+        "dense": hit.dense_score,
+        "lexical": hit.lexical_score,
+        "fused": hit.fused_score,
+        "reranked": hit.rerank_score,
+        "judged": hit.judged or None,
+    }
     rounded = {name: round(score, DIGITS) for name, score in scores.items() if score is not None}
-    return _Document(hit.chunk_id, hit.root.root_id, hit.score, {"version": hit.root.version, **rounded})
+    return _Document(hit.chunk_id, hit.document_id, hit.score, {"version": hit.version, **rounded}, hit.text)
 
 
 def _notify(span: Span, notices: Iterable[Notice], ended_ns: Mapping[str, int], *, content: bool) -> None:
