@@ -121,6 +121,14 @@ async def test_an_answer_is_given_again_and_says_how_old_it_is(world: World) -> 
     assert sorted(service.store.asked) == ["dense", "lexical"]
 
 
+async def test_a_new_answer_tells_how_long_it_was_looked_for_among_those_before(world: World) -> None:
+    service = Service(world)
+
+    first = await service.ask()
+
+    assert [stage.stage for stage in first.stages][:2] == ["analyse", "remember"]
+
+
 async def test_the_trace_of_an_answer_that_is_given_again_shows_the_hits_and_how_they_were_found(world: World) -> None:
     service, spans = Service(world), Spans()
     traces = QueryTrace(spans.tracer, models=Models(embedder="e", reranker="r"), content=False)

@@ -113,16 +113,21 @@ class Retriever:
         self._parse.take_over(defaults.options, defaults.profiles)
         self._admission.deadline_ms = defaults.options.deadline_ms
 
-    async def answer(
+    def answer(
         self, asked: Sequence[tuple[ContextQuery, str]], *, on_step: OnStep | None = None
     ) -> AsyncGenerator[Answered, None]:
-        """Answer valid queries, given with their trace ids; yield each answer as soon as it is there.
+        """Answer valid queries, given with their trace ids, as `answer_parsed` does."""
+        return self.answer_parsed([self.parse(query, trace_id) for query, trace_id in asked], on_step=on_step)
+
+    async def answer_parsed(
+        self, parsed: Sequence[ParsedQuery], *, on_step: OnStep | None = None
+    ) -> AsyncGenerator[Answered, None]:
+        """Answer queries; yield each answer as soon as it is there.
 
         The steps up to widening run for the whole batch; then each query is finished by itself, the most urgent first,
         so that no answer waits for the reranking of all others. A query whose deadline comes before is answered without
         hits rather than late.
         """
-        parsed = [self.parse(query, trace_id) for query, trace_id in asked]
         if on_step is not None:
             for each in parsed:
                 each.log.listen(partial(on_step, each.query.query_id))

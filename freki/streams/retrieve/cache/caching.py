@@ -202,7 +202,8 @@ class CachingRetriever:
             yield place, self._again(result, answer, query), nothing_found(EmbeddedQuery.of(query, None, {}))
         rest = [place for place in range(len(asked)) if place not in known]
         if rest:
-            made = self._retriever.answer([asked[place] for place in rest], on_step=on_step)
+            # As they are, because the time that the look-up took belongs to what is told of them.
+            made = self._retriever.answer_parsed([parsed[place] for place in rest], on_step=on_step)
             async for at, result, retrieval in made:
                 place = rest[at]
                 if place in epochs and _may_be_cached(result):
