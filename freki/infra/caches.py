@@ -41,19 +41,19 @@ class BoundedCache(Generic[T]):
         self._timer = timer
         self._entries = _Counted(most_bytes, seconds, timer)
 
-    def get(self, key: object) -> T | None:
-        """Return the value of a key of equal `repr`; None where it is absent, expired or evicted."""
-        return self._find([key])[0]
+    def get(self, key: object, *, holds: Callable[[T], bool] = lambda _: True) -> T | None:
+        """Return the value of a key of equal `repr`; None where it is absent, expired, evicted or does not hold."""
+        return self._find([key], holds)[0]
 
     def get_all(self, keys: Collection[K]) -> dict[K, T]:
         """Return the values of keys, without those that are absent, expired or evicted."""
         return {key: value for key, value in zip(keys, self._find(keys), strict=True) if value is not None}
 
-    def _find(self, keys: Collection[object]) -> list[T | None]:
+    def _find(self, keys: Collection[object], holds: Callable[[T], bool] = lambda _: True) -> list[T | None]:
         """Return the value of each key, or None."""
         # Whatever expired goes at once: it may be content of documents that were erased.
         self._entries.expire()
-        held = [self._entries.get(_digest(key)) for key in keys]
+        held = [each if each and holds(each.value) else None for each in map(self._entries.get, map(_digest, keys))]
         misses = held.count(None)
         # Together: counting takes longer than a look-up.
         self._calls.looked_up(self._name, hits=len(held) - misses, misses=misses)

@@ -42,6 +42,7 @@ from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
 from tests.unit.questions import OPTIONS, Broken, kinds, now, stores
 from tests.unit.receipts import a_receipt
 from tests.unit.revisions import TENANT, World, revision
+from tests.unit.test_caches import Counted
 from tests.unit.test_retriever import TEXTS
 
 
@@ -64,8 +65,9 @@ class Service:
 
     def __init__(self, world: World, *, strong: bool = True, most_bytes: int = 1 << 20, store: Any = None) -> None:
         def cache() -> BoundedCache[Any]:
-            return BoundedCache("c", most_bytes=most_bytes, seconds=60)
+            return BoundedCache("c", most_bytes=most_bytes, seconds=60, calls=self.calls)
 
+        self.calls = Counted()
         self.epochs = Epochs(strong=strong)
         caches = Caches(embeddings=cache(), rankings=cache(), answers=cache(), epochs=self.epochs)
         self.store = Counting(store or world.index)
@@ -133,16 +135,31 @@ async def test_the_trace_of_an_answer_that_is_given_again_shows_the_hits_and_how
     service, spans = Service(world), Spans()
     traces = QueryTrace(spans.tracer, models=Models(embedder="e", reranker="r"), content=False)
 
-    for _ in range(2):
+    async def ask() -> ContextResult:
         query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="Ist der Antrag schriftlich?", asked_at=now())
         ((_, result, retrieval),) = [answer async for answer in service.remembering.answer([(query, "")])]
         traces.report(set_span_in_context(spans.tracer.start_span("process")), retrieval, result)
+        return result
+
+    await ask()
+    result = await ask()
 
     assert result.cached_ms is not None
     first, again = (dict(span.attributes or {}) for span in spans.finished if span.name == "retrieve")
     assert first["retrieval.documents.0.document.id"] == f"a#{result.hits[0].chunk_id}"
     assert again.pop("freki.cached_ms") == result.cached_ms
     assert again == first
+
+
+async def test_what_no_longer_holds_is_counted_as_no_hit(world: World) -> None:
+    service = Service(world)
+
+    await service.ask()
+    await world.feed(revision("b", 1, ["Ein anderer Text, der nichts sagt."]))
+    await service.ask()
+
+    # The vector of the question holds.
+    assert service.calls.hits == 1
 
 
 async def test_other_options_take_the_candidates_and_the_vector_that_are_there(world: World) -> None:

@@ -1,6 +1,6 @@
 """Protocols of models, caches and language models."""
 
-from collections.abc import AsyncIterator, Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from typing import Protocol, TypeVar
 
 from freki.schemas import ChunkKind, Completion, NoCompletion, Prompt
@@ -85,8 +85,8 @@ class Vectors(Protocol):
 class Cache(Protocol[T]):
     """Cache of values, bounded by bytes and age, which may evict any of them at any time."""
 
-    def get(self, key: object) -> T | None:
-        """Return the value of a key with an equal `repr`; None if it is not cached."""
+    def get(self, key: object, *, holds: Callable[[T], bool] = ...) -> T | None:
+        """Return the value of a key with an equal `repr`; None if it is not cached, or does not hold any more."""
 
     def get_all(self, keys: Collection[K]) -> Mapping[K, T]:
         """Return the values of keys, without those that are not cached."""

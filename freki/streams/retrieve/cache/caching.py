@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from freki.operators.age import age_ms
 from freki.operators.identify import root_id
@@ -133,8 +134,8 @@ class CachedSearch:
         epochs = [self._epochs.now(scope.tenant) for scope in scopes]
         known = {}
         for place, (key, epoch) in enumerate(zip(keys, epochs, strict=True)):
-            kept = None if anew or epoch is None else self._rankings.get(key)
-            if kept is not None and kept.epoch == epoch:
+            kept = None if anew or epoch is None else self._rankings.get(key, holds=partial(_is_of, epoch))
+            if kept is not None:
                 known[place] = list(kept.candidates)
         return known, epochs
 
@@ -244,8 +245,8 @@ class CachingRetriever:
         """Look up answers all of whose documents are unchanged and readable."""
         found = {}
         for place, epoch in epochs.items():
-            answer = answers.get(_question(queries[place].query))
-            if answer is not None and answer.epoch == epoch:
+            answer = answers.get(_question(queries[place].query), holds=partial(_is_of, epoch))
+            if answer is not None:
                 found[place] = (answer, self._decode(answer.encoded))
         quoted = {root_id(result.tenant, each) for _, result in found.values() for each in _quoted(result)}
         try:
@@ -273,6 +274,10 @@ class CachingRetriever:
             trace_id=query.trace_id,
             cached_ms=max(0, now - answer.made_at),
         )
+
+
+def _is_of(epoch: Epoch, kept: Answer | Ranking) -> bool:
+    return kept.epoch == epoch
 
 
 def _may_be_cached(result: ContextResult) -> bool:
