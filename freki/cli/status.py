@@ -97,13 +97,17 @@ def _workers(workers: Sequence[WorkerHealth]) -> list[RenderableType]:
 
 
 def _freshness(found: Overview) -> Text:
+    # A worker that hangs or starts again may have made changes visible that nobody tells of.
+    unhealthy = any(each.wrong for each in found.workers)
     if found.freshness is None:
-        why = "no change became visible since the workers started" if found.workers else "unknown without a worker"
+        why = "no change became visible since the workers started"
+        if unhealthy or not found.workers:
+            why = "unknown while a worker is not healthy" if unhealthy else "unknown without a worker"
         return Text(f"freshness: {why}", style="dim")
     fresh = found.freshness
     return Text(
         f"freshness: p50 {fresh.p50_s:.2f} s, p95 {fresh.p95_s:.2f} s from the topic to visible, "
-        f"{counted(fresh.changes, 'change')} since the workers started"
+        f"{counted(fresh.changes, 'change')} since the workers {'that answer ' if unhealthy else ''}started"
     )
 
 

@@ -23,6 +23,7 @@ class WorkerHealth:
     name: str
     """Its stages; empty if only its URL is known."""
     url: str
+    """Empty while a worker of the local stack is not ready."""
     wrong: tuple[str, ...]
     """Failed checks with their reasons; empty: live and ready."""
 
@@ -60,7 +61,7 @@ class Overview:
     workers: tuple[WorkerHealth, ...]
     generations: tuple[GenerationSize, ...]
     freshness: Freshness | None
-    """Null if no change became visible since the workers started, or no worker is known."""
+    """Of the workers that answer; null if none of them made a change visible since it started."""
     dead_letters: int | None
     """Records on the topic of dead letters, those sent again included; null if it could not be read."""
     problems: tuple[str, ...]

@@ -1,3 +1,6 @@
+from datetime import UTC, datetime
+from pathlib import Path
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -5,9 +8,11 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from freki.cli.main import app
+from freki.infra.local.state import Ports, StackState
+from freki.infra.settings import Settings
 from freki.schemas import Timestamp
-from freki.schemas.operations import GenerationSize, Overview
-from freki.streams.wire.overview import quantile
+from freki.schemas.operations import GenerationSize, Overview, WorkerHealth
+from freki.streams.wire.overview import overview, quantile
 
 BOUNDS = (0.1, 1.0, 10.0, float("inf"))
 
@@ -69,3 +74,52 @@ def test_where_nothing_runs_that_is_said_and_no_server_is_asked(monkeypatch: pyt
     assert ended.exit_code == 1
     assert "nothing runs here" in ended.output
     assert "freki up" in ended.output
+
+
+def stack_of(directory: Path) -> StackState:
+    """A local stack of two workers, the first of which is not ready."""
+    (directory / "run").mkdir()
+    (directory / "run" / "retrieve.ready").write_text("http://127.0.0.1:1")
+    return StackState(
+        pid=1,
+        started_at=datetime.now(UTC),
+        ports=Ports(broker=1, store=2),
+        versions={},
+        directory=directory,
+        workers=("embed", "retrieve"),
+    )
+
+
+async def test_a_worker_that_died_is_not_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    stack = stack_of(tmp_path)
+    monkeypatch.setattr("freki.streams.wire.overview.stack_of", lambda _: stack)
+
+    found = await overview(Settings())
+
+    embed, retrieve = found.workers
+    assert (embed.name, retrieve.url) == ("embed", "http://127.0.0.1:1")
+    assert "logs/embed.log" in embed.wrong[0]
+    assert not found.fine
+
+
+def test_that_nothing_became_visible_is_not_said_while_a_worker_does_not_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def hung(*_: object) -> Overview:
+        return Overview(
+            at=Timestamp(1),
+            stages=(),
+            workers=(WorkerHealth(name="embed", url="http://127.0.0.1:1", wrong=("no answer: ReadTimeout('')",)),),
+            generations=(),
+            freshness=None,
+            dead_letters=None,
+            problems=(),
+        )
+
+    monkeypatch.setattr("freki.cli.status.overview", hung)
+    monkeypatch.setattr("freki.cli.status.names_servers", lambda _: True)
+
+    ended = CliRunner().invoke(app, ["status"])
+
+    assert ended.exit_code == 1
+    assert "freshness: unknown" in ended.output

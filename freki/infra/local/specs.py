@@ -92,7 +92,7 @@ def worker_spec(
     state: StackState, stages: Sequence[str], environment: Mapping[str, str], *, number: int = 1
 ) -> ChildSpec:
     """Return the spec of a worker process; `number` distinguishes workers of the same stages."""
-    name = "-".join(stages) + ("" if number == 1 else f"-{number}")
+    name = worker_name(stages, number)
     return ChildSpec(
         name=name,
         command=(sys.executable, "-m", "freki", "worker", *stages),
@@ -102,6 +102,11 @@ def worker_spec(
         ready_timeout_s=WORKER_READY_TIMEOUT_S,
         stop_timeout_s=WORKER_STOP_TIMEOUT_S,
     )
+
+
+def worker_name(stages: Sequence[str], number: int) -> str:
+    """Return the name of a worker process, the number-th of those of the same stages."""
+    return "-".join(stages) + ("" if number == 1 else f"-{number}")
 
 
 def watch_spec(state: StackState, environment: Mapping[str, str]) -> ChildSpec:

@@ -27,6 +27,7 @@ from freki.infra.local.specs import (
     store_spec,
     tansu_spec,
     watch_spec,
+    worker_name,
     worker_spec,
     workers_of,
 )
@@ -143,6 +144,7 @@ class LocalStack:
             ports=Ports(broker=broker, store=store, controller=controller),
             versions=_versions(local.broker),
             directory=self._directory,
+            workers=tuple(worker_name(stages, number) for number, stages in numbered(self._workers)),
         )
 
     async def _broker(self, state: StackState) -> ChildSpec:

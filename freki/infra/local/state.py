@@ -55,6 +55,8 @@ class StackState(BaseModel):
     versions: Mapping[str, str]
     directory: Path
     """Absolute path of the state directory."""
+    workers: tuple[str, ...] = ()
+    """Names of the worker processes, whether they run or not."""
 
     @property
     def bootstrap(self) -> str:

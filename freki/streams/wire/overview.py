@@ -76,19 +76,21 @@ async def overview(settings: Settings, urls: Sequence[str] = ()) -> Overview:
 
 
 def _local_workers(stack: StackState | None) -> list[tuple[str, str]]:
-    """Return names and endpoints of the local stack's workers, read from their ready files."""
-    files = sorted((stack.directory / "run").glob("*.ready")) if stack else []
-    return [(file.stem, url) for file in files if (url := _read(file))]
+    """Return names and endpoints of the local stack's workers; an empty endpoint where one is not ready."""
+    return [(name, _read(stack.directory / "run" / f"{name}.ready")) for name in stack.workers] if stack else []
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
-    except FileNotFoundError:  # its worker has just ended
+    except FileNotFoundError:
         return ""
 
 
 async def _worker(client: httpx.AsyncClient, name: str, url: str) -> _Worker:
+    if not url:
+        why = f"not ready: it starts, or died and starts again; see logs/{name}.log in FREKI_LOCAL__STATE_DIR"
+        return _Worker(health=WorkerHealth(name=name, url=url, wrong=(why,)), freshness={})
     try:
         probes = [(await client.get(f"{url}{HEALTH}{probe}")).json() for probe in ("live", "ready", "settings")]
         metrics = (await client.get(f"{url}{METRICS}")).text

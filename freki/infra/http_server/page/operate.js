@@ -30,7 +30,7 @@ function drawOverview() {
   if (overview === null) return;
   const { stages, workers, generations, freshness, problems } = overview;
   const wrong = [...problems, ...workers.flatMap((each) => each.wrong.map((why) => `${each.name || each.url}: ${why}`))];
-  const fresh = freshness === null ? say("noFreshness") : say("freshness", freshness, seconds(freshness.p50_s), seconds(freshness.p95_s));
+  const fresh = freshness === null ? say(workers.some((each) => each.wrong.length) ? "unknownFreshness" : "noFreshness") : say("freshness", freshness, seconds(freshness.p50_s), seconds(freshness.p95_s));
   at("overview").replaceChildren(
     make("p", { className: wrong.length ? "warning" : "fine", textContent: wrong.length ? say("troubles", wrong.length) : say("allFine") }),
     make("ul", { className: "problems" }, ...wrong.map((text) => make("li", { textContent: text, lang: "en" }))),
