@@ -249,6 +249,15 @@ async def test_options_and_analysis_are_told() -> None:
     assert "freki.option.alpha" not in span
 
 
+async def test_whether_a_hit_answers_is_told() -> None:
+    pipeline = await answered()
+
+    result = await pipeline.ask(question())
+
+    for name in ("process queries", "retrieve"):
+        assert attributes(pipeline, name)["freki.confidence"] == result.confidence
+
+
 async def test_notices_are_events_without_what_others_said() -> None:
     pipeline = Pipeline(min_score=2.0, context_tokens=50)
     await pipeline.publish(document())
@@ -269,6 +278,7 @@ async def test_a_query_that_breaks_a_rule_says_so_on_its_span_without_the_rule_s
     span = one(pipeline, "process queries")
     assert result.status is ResultStatus.REJECTED
     assert (span.attributes or {})["freki.status"] == "REJECTED"
+    assert ((span.attributes or {})["freki.tenant"], (span.attributes or {})["freki.query.id"]) == (TENANT, "q1")
     assert [dict(event.attributes or {}) for event in span.events] == [
         {"freki.notice.step": "validate", "freki.notice.kind": "REJECTED"}
     ]

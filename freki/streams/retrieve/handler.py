@@ -228,7 +228,7 @@ class QueryHandler:
 
     async def _send_refusal(self, received: Received[ContextQuery], notice: Notice, *, to: str | None) -> None:
         result = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
-        self._traces.refuse(received.trace, result)
+        self._traces.refuse(received.trace, received.value, result)
         await self._replies.send(received, result, to=to, private=self._keeps_apart)
         self._meters.count_result(result)
 

@@ -90,10 +90,10 @@ class QueryTrace:
             span.end(end_time=run.ended_ns)
         search.end(end_time=max(run.ended_ns for run in runs))
 
-    def refuse(self, trace: Context, refusal: ContextResult) -> None:
+    def refuse(self, trace: Context, query: ContextQuery, refusal: ContextResult) -> None:
         """Report on the span in `trace` that its query was refused."""
         span = get_current_span(trace)
-        describe(span, lambda: answered(refusal, content=self._content))
+        describe(span, lambda: {**asked(query, content=self._content), **answered(refusal, content=self._content)})
         _notify(span, refusal.notices, {}, content=self._content)
 
     def _step(self, retrieval: "Retrieval", run: "StepRun") -> Attributes:
@@ -198,6 +198,7 @@ def answered(result: ContextResult, *, content: bool) -> Attributes:
     return {
         names.FREKI_STATUS: result.status,
         names.FREKI_HITS: len(result.hits),
+        names.FREKI_CONFIDENCE: result.confidence,
         **({} if result.cached_ms is None else {names.FREKI_CACHED_MS: result.cached_ms}),
         **({names.OUTPUT_VALUE: result.context[:TEXT_CHARACTERS]} if content else {}),
     }
