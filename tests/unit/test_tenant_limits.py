@@ -16,6 +16,7 @@ from freki.operators.errors import OverLimit
 from freki.operators.identify import root_id
 from freki.schemas import (
     ContextQuery,
+    ContextResult,
     DocumentChange,
     DocumentId,
     IndexOutcome,
@@ -71,6 +72,17 @@ def ledger(writer: str, limits: TenantLimits, *, others: TenantLimits | None = N
         return limits if tenant == T else others or TenantLimits()
 
     return UsageLedger(limits_of, writer=writer, now=lambda: NOW)
+
+
+class Answers(Meters):
+    """Keeps the status of what counts as an answer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.statuses: list[ResultStatus] = []
+
+    def count_result(self, result: ContextResult) -> None:
+        self.statuses.append(result.status)
 
 
 class Counted(Meters):
@@ -476,8 +488,9 @@ async def test_what_could_not_be_told_is_told_with_the_next_query() -> None:
 
 
 async def test_a_query_beyond_the_limit_is_not_searched_for_and_counts_for_nothing() -> None:
-    pipeline = Pipeline()
+    pipeline, counted = Pipeline(), Answers()
     _, pipeline.retrieving._limits = limited("a", 1, Topic())
+    pipeline.retrieving._meters = counted
     await pipeline.publish(upsert("1"))
 
     results = [
@@ -491,6 +504,8 @@ async def test_a_query_beyond_the_limit_is_not_searched_for_and_counts_for_nothi
     (notice,) = results[1].notices
     assert notice.stage == "limit"
     assert "ask again in" in notice.message
+    # `freki.over_limit` has the other: as an answer it would be one of a service under too much load.
+    assert counted.statuses == [ResultStatus.COMPLETE]
 
 
 def test_records_that_are_read_again_or_make_no_sense_change_nothing() -> None:

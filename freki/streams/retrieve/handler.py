@@ -230,7 +230,9 @@ class QueryHandler:
         result = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
         self._traces.refuse(received.trace, received.value, result)
         await self._replies.send(received, result, to=to, private=self._keeps_apart)
-        self._meters.count_result(result)
+        # A tenant at its limit, which has a metric of its own, is no sign that answers come too late.
+        if notice.stage != LIMIT:
+            self._meters.count_result(result)
 
     async def _answer(self, batch: Sequence[Received[ContextQuery]]) -> None:
         answers = self._retriever.answer(
