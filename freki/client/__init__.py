@@ -5,8 +5,9 @@ modules are in the packages `freki` and `freki-client`: docs/client.md.
 """
 
 from freki.client.aio import Client, Published
-from freki.client.blocking import BlockingClient, ClientClosed
+from freki.client.blocking import BlockingClient
 from freki.client.broker import Broker
+from freki.client.exchange import ClientClosed
 from freki.client.serializers import Deserializer, Serializer
 from freki.schemas import (
     EVERYONE,

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, get_type_hints
 
 from freki.client.broker import Broker
-from freki.client.exchange import Asker, Follower, Publisher, ReceiptBoard, decoded
+from freki.client.exchange import Asker, ClientClosed, Follower, Publisher, ReceiptBoard, decoded
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.kafka import Producer, Reader
 from freki.client.messages import Sink
@@ -29,7 +29,7 @@ from freki.schemas import (
 from freki.schemas.avro.codec import Codec, UndecodableError, UnencodableError
 from freki.schemas.avro.hints import branches_of, item_of
 from freki.schemas.backoff import backoff
-from freki.schemas.errors import InfraError, Rejected, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Follower)
@@ -69,7 +69,8 @@ class Client:
     ```
 
     Calls raise Unavailable once the broker did not answer several attempts, Rejected for what can never succeed, and
-    Misconfigured, naming what to correct.
+    Misconfigured, naming what to correct. Those that have not ended when it is closed, and later ones, raise
+    ClientClosed.
     """
 
     def __init__(
@@ -93,9 +94,11 @@ class Client:
         self._answers_on = answers_on
         self._first_wait_s = first_wait_s
         self._opened = AsyncExitStack()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it is open."""
         self._producer = Producer(self._broker)
-        self._board: _Kept[ReceiptBoard] = _Kept(self._open_board)
-        self._asker: _Kept[Asker] = _Kept(self._open_asker)
+        self._board: _Kept[ReceiptBoard]
+        self._asker: _Kept[Asker]
         self._publisher = Publisher(
             outbox=self._producer,
             encode=Codec(DocumentChange).encode,
@@ -106,13 +109,16 @@ class Client:
 
     async def __aenter__(self) -> Self:
         """Connect, with a few attempts."""
-        await self._retried(lambda: self._opened.enter_async_context(self._producer))
+        await self._attempted(lambda: self._opened.enter_async_context(self._producer))
+        self._board, self._asker = _Kept(self._open_board), _Kept(self._open_asker)
+        self._loop = asyncio.get_running_loop()
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Disconnect."""
+        self._loop = None
         await self._board.aclose()
         await self._asker.aclose()
         await self._opened.aclose()
@@ -139,6 +145,8 @@ class Client:
         Raises TimeoutError where none came in time, and Unavailable where receipts are not read any more: publish again
         then, which changes nothing if the change is there.
         """
+        if not published.receipt.done():
+            self._check_open()
         return await published.board.first(published.receipt, patience_s=timeout_s)
 
     async def ask(
@@ -204,9 +212,23 @@ class Client:
             query_id=QueryId(str(uuid.uuid4())), tenant=self._tenant, text=text, asked_at=Timestamp(0), **given
         )
 
+    def _check_open(self) -> None:
+        """Raise ClientClosed unless the client is open, and Misconfigured in another event loop than its own."""
+        if self._loop is None:
+            raise ClientClosed("the client is not open: use it in `async with`")
+        if self._loop is not asyncio.get_running_loop():
+            # What it waits for would never come.
+            raise Misconfigured(
+                "the client was opened in another event loop: open one in each, or share a BlockingClient"
+            )
+
     async def _retried(self, call: Callable[[], Awaitable[T]]) -> T:
+        async def checked() -> T:
+            self._check_open()
+            return await call()
+
         try:
-            return await self._attempted(call)
+            return await self._attempted(checked)
         except UnencodableError as error:
             raise Rejected(str(error)) from error
         except UnicodeEncodeError as error:
@@ -218,15 +240,19 @@ class Client:
         for attempt in range(1, ATTEMPTS):
             try:
                 return await call()
+            except ClientClosed:
+                raise
             except Unavailable:
                 await asyncio.sleep(backoff(attempt, first=self._first_wait_s, longest=_LONGEST_S, jitter=random()))  # noqa: S311 - spreads load
         return await call()
 
     async def _open_board(self, opened: AsyncExitStack) -> ReceiptBoard:
+        self._check_open()
         reader = await opened.enter_async_context(Reader(self._broker, self._broker.topic("outcomes")))
         return await opened.enter_async_context(ReceiptBoard(reader, Codec(IndexOutcome).decode))
 
     async def _open_asker(self, opened: AsyncExitStack) -> Asker:
+        self._check_open()
         # Refusals come where all answers come: a question whose token is refused has no tenant.
         names = dict.fromkeys([self._broker.topic("contexts"), *([self._answers_on] if self._answers_on else [])])
         readers = [await opened.enter_async_context(Reader(self._broker, name)) for name in names]
@@ -249,13 +275,18 @@ class _Kept(Generic[F]):
         async with self._opening:
             if self._current is not None and self._current.is_reading:
                 return self._current
-            await self.aclose()
+            await self._close()
             async with AsyncExitStack() as opened:
                 self._current = await self._open(opened)
                 self._closing = opened.pop_all()
             return self._current
 
     async def aclose(self) -> None:
+        # What is being opened is closed too.
+        async with self._opening:
+            await self._close()
+
+    async def _close(self) -> None:
         closing, self._closing, self._current = self._closing, AsyncExitStack(), None
         # Why it ended was raised to those who waited.
         with suppress(InfraError, UndecodableError):

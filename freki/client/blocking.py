@@ -10,6 +10,7 @@ from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
 from freki.client.aio import Client, Published, S
 from freki.client.broker import Broker
+from freki.client.exchange import ClientClosed
 from freki.client.fields import DocumentFields, QueryFields
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
 from freki.schemas.errors import Unavailable
@@ -17,14 +18,10 @@ from freki.schemas.errors import Unavailable
 T = TypeVar("T")
 
 
-class ClientClosed(Unavailable):
-    """The client was closed before the call ended; what the call sent may have arrived."""
-
-
 class BlockingClient:
     """A `Client` in a thread of its own; may be called by any number of threads.
 
-    Calls that have not ended when it is closed, and later ones, raise ClientClosed.
+    Calls that have not ended when it is closed, later and earlier ones raise ClientClosed.
 
     ```python
     with BlockingClient(Broker(bootstrap="127.0.0.1:9092")) as client:
@@ -41,20 +38,24 @@ class BlockingClient:
         answers_on: str | None = None,
     ) -> None:
         """Create a client; arguments as for `Client`."""
-        self._make: Callable[[], Client] = lambda: Client(broker, tenant=tenant, token=token, answers_on=answers_on)
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._work, name="freki-client", daemon=True)
+        self._client = Client(broker, tenant=tenant, token=token, answers_on=answers_on)
         self._calls: set[asyncio.Task[Any]] = set()
         self._entrance = threading.Lock()
-        self._is_closed = False
-        self._client: Client
+        self._is_open = False
+        self._loop: asyncio.AbstractEventLoop
+        self._thread: threading.Thread
 
     def __enter__(self) -> Self:
         """Connect."""
+        # Not before: a client that is never opened has nothing to close.
+        self._loop = asyncio.new_event_loop()
+        self._thread = threading.Thread(target=self._work, name="freki-client", daemon=True)
         self._thread.start()
+        self._is_open = True
         try:
-            self._client = self._run(self._open())
+            self._run(self._client.__aenter__())
         except BaseException:
+            self._is_open = False
             self._end()
             raise
         return self
@@ -64,7 +65,7 @@ class BlockingClient:
     ) -> None:
         """End all calls, and disconnect."""
         with self._entrance:
-            self._is_closed = True
+            self._is_open = False
         try:
             _result(asyncio.run_coroutine_threadsafe(self._close(kind, error, trace), self._loop))
         finally:
@@ -111,10 +112,6 @@ class BlockingClient:
             with suppress(ClientClosed):
                 self._run(steps.aclose())
 
-    async def _open(self) -> Client:
-        # In the loop that it works in.
-        return await self._make().__aenter__()
-
     async def _close(self, *error: Any) -> None:  # noqa: ANN401 - passed on
         # First: they would go on with a client that is closed.
         await _cancel(self._calls)
@@ -124,9 +121,9 @@ class BlockingClient:
 
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
         with self._entrance:
-            if self._is_closed:
+            if not self._is_open:
                 call.close()
-                raise ClientClosed("the client is closed")
+                raise ClientClosed("the client is not open: use it in `with`")
             running = asyncio.run_coroutine_threadsafe(self._listed(call), self._loop)
         return _result(running)
 

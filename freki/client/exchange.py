@@ -25,7 +25,7 @@ from freki.schemas import (
     TenantId,
 )
 from freki.schemas.avro.codec import DamagedError
-from freki.schemas.errors import Rejected
+from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.names import record_key, root_id
 
 D = TypeVar("D")
@@ -39,6 +39,10 @@ Change = tuple[TenantId, DocumentId, int]
 
 class AlreadyAsked(ValueError):
     """A question of this id still waits for its answer: nothing would tell the two answers apart."""
+
+
+class ClientClosed(Unavailable):
+    """The client is not open, or was closed before the call ended; what the call sent may have arrived."""
 
 
 class ClaimWriter(Protocol):
@@ -139,12 +143,15 @@ class Follower:
     async def first(self, wanted: asyncio.Future[T], *, patience_s: float) -> T:
         """Wait for a result of the reading task, at most `patience_s` seconds.
 
-        Raises the error of the reading task, or TimeoutError.
+        Raises the error of the reading task, ClientClosed where this was closed meanwhile, or TimeoutError.
         """
         pending: set[asyncio.Future[Any]] = {wanted, self._reading}
         await asyncio.wait(pending, timeout=patience_s, return_when=asyncio.FIRST_COMPLETED)
         if wanted.done():
             return wanted.result()
+        if self._reading.cancelled():
+            # Its own error would pass for a cancellation of whoever waits here.
+            raise ClientClosed("the client was closed before the call ended; what it sent may have arrived")
         if self._reading.done():
             self._reading.result()
         raise TimeoutError

@@ -115,6 +115,12 @@ def test_a_closed_client_says_so(bus: WatchedBus, call: Callable[[BlockingClient
     assert not bus.waits.is_set()
 
 
+@pytest.mark.parametrize("call", [follow, publish, ask])
+def test_a_client_that_was_never_opened_says_what_to_do(call: Callable[[BlockingClient], object]) -> None:
+    with pytest.raises(ClientClosed, match="use it in `with`"):
+        call(BlockingClient())
+
+
 @contextmanager
 def interrupted(when: threading.Event) -> Iterator[None]:
     """Press Ctrl-C once an event is set."""

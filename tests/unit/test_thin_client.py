@@ -6,7 +6,7 @@ import itertools
 import subprocess
 import sys
 import tomllib
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any, Self
@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from freki.client import (
     Broker,
     Client,
+    ClientClosed,
     Deserializer,
     IndexOutcome,
     Misconfigured,
@@ -333,6 +334,79 @@ async def test_a_text_is_asked_when_it_leaves_and_a_whole_query_when_it_says(res
     asked = [Codec(ContextQuery).decode(each.value or b"") for each in bus.sent]
     # The third attempt is the first that leaves.
     assert [each.asked_at for each in asked] == [3, 77]
+
+
+async def test_a_client_that_is_not_open_says_so_and_connects_nowhere(on: Callable[[Bus], Client]) -> None:
+    bus = Bus(lambda _: [])
+    client = on(bus)
+    calls: list[Callable[[], Awaitable[object]]] = [
+        lambda: client.publish("a", "Text"),
+        lambda: client.delete("a"),
+        lambda: client.ask("Frage"),
+    ]
+    for call in calls:
+        with pytest.raises(ClientClosed, match="async with"):
+            await call()
+    async with client:
+        published = await client.publish("a", "Text")
+    for call in [*calls, lambda: client.wait(published)]:
+        with pytest.raises(ClientClosed, match="async with"):
+            await call()
+
+    assert [readers for readers in bus.topics.values() if readers] == []
+
+
+async def test_calls_that_wait_when_the_client_is_closed_end_and_are_not_cancelled(on: Callable[[Bus], Client]) -> None:
+    asked = asyncio.Event()
+
+    def silent(record: Outgoing) -> list[tuple[str, bytes | None, bytes]]:
+        if record.topic == "freki.queries.v1":
+            asked.set()
+        return []
+
+    async with on(Bus(silent)) as client:
+        published = await client.publish("a", "Text")
+        waiting = [asyncio.create_task(client.wait(published)), asyncio.create_task(client.ask("Frage"))]
+        await asked.wait()
+
+    ends = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert [type(end) for end in ends] == [ClientClosed, ClientClosed]
+
+
+async def test_what_is_being_opened_when_the_client_is_closed_is_closed_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus, opening, go_on = Bus(lambda _: []), asyncio.Event(), asyncio.Event()
+
+    class SlowReader(BusReader):
+        async def __aenter__(self) -> Self:
+            opening.set()
+            await go_on.wait()
+            return await super().__aenter__()
+
+    monkeypatch.setattr(aio, "Producer", bus.producer)
+    monkeypatch.setattr(aio, "Reader", lambda _, topic: SlowReader(bus.topics.setdefault(topic, [])))
+    async with Client() as client:
+        asked = asyncio.create_task(client.ask("Frage"))
+        await opening.wait()
+        asyncio.get_running_loop().call_soon(go_on.set)
+
+    with pytest.raises(ClientClosed):
+        await asked
+    assert bus.topics == {"freki.contexts.v1": []}
+
+
+async def test_a_client_of_another_event_loop_is_refused_instead_of_waiting_without_end(
+    on: Callable[[Bus], Client],
+) -> None:
+    async with on(Bus(lambda _: [])) as client:
+        published = await client.publish("a", "Text")
+
+        async def elsewhere() -> None:
+            for call in (client.ask("Frage"), client.publish("a", "Text"), client.wait(published)):
+                with pytest.raises(Misconfigured, match="BlockingClient"):
+                    await call
+
+        await asyncio.to_thread(asyncio.run, elsewhere())
 
 
 @settings(max_examples=1)
