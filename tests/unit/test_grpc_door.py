@@ -1,6 +1,8 @@
 """The gRPC door, with a real server and client: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
+import gc
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -465,6 +467,34 @@ async def test_who_hangs_up_ends_the_call(gateway: InProcess) -> None:
 
         with pytest.raises(asyncio.CancelledError):
             await asking
+
+
+async def test_who_hangs_up_between_two_events_leaves_no_error_in_the_log(
+    gateway: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with door(gateway) as client:
+        call = client.stream(text=TEXT)
+        async for _ in call:
+            call.cancel()
+            break
+        # Answered after the server has seen the end of the other.
+        await client.ask(text=TEXT)
+        gc.collect()
+        await client.ask(text=TEXT)
+
+    assert not [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR]
+
+
+@pytest.mark.parametrize("sign", ["x", "ä", "\n"])
+async def test_a_long_reason_arrives_with_its_status(gateway: InProcess, sign: str) -> None:
+    gateway.ends = Rejected(f"tenant: {sign * 9_000} holds '/'")
+    async with door(gateway) as client:
+        async with refused(Code.INVALID_ARGUMENT) as told:
+            await client.index(document_id="a", text="Text")
+
+    assert told["detail"].startswith("tenant: " + sign * 300)
+    assert told["detail"].endswith("holds '/'")
+    assert told["ErrorInfo"].reason == "INVALID"
 
 
 async def test_with_a_certificate_calls_are_encrypted(gateway: InProcess, tmp_path: Path) -> None:

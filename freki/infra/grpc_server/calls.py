@@ -13,7 +13,7 @@ from google.protobuf.duration_pb2 import Duration
 from google.protobuf.message import DecodeError, Message
 from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
-from opentelemetry.context import attach, detach
+from opentelemetry.context import attach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from freki.client.exchange import AlreadyAsked
@@ -30,6 +30,8 @@ ON_THE_WAY_MS = 20
 """Part of a call's deadline that is left for its way back, in milliseconds."""
 ROUNDED_UP = 0.01
 """Share of a deadline by which clients may have rounded it up: the header has few digits for long ones."""
+MOST_DETAIL_BYTES = 1_500
+"""Longest detail: it travels twice, up to three times as long, and clients take 8 KiB of metadata by default."""
 _W3C = TraceContextTextMapPropagator()
 _CODES = {
     Wrong.NO_TOKEN: grpc.StatusCode.UNAUTHENTICATED,
@@ -61,7 +63,7 @@ class CallFailed(Exception):
         """Describe it; reason: in capitals, for programs; more: metadata of the reason."""
         super().__init__(detail)
         self.code = code
-        self.detail = detail
+        self.detail = _fitting(detail)
         self.reason = reason
         self.retry_after_s = retry_after_s
         self.more = more
@@ -98,6 +100,15 @@ class Call:
         """Milliseconds in which an answer must leave; None: the caller waits as long as it takes."""
         remaining_s = self._context.time_remaining()
         return None if remaining_s is None else max(1, int(remaining_s * 1000 * (1 - ROUNDED_UP)) - ON_THE_WAY_MS)
+
+
+def _fitting(detail: str) -> str:
+    """Return a detail with its beginning and end, if it is too long: one may repeat what a caller sent."""
+    encoded = detail.encode(errors="replace")
+    if len(encoded) <= MOST_DETAIL_BYTES:
+        return detail
+    half = MOST_DETAIL_BYTES // 2
+    return f"{encoded[:half].decode(errors='ignore')} … {encoded[-half:].decode(errors='ignore')}"
 
 
 def unary(
@@ -138,7 +149,8 @@ async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", callers: Call
     """Continue the caller's trace, and end the call with a status for each error."""
     call = Call(context, callers)
     await context.send_initial_metadata((("x-request-id", call.request_id),))
-    trace = attach(_W3C.extract({"traceparent": call.metadata.get("traceparent", "")}))
+    # Never detached: a call has a task, and so a context, of its own; and what ends a stream may be another one.
+    attach(_W3C.extract({"traceparent": call.metadata.get("traceparent", "")}))
     try:
         yield call
     except Exception as error:  # noqa: BLE001 - a call ends with a status
@@ -146,8 +158,6 @@ async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", callers: Call
         await context.abort(
             failed.code, failed.detail, (("grpc-status-details-bin", failed.status().SerializeToString()),)
         )
-    finally:
-        detach(trace)
 
 
 def _failed(error: Exception) -> CallFailed:
