@@ -488,9 +488,8 @@ async def test_who_hangs_up_between_two_events_leaves_no_error_in_the_log(
 @pytest.mark.parametrize("sign", ["x", "ä", "\n"])
 async def test_a_long_reason_arrives_with_its_status(gateway: InProcess, sign: str) -> None:
     gateway.ends = Rejected(f"tenant: {sign * 9_000} holds '/'")
-    async with door(gateway) as client:
-        async with refused(Code.INVALID_ARGUMENT) as told:
-            await client.index(document_id="a", text="Text")
+    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+        await client.index(document_id="a", text="Text")
 
     assert told["detail"].startswith("tenant: " + sign * 300)
     assert told["detail"].endswith("holds '/'")

@@ -17,8 +17,19 @@ from pydantic import SecretStr
 
 from freki.infra.mcp_server import Callers, make_app, make_server
 from freki.infra.settings import McpSettings
+from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
-from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, TenantId, Timestamp
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    Notice,
+    NoticeKind,
+    QueryId,
+    RequestKind,
+    ResultStatus,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
@@ -233,6 +244,8 @@ async def test_text_of_documents_stands_between_marks_that_it_cannot_write(line:
         ("keyword_search", {}, "keywords"),
         ("semantic_search", {"query": "a", "top_k": 21}, "top_k"),
         ("chunk_read", {"chunk_ids": ["QUELLE-1"]}, "chunk_ids.0"),
+        ("chunk_read", {}, "chunk_ids or a document_id"),
+        ("chunk_read", {"chunk_ids": []}, "chunk_ids or a document_id"),
         ("web_search", {}, "chunk_read"),
     ],
 )
@@ -261,11 +274,44 @@ async def test_a_world_that_is_down_is_an_error_of_the_tool_that_names_the_fix(e
     assert fix in text_of(result)
 
 
+class Validating:
+    """Refuses queries as workers do."""
+
+    def __init__(self, line: InProcess) -> None:
+        self.line = line
+
+    async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
+        try:
+            validate_query(query)
+        except InvalidQuery as error:
+            valid = ContextQuery(query_id=query.query_id, tenant=TENANT, text="antrag", asked_at=query.asked_at)
+            result = await self.line.ask(valid, patience_s=patience_s)
+            notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
+            return replace(result, status=ResultStatus.REJECTED, hits=(), notices=(notice,))
+        raise AssertionError("the query is valid")
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong", "argument"),
+    [
+        ("keyword_search", {"keywords": [" "]}, "keywords"),
+        ("semantic_search", {"query": "a\0"}, "query"),
+        ("semantic_search", {"query": "a", "document_id": "d" * 2000}, "document_id"),
+        ("chunk_read", {"document_id": ""}, "document_id"),
+    ],
+)
+async def test_a_refusal_of_a_worker_names_the_argument(
+    line: InProcess, name: str, wrong: dict[str, Any], argument: str
+) -> None:
+    result = await call(Validating(line), name, **wrong)
+
+    assert result.is_error
+    assert text_of(result).startswith(f"{argument}: ")
+
+
 async def test_a_refusal_is_an_error_of_the_tool_that_says_why(line: InProcess) -> None:
     class Refusing:
         async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:  # noqa: ARG002 - as a port says
-            from freki.schemas import Notice, NoticeKind, ResultStatus
-
             result = await line.ask(query, patience_s=patience_s)
             notice = Notice(stage="admit", kind=NoticeKind.SKIPPED, message="ask again, or allow more time")
             return replace(result, status=ResultStatus.EXPIRED, hits=(), notices=(notice,))

@@ -5,9 +5,9 @@ Source of the three tools: A-RAG, arXiv:2602.03442.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated, Any, ClassVar, Self
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from freki.operators.validate_query import MAX_READ
 from freki.schemas import ChunkId, DocumentId, Filter, FilterOperator, RequestKind
@@ -37,6 +37,8 @@ class Arguments(BaseModel):
     """Arguments of a tool."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
+    stands_for: ClassVar[Mapping[str, str]]
+    """Argument in place of each field of ContextQuery whose value a refusal may be about."""
 
     @abstractmethod
     def asks(self) -> Mapping[str, Any]:
@@ -58,6 +60,7 @@ class KeywordSearch(Arguments):
     )
     document_id: str | None = Field(default=None, description=_DOCUMENT)
     top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description=_TOP_K)
+    stands_for = {"text": "keywords", "filters.values": "document_id"}
 
     def asks(self) -> Mapping[str, Any]:
         """Join the words: BM25 counts each of them by itself."""
@@ -80,6 +83,7 @@ class SemanticSearch(Arguments):
     query: str = Field(description="A question or sentence, not a list of words.")
     document_id: str | None = Field(default=None, description=_DOCUMENT)
     top_k: int | None = Field(default=None, ge=1, le=MAX_HITS, description=_TOP_K)
+    stands_for = {"text": "query", "filters.values": "document_id"}
 
     def asks(self) -> Mapping[str, Any]:
         """Search by meaning."""
@@ -114,6 +118,14 @@ class ChunkRead(Arguments):
     section: bool | None = Field(
         default=None, description="Give the section around each chunk too, up to 4,000 characters; null: no."
     )
+
+    stands_for = {"document_ids": "document_id", "parents": "section"}
+
+    @model_validator(mode="after")
+    def _names_something(self) -> Self:
+        if not self.chunk_ids and self.document_id is None:
+            raise ValueError("give chunk_ids or a document_id, those of results")
+        return self
 
     def asks(self) -> Mapping[str, Any]:
         """Read by name."""

@@ -66,9 +66,9 @@ class Toolbox:
             deadline_ms=self._caller.deadline_ms,
             **read.asks(),
         )
-        return await self._answer(query, token=None if bearer is None else bearer.token)
+        return await self._answer(query, read.stands_for, token=None if bearer is None else bearer.token)
 
-    async def _answer(self, query: ContextQuery, *, token: str | None) -> ToolReply:
+    async def _answer(self, query: ContextQuery, stands_for: Mapping[str, str], *, token: str | None) -> ToolReply:
         patience_s = self._caller.deadline_ms / 1000 + SLACK_S
         try:
             result = await self._client.ask(query, patience_s=patience_s, token=token)
@@ -83,12 +83,18 @@ class Toolbox:
                 "FREKI_KAFKA__BOOTSTRAP names other brokers"
             )
         if result.status in _REFUSED:
-            return ToolReply(text="; ".join(notice.message for notice in result.notices))
+            return ToolReply(text="; ".join(_of_arguments(notice.message, stands_for) for notice in result.notices))
         return reply_of(result, kind=query.kind, mark=self._random_hex(8))
+
+
+def _of_arguments(message: str, stands_for: Mapping[str, str]) -> str:
+    """Return a refusal under the name of the argument: its model knows no fields of queries."""
+    field, colon, problem = message.partition(": ")
+    return f"{stands_for.get(field, field)}{colon}{problem}"
 
 
 def _problem(name: str, error: ErrorDetails) -> str:
     """Describe what is wrong with an argument, and what it should be."""
-    where = ".".join(map(str, error["loc"]))
-    field = ARGUMENTS[name].model_fields.get(str(error["loc"][0]))
+    where = ".".join(map(str, error["loc"])) or name
+    field = ARGUMENTS[name].model_fields.get(where.partition(".")[0])
     return f"{where}: {error['msg']}. {field.description if field else ''}".strip()
