@@ -1,6 +1,7 @@
 """The HTTP door: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
+import gzip
 import json
 from base64 import b64encode
 from pathlib import Path
@@ -550,6 +551,32 @@ async def test_a_body_that_is_no_json_says_where(gateway: InProcess) -> None:
 
     assert refused.status_code == 422
     assert refused.json()["detail"] == "body: no JSON at character 9: Expecting value"
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        ('{"text": "Gebühr"}'.encode("latin-1"), "body: byte 13 is no UTF-8"),
+        (b'{"text": ' + b"[" * 100_000, "body: it is nested too deep"),
+        (b'{"text": "a", "top_k": ' + b"9" * 5_000 + b"}", "body: a number in it has too many digits"),
+    ],
+    ids=["latin-1", "nested", "digits"],
+)
+async def test_a_body_that_can_not_be_read_says_why(gateway: InProcess, content: bytes, says: str) -> None:
+    async with door(gateway) as client:
+        refused = await client.post("/v1/queries", content=content, headers={"Content-Type": "application/json"})
+
+    assert refused.status_code == 422
+    assert refused.json()["detail"].startswith(says)
+
+
+async def test_a_compressed_body_is_refused_with_its_header(gateway: InProcess) -> None:
+    headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
+    async with door(gateway) as client:
+        refused = await client.post("/v1/queries", content=gzip.compress(b'{"text": "a"}'), headers=headers)
+
+    assert refused.status_code == 415
+    assert "Content-Encoding" in refused.json()["detail"]
 
 
 async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InProcess) -> None:

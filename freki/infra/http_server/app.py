@@ -261,6 +261,8 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def http(_: Request, error: HTTPException) -> Response:
+        if (why := _unreadable(error.__cause__)) is not None:
+            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"body: {why}").response()
         return Problem(HTTPStatus(error.status_code), str(error.detail), headers=error.headers).response()
 
     @app.exception_handler(RequestValidationError)
@@ -282,6 +284,19 @@ def _handle_errors(app: FastAPI) -> None:
     async def down(_: Request, error: Unavailable) -> Response:
         _log.warning("call not answered", reason=str(error))
         return problem_of(error).response()
+
+
+def _unreadable(error: BaseException | None) -> str | None:
+    """Return why a body is none, where FastAPI only says that it is; None: the error is another one."""
+    match error:
+        case UnicodeDecodeError():
+            return f"byte {error.start} is no UTF-8; send JSON in UTF-8"
+        case RecursionError():
+            return "it is nested too deep"
+        case ValueError():
+            # Of Python's integers: an error in JSON has a place, and comes another way.
+            return "a number in it has too many digits"
+    return None
 
 
 def _wrong(error: Mapping[str, Any]) -> dict[str, str]:

@@ -73,6 +73,8 @@ class Guard:
                 raise Problem(HTTPStatus.LENGTH_REQUIRED, "send Content-Length, and no Transfer-Encoding")
             if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
                 raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
+            if request.headers.get("content-encoding", "identity").lower() != "identity":
+                raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body as it is, without Content-Encoding")
         if not length.isdecimal() or int(length) > self._most:
             raise Problem(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
