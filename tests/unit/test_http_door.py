@@ -579,6 +579,15 @@ async def test_a_compressed_body_is_refused_with_its_header(gateway: InProcess) 
     assert "Content-Encoding" in refused.json()["detail"]
 
 
+@pytest.mark.parametrize("path", ["/health", "/", "/operate"])
+async def test_who_only_asks_for_headers_gets_those_of_the_page(gateway: InProcess, path: str) -> None:
+    async with door(gateway) as client:
+        head, page = await client.head(path), await client.get(path)
+
+    assert (head.status_code, head.content) == (200, b"")
+    assert head.headers["content-length"] == page.headers["content-length"]
+
+
 async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InProcess) -> None:
     async with door(gateway, max_body_mb=0.001, calls_per_minute=2) as client:
         large = await client.post("/v1/queries", json={"text": "a" * 2_000})

@@ -209,14 +209,17 @@ def _add_documents(app: FastAPI, door: Door) -> None:
 
 
 def _add_page(app: FastAPI) -> None:
+    @app.head("/health", include_in_schema=False)
     @app.get("/health", include_in_schema=False)
     async def health() -> dict[str, str]:
         return {"status": "ok"}
 
+    @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
     async def page() -> FileResponse:
         return FileResponse(_PAGE / "index.html")
 
+    @app.head("/operate", include_in_schema=False)
     @app.get("/operate", include_in_schema=False)
     async def operate() -> FileResponse:
         return FileResponse(_PAGE / "operate.html")
