@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -716,6 +717,33 @@ async def test_the_description_names_every_option_of_a_query(gateway: InProcess)
     assert {"/v1/queries", "/v1/documents", "/v1/documents/{document_id}", "/v1/judgements"} <= described[
         "paths"
     ].keys()
+
+
+async def test_the_description_says_what_comes(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        described = (await client.get("/v1/openapi.json")).json()
+        replies = {
+            ("/v1/queries", "post"): [
+                await client.post("/v1/queries", json={"text": TEXTS[0]}),
+                await client.post("/v1/queries", json={"text": TEXTS[0], "top_k": "x"}),
+                await client.post("/v1/queries", json={"text": ""}),
+            ],
+            ("/v1/documents", "post"): [
+                await client.post("/v1/documents", json={"document_id": "a", "content": "Text"}),
+                await client.post("/v1/documents?wait_ms=0", json={"document_id": "a", "content": "Text"}),
+            ],
+            ("/v1/answers", "post"): [await client.post("/v1/answers", json={"text": TEXTS[0]})],
+            ("/v1/queries/stream", "post"): [await client.post("/v1/queries/stream", json={"text": TEXTS[0]})],
+        }
+
+    for (path, method), answers in replies.items():
+        said = described["paths"][path][method]["responses"]
+        for answer in answers:
+            content = said.get(str(answer.status_code), said["default"])["content"]
+            kind = answer.headers["content-type"].partition(";")[0]
+            assert list(content) == [kind], (path, answer.status_code)
+            if "schema" in content[kind]:
+                jsonschema.validate(answer.json(), content[kind]["schema"] | {"components": described["components"]})
 
 
 async def test_questions_at_once_do_not_mix(gateway: InProcess) -> None:

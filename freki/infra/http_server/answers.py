@@ -55,7 +55,12 @@ def add_answers(app: FastAPI, door: Door, answerer: Answerer) -> None:
         }
     }
 
-    @app.post("/v1/answers", summary="Ask a question, and have an answer written", responses=told)  # type: ignore[arg-type]
+    @app.post(
+        "/v1/answers",
+        summary="Ask a question, and have an answer written",
+        response_class=StreamingResponse,
+        responses=told,  # type: ignore[arg-type]
+    )
     async def answer(body: Question, request: Request, caller: Known, *, write: Write = True) -> StreamingResponse:
         # Asked before the response begins, so that a refusal has its status.
         result = await asked(door, body, request, caller)

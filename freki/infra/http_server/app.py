@@ -30,7 +30,7 @@ from freki.infra.http_server.bodies import (
 from freki.infra.http_server.door import Door, answered, asked, trace_of
 from freki.infra.http_server.guard import Guard, check_reach
 from freki.infra.http_server.operations import Operations, add_operations
-from freki.infra.http_server.problems import Problem, problem_of
+from freki.infra.http_server.problems import DESCRIBED, Problem, problem_of
 from freki.infra.http_server.steps import add_steps
 from freki.infra.http_server.vector_stores import add_vector_stores
 from freki.infra.settings import ServeSettings
@@ -68,6 +68,11 @@ _LOCKED = {
     "Referrer-Policy": "no-referrer",
     "Cache-Control": "no-store",
 }
+_STORED = {
+    "type": "object",
+    "properties": {"status": {"const": "STORED"}, "document_id": {"type": "string"}},
+    "required": ["status", "document_id"],
+}
 Next = Callable[[Request], Awaitable[Response]]
 
 
@@ -98,7 +103,15 @@ def make_app(
     """
     check_reach(settings, tokens=callers.have_tokens)
     door = Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
-    app = FastAPI(title="Freki", version=__version__, docs_url=None, redoc_url=None, openapi_url="/v1/openapi.json")
+    app = FastAPI(
+        title="Freki",
+        version=__version__,
+        docs_url=None,
+        redoc_url=None,
+        openapi_url="/v1/openapi.json",
+        # Also in place of FastAPI's own description of 422.
+        responses={"default": DESCRIBED},
+    )
     # For whoever changes its settings while it runs.
     app.state.guard = door.guard
     # Set when the server is told to stop: streams that never end would hold it up.
@@ -135,7 +148,9 @@ def _add_questions(app: FastAPI, door: Door) -> None:
 
 def _add_changes(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.publisher)]  # noqa: N806 - a type
-    stored: dict[int | str, dict[str, Any]] = {202: {"description": "Stored; no receipt yet"}}
+    stored: dict[int | str, dict[str, Any]] = {
+        202: {"description": "Stored; no receipt yet", "content": {"application/json": {"schema": _STORED}}}
+    }
 
     @app.post("/v1/documents", summary="Publish a document", responses=stored)
     async def publish(body: Document, request: Request, caller: Known, wait_ms: Wait = 10_000) -> IndexOutcome:

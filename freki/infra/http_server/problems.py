@@ -3,10 +3,41 @@
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Final
 
 from starlette.responses import JSONResponse
 
 from freki.schemas.errors import InfraError, Rejected
+
+MEDIA_TYPE: Final = "application/problem+json"
+DESCRIBED: Final = {
+    "description": "Problem details (RFC 9457)",
+    "content": {
+        MEDIA_TYPE: {
+            "schema": {
+                "type": "object",
+                "properties": {
+                    "title": {"type": "string"},
+                    "status": {"type": "integer"},
+                    "detail": {"type": "string", "description": "what to change"},
+                    "errors": {
+                        "type": "array",
+                        "description": "of 422: each field that is wrong",
+                        "items": {
+                            "type": "object",
+                            "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
+                            "required": ["field", "message"],
+                        },
+                    },
+                    "trace_id": {"type": "string", "description": "of a query that was refused"},
+                    "version": {"type": "integer", "description": "of a document that was refused"},
+                },
+                "required": ["title", "status", "detail"],
+            }
+        }
+    },
+}
+"""What comes in place of an answer, for the description of all routes."""
 
 
 class Problem(Exception):
@@ -23,9 +54,7 @@ class Problem(Exception):
 
     def response(self) -> JSONResponse:
         """Return the response that tells it."""
-        return JSONResponse(
-            self._body(), status_code=self.status, headers=self.headers, media_type="application/problem+json"
-        )
+        return JSONResponse(self._body(), status_code=self.status, headers=self.headers, media_type=MEDIA_TYPE)
 
     def json(self) -> bytes:
         """Return the problem itself."""

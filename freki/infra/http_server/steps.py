@@ -35,7 +35,12 @@ def add_steps(app: FastAPI, door: Door) -> None:
         }
     }
 
-    @app.post("/v1/queries/stream", summary="Ask a question, and hear each step", responses=described)
+    @app.post(
+        "/v1/queries/stream",
+        summary="Ask a question, and hear each step",
+        response_class=StreamingResponse,
+        responses=described,
+    )
     async def stream(body: Question, request: Request, caller: Known) -> StreamingResponse:
         query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
         heard = door.gateway.stream(query, token=caller.token)
