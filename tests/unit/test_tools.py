@@ -15,6 +15,7 @@ from mcp import Client
 from mcp.types import CallToolResult, TextContent
 from pydantic import SecretStr
 
+from freki.client.exchange import AlreadyAsked
 from freki.infra.mcp_server import Callers, make_app, make_server
 from freki.infra.settings import McpSettings
 from freki.operators.errors import InvalidQuery
@@ -265,6 +266,8 @@ async def test_a_wrong_call_is_answered_with_what_is_wrong(
         (Unavailable("no broker at 127.0.0.1:9092"), "freki up"),
         (Misconfigured("FREKI_X is wrong; set it"), "FREKI_X"),
         (TimeoutError(), "freki status"),
+        (AlreadyAsked("question j1 still waits for its answer"), "j1 still waits"),
+        (UndecodableError("a later contract than this one knows"), "later contract"),
     ],
 )
 async def test_a_world_that_is_down_is_an_error_of_the_tool_that_names_the_fix(error: Exception, fix: str) -> None:

@@ -8,7 +8,9 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
+from freki.client.exchange import AlreadyAsked
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
+from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import InfraError
 from freki.schemas.names import record
 from freki.schemas.tools import Bearer, ToolReply
@@ -82,6 +84,9 @@ class Toolbox:
                 text=f"Freki cannot be reached: {error}\nCall again once it runs: `freki up` starts a local stack, "
                 "FREKI_KAFKA__BOOTSTRAP names other brokers"
             )
+        except (AlreadyAsked, UndecodableError) as error:
+            # Two calls at once with a token that serves one query; or a worker of another version.
+            return ToolReply(text=str(error))
         if result.status in _REFUSED:
             return ToolReply(text="; ".join(_of_arguments(notice.message, stands_for) for notice in result.notices))
         return reply_of(result, kind=query.kind, mark=self._random_hex(8))
