@@ -45,6 +45,10 @@ class ClientClosed(Unavailable):
     """The client is not open, or was closed before the call ended; what the call sent may have arrived."""
 
 
+class NotSent(TimeoutError):
+    """The time was over before the broker had taken the question."""
+
+
 class ClaimWriter(Protocol):
     """Stores content that is too large for a record."""
 
@@ -276,7 +280,8 @@ class Correspondent(Follower, Generic[Q, A]):
     async def _answered(self, key: bytes, question: Outgoing, *, patience_s: float) -> A:
         """Send a question with this key and return its answer.
 
-        Raises TimeoutError after `patience_s` seconds, AlreadyAsked if a question of that key is still waiting.
+        Raises TimeoutError after `patience_s` seconds, NotSent if the broker has not taken it by then, AlreadyAsked if
+        a question of that key is still waiting.
         """
         if key in self._waiting:
             raise AlreadyAsked(
@@ -284,10 +289,16 @@ class Correspondent(Follower, Generic[Q, A]):
             )
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
+        is_sent = False
         try:
             async with asyncio.timeout(patience_s):
                 await self._queries.send(question)
+                is_sent = True
                 return await self.first(answer, patience_s=patience_s)
+        except TimeoutError as error:
+            if is_sent:
+                raise
+            raise NotSent("the broker has not taken the question in time: is Kafka up?") from error
         finally:
             del self._waiting[key]
 

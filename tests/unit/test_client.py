@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 from opentelemetry.trace import NoOpTracer
 
-from freki.client.exchange import ReceiptBoard
+from freki.client.exchange import NotSent, ReceiptBoard
+from freki.client.messages import Outgoing
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -101,6 +102,25 @@ async def test_receipts_are_found_among_records_of_other_programs() -> None:
         second = await board.first(receipt, patience_s=PATIENCE_S)
 
     assert (first.status, second.status) == (OutcomeStatus.INDEXED, OutcomeStatus.INDEXED)
+
+
+async def test_a_question_that_the_broker_does_not_take_is_told_from_one_without_an_answer() -> None:
+    class Stuck:
+        async def send(self, *_: Outgoing) -> None:
+            await asyncio.Event().wait()
+
+    async def silence() -> AsyncIterator[Record]:
+        await asyncio.Event().wait()
+        yield Record(key=b"", value=b"")
+
+    query = ContextQuery(query_id=QueryId("q1"), tenant=TenantId("t"), text="Was?", asked_at=Timestamp(0))
+    for outbox, told in ((Stuck(), NotSent), (Outbox(FakeProducer(), NoOpTracer()), TimeoutError)):
+        queries = Sink(outbox, "queries", Codec(ContextQuery).encode)
+        asker = Asker(queries=queries, answers=[silence()], decode=Codec(ContextResult).decode, tracer=NoOpTracer())
+        async with asker:
+            with pytest.raises(TimeoutError) as raised:
+                await asker.ask(query, patience_s=0.1)
+        assert raised.type is told
 
 
 async def test_a_question_whose_id_still_waits_is_refused_by_name() -> None:

@@ -15,7 +15,7 @@ from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
-from freki.client.exchange import AlreadyAsked
+from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Callers
 from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.settings import ServeSettings
@@ -152,6 +152,7 @@ async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> N
         (ResultStatus.REJECTED, Code.INVALID_ARGUMENT, "REJECTED"),
         (ResultStatus.EXPIRED, Code.DEADLINE_EXCEEDED, "EXPIRED"),
         (TimeoutError(), Code.DEADLINE_EXCEEDED, "NO_ANSWER"),
+        (NotSent("the broker has not taken it"), Code.UNAVAILABLE, "UNAVAILABLE"),
         (Unavailable("broker is gone"), Code.UNAVAILABLE, "UNAVAILABLE"),
         (Rejected("longer than a record may be"), Code.INVALID_ARGUMENT, "INVALID"),
         (UnencodableError("ContextQuery: top_k must be int"), Code.INVALID_ARGUMENT, "INVALID"),

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.client.exchange import AlreadyAsked
+from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Rate, network_of
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
@@ -233,6 +233,7 @@ async def test_missing_rights_and_an_answer_withheld_have_statuses_of_their_own(
     ("error", "status"),
     [
         (TimeoutError(), 504),
+        (NotSent("the broker has not taken it"), 503),
         (Unavailable("broker is gone"), 503),
         (Rejected("the question is longer than a record may be"), 422),
         (UnencodableError("ContextQuery: ContextQuery.top_k must be int"), 422),

@@ -15,7 +15,7 @@ from mcp import Client
 from mcp.types import CallToolResult, TextContent
 from pydantic import SecretStr
 
-from freki.client.exchange import AlreadyAsked
+from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.mcp_server import Callers, make_app, make_server
 from freki.infra.settings import McpSettings
 from freki.operators.errors import InvalidQuery
@@ -266,6 +266,7 @@ async def test_a_wrong_call_is_answered_with_what_is_wrong(
         (Unavailable("no broker at 127.0.0.1:9092"), "freki up"),
         (Misconfigured("FREKI_X is wrong; set it"), "FREKI_X"),
         (TimeoutError(), "freki status"),
+        (NotSent("the broker has not taken it"), "freki up"),
         (AlreadyAsked("question j1 still waits for its answer"), "j1 still waits"),
         (UndecodableError("a later contract than this one knows"), "later contract"),
     ],

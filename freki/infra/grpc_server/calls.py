@@ -16,7 +16,7 @@ from google.rpc.status_pb2 import Status
 from opentelemetry.context import attach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
-from freki.client.exchange import AlreadyAsked
+from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Caller, Callers, CallRefused, Wrong
 from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
 from freki.schemas import ContextResult, ResultStatus
@@ -42,6 +42,7 @@ _CODES = {
 _REFUSED_BY = {"authenticate": grpc.StatusCode.PERMISSION_DENIED, "audit": grpc.StatusCode.UNAVAILABLE}
 """Codes of refusals by the step that refused; others broke a rule, or found no time."""
 _BELOW: Mapping[type[Exception], tuple[grpc.StatusCode, str]] = {
+    NotSent: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
     TimeoutError: (grpc.StatusCode.DEADLINE_EXCEEDED, "NO_ANSWER"),
     Unavailable: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
     Rejected: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),

@@ -9,13 +9,14 @@ from opentelemetry.context import attach, detach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 from starlette.requests import Request
 
-from freki.client.exchange import AlreadyAsked
+from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Caller, tenant_of
 from freki.infra.doors.gateway import NO_ANSWER, Gateway, retry_after_s, why_refused
 from freki.infra.http_server.bodies import Question, query_of
 from freki.infra.http_server.guard import Guard, as_problem
-from freki.infra.http_server.problems import Problem
+from freki.infra.http_server.problems import Problem, problem_of
 from freki.schemas import ContextResult, ResultStatus, TenantId
+from freki.schemas.errors import Unavailable
 from freki.schemas.names import record
 
 T = TypeVar("T")
@@ -63,6 +64,8 @@ async def answered(answer: Awaitable[T]) -> T:
     """Return what the gateway does. Raises Problem where it does not answer."""
     try:
         return await answer
+    except NotSent as error:
+        raise problem_of(Unavailable(str(error))) from error
     except TimeoutError as error:
         raise Problem(HTTPStatus.GATEWAY_TIMEOUT, NO_ANSWER) from error
     except AlreadyAsked as error:

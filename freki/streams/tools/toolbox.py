@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from freki.client.exchange import AlreadyAsked
+from freki.client.exchange import AlreadyAsked, NotSent
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import InfraError
@@ -74,22 +74,28 @@ class Toolbox:
         patience_s = self._caller.deadline_ms / 1000 + SLACK_S
         try:
             result = await self._client.ask(query, patience_s=patience_s, token=token)
+        except NotSent as error:
+            return _unreachable(error)
         except TimeoutError:
             return ToolReply(
                 text=f"Freki gave no answer within {patience_s:.0f} s: call again; if that does not help, whoever runs "
                 "it should see with `freki status` whether a worker runs the retrieve stage"
             )
         except InfraError as error:
-            return ToolReply(
-                text=f"Freki cannot be reached: {error}\nCall again once it runs: `freki up` starts a local stack, "
-                "FREKI_KAFKA__BOOTSTRAP names other brokers"
-            )
+            return _unreachable(error)
         except (AlreadyAsked, UndecodableError) as error:
             # Two calls at once with a token that serves one query; or a worker of another version.
             return ToolReply(text=str(error))
         if result.status in _REFUSED:
             return ToolReply(text="; ".join(_of_arguments(notice.message, stands_for) for notice in result.notices))
         return reply_of(result, kind=query.kind, mark=self._random_hex(8))
+
+
+def _unreachable(error: Exception) -> ToolReply:
+    return ToolReply(
+        text=f"Freki cannot be reached: {error}\nCall again once it runs: `freki up` starts a local stack, "
+        "FREKI_KAFKA__BOOTSTRAP names other brokers"
+    )
 
 
 def _of_arguments(message: str, stands_for: Mapping[str, str]) -> str:
