@@ -12,6 +12,7 @@ from freki.infra.settings import LexicalSettings, MilvusSettings, ModelSettings,
 from freki.schemas import ChunkKind, ContextQuery, DocumentQuery, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
+from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.messages import Received
 from freki.streams.retrieve import serving as module
 from freki.streams.retrieve.serving import Serving
@@ -60,6 +61,10 @@ class Generation:
         await self.go_on.wait()
         assert not self.is_closed
         self._answered.append((f"documents of {self.name}", len(batch)))
+
+    async def give_up(self, letter: DeadLetter, received: Received[ContextQuery] | None) -> None:
+        assert not self.is_closed
+        self._answered.append((f"{letter.stage} of {self.name}", 0 if received is None else 1))
 
     def check(self) -> None:
         if self.failure is not None:
