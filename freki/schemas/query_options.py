@@ -173,10 +173,10 @@ class QueryOptions:
         None, "Least similarity of a hit: 0 as any two texts, 1 as answer and question; none: any", _HITS
     )
     expand_documents: int = _option(
-        0, "Of how many of the best documents to show further chunks; 0: of none", _CONTEXT, bounds=(0, 10)
+        0, "Of how many of the best documents to show further chunks; 0: of none", _FURTHER, bounds=(0, 10)
     )
-    expand_chunks: int = _option(20, "Most further chunks of each", _CONTEXT, bounds=(0, 100))
-    expand_similarity: float = _option(0.3, "Least similarity of the best hit of such a document", _CONTEXT)
+    expand_chunks: int = _option(20, "Most further chunks of each", _FURTHER, bounds=(0, 100))
+    expand_similarity: float = _option(0.3, "Least similarity of the best hit of such a document", _FURTHER)
     unrelated_cosine: float = _option(
         0.74,
         "Similarity 0: the embedder's cosine of a question and any text",
@@ -207,7 +207,7 @@ class QueryOptions:
     )
     deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, 600_000))
     feedback: float = _option(
-        0.0, "Most that judgements of users move a score; needs `FREKI_FEEDBACK__READ`", _HITS, bounds=(0, 1)
+        0.0, "Most that judgements of users move a score; needs `FREKI_FEEDBACK__READ`", _RERANKING, bounds=(0, 1)
     )
     cached: bool = _option(
         default=False, description="May it be an answer of before?", group=_SERVICE, set_by=SetBy.QUERY
