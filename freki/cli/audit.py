@@ -56,7 +56,7 @@ async def show(
     """Print the public key, which `freki audit verify` needs on other machines."""
     path = file or load_settings().audit.key_file
     if path is None:
-        fail("FREKI_AUDIT__KEY_FILE is not set; name the file")
+        fail("FREKI_AUDIT__KEY_FILE is not set; name the file", code=2)
     sys.stdout.write(SigningKey.read(path).public_pem)
 
 
@@ -236,7 +236,7 @@ def _verifier(settings: Settings, public_keys: Sequence[Path]) -> Callable[[byte
 
 def _key(settings: Settings) -> SigningKey:
     if settings.audit.key_file is None:
-        fail("FREKI_AUDIT__KEY_FILE is not set; without the private key give its public one: --public-key FILE")
+        fail("FREKI_AUDIT__KEY_FILE is not set; without the private key give its public one: --public-key FILE", code=2)
     return SigningKey.read(settings.audit.key_file)
 
 

@@ -16,7 +16,7 @@ from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
 from freki.operators.errors import OperatorError
-from freki.schemas.errors import InfraError, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -60,7 +60,7 @@ def read_or_exit(file: Path | None = None) -> Settings:
 
 
 def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
-    """Run an async command; invalid input or an unavailable service ends it with one line and exit code 1."""
+    """Run an async command; what its user can mend ends it with one line; exit code 2 for a setting, else 1."""
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -70,7 +70,8 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         except KeyboardInterrupt:
             fail("interrupted", code=130)
         except (InfraError, OperatorError) as error:
-            fail(_unavailable(error) if isinstance(error, Unavailable) else str(error))
+            message = _unavailable(error) if isinstance(error, Unavailable) else str(error)
+            fail(message, code=2 if isinstance(error, Misconfigured) else 1)
         except PermissionError as error:
             if error.filename is None:
                 raise

@@ -46,7 +46,7 @@ async def set_groups(
     """Set the groups of a user; they replace those that were set before."""
     settings = load_settings()
     if not (user.strip() and all(group.strip() for group in groups)):
-        fail("user and groups must not be empty")
+        fail("user and groups must not be empty", code=2)
     whose = tenant or settings.tenant
     membership = GroupMembership(tenant=TenantId(whose), principal=user, groups=tuple(dict.fromkeys(groups)))
     async with open_registry(settings) as registry:

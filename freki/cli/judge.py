@@ -40,7 +40,7 @@ async def give(
     """Judge a document as an answer to a query; replaces the earlier judgement by the same judge."""
     settings = load_settings()
     if not (question.strip() and document.strip() and judge.strip()):
-        fail("question, document and --as must not be empty")
+        fail("question, document and --as must not be empty", code=2)
     judgement = Judgement(
         tenant=TenantId(tenant or settings.tenant),
         query_id=QueryId(query or question),
@@ -76,7 +76,7 @@ async def erase(tenant: Tenant = None, document: Of = None, judge: By = None, qu
     """Erase the judgements that match all given options: document, judge, query."""
     settings = load_settings()
     if document is None and judge is None and query is None:
-        fail("name the judgements to erase: --document, --as or --query")
+        fail("name the judgements to erase: --document, --as or --query", code=2)
     keys = [key async for key, _ in _standing(settings) if _meant(settings, key, tenant, document, judge, query)]
     async with open_outbox(settings) as (outbox, _):
         await erase_judgements(outbox, topics_of(settings).judgements.name, keys)

@@ -78,7 +78,7 @@ async def rewrap() -> None:
 def _service(settings: Settings) -> KeyService:
     service = key_service(settings.encryption)
     if service is None:
-        fail("nothing is encrypted: FREKI_ENCRYPTION__KEYS is not set")
+        fail("nothing is encrypted: FREKI_ENCRYPTION__KEYS is not set", code=2)
     return service
 
 

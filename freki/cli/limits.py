@@ -39,7 +39,7 @@ async def limits(
     """
     settings = load_settings()
     if settings.limits == LimitSettings():
-        fail("no tenant has limits: set FREKI_LIMITS__DOCUMENTS and others, or FREKI_LIMITS__TENANTS")
+        fail("no tenant has limits: set FREKI_LIMITS__DOCUMENTS and others, or FREKI_LIMITS__TENANTS", code=2)
     ledger, now = new_ledger(settings), wall_clock()
     async with open_registry(settings) as registry:
         await read_ledger(settings, ledger, receipts=True, registry=registry)

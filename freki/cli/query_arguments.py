@@ -196,5 +196,5 @@ def _where(conditions: Sequence[str]) -> str | None:
 def _floor(text: str) -> VersionFloor:
     document, found, version = text.rpartition("=")
     if not found or not version.isdecimal():
-        fail(f"--at-least {text!r}: write document=version")
+        fail(f"--at-least {text!r}: write document=version", code=2)
     return VersionFloor(document_id=DocumentId(document), version=int(version))
