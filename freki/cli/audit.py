@@ -13,6 +13,7 @@ import typer
 
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import whole_table
+from freki.cli.words import counted
 from freki.infra.audit import read_chains
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
@@ -112,7 +113,10 @@ async def export(
             (folder / "public.pem").write_text(SigningKey.read(settings.audit.key_file).public_pem, encoding="ascii")
     except OSError as error:
         fail(f"{folder}: {error.strerror}; name a new folder")
-    console.print(f"{sum(map(len, chains.values()))} entries of {len(chains)} writers: {folder}", markup=False)
+    console.print(
+        f"{counted(sum(map(len, chains.values())), 'entry', 'entries')} of {counted(len(chains), 'writer')}: {folder}",
+        markup=False,
+    )
 
 
 @audit_app.command("search")
@@ -246,7 +250,7 @@ def _show_report(place: str, report: ChainReport, *, as_json: bool) -> None:
         return
     state = "closed" if report.is_closed else "has no end: its process runs, was killed, or what follows is cut off"
     expired = f", {report.expired} before are past their retention" if report.expired else ""
-    length = f"{report.entries} entries to {report.last}{expired}, signed to {report.anchored}"
+    length = f"{counted(report.entries, 'entry', 'entries')} to {report.last}{expired}, signed to {report.anchored}"
     console.print(f"{place} {report.writer}: {length}; {state}", markup=False)
     for fault in report.faults:
         where = str(fault.first) if fault.first == fault.last else f"{fault.first} to {fault.last}"

@@ -15,6 +15,7 @@ from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
 from freki.cli.sources import Feed, SourceArguments, look_again, open_feed, show_first
+from freki.cli.words import counted
 from freki.infra.processes.child import Children
 from freki.infra.settings import CrawlSettings, Settings
 from freki.infra.settings.feed import check_proxy
@@ -210,8 +211,8 @@ async def _renderer(opened: AsyncExitStack, web: _Web) -> Render | None:
 
 def _show(report: Report) -> None:
     console.print(
-        f"{report.pages} addresses asked: {report.published} published, {report.unchanged} unchanged,"
-        f" {report.deleted} deleted; robots.txt kept us from {report.by_robots}"
+        f"{counted(report.pages, 'address', 'addresses')} asked: {report.published} published, "
+        f"{report.unchanged} unchanged, {report.deleted} deleted; robots.txt kept us from {report.by_robots}"
     )
     show_first(report.left_out, each="left out", together="addresses were left out")
     show_first(report.failed, each="kept as it was", together="addresses could not be read")

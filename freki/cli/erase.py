@@ -139,7 +139,9 @@ async def verify(
         found = await places.find(TenantId(body["tenant"]), versions, claims=claims, before_ms=before_ms)
         left = found.described()
     for each in left["records"]:
-        console.print(f"[yellow]{each['topic']}/{each['partition']}: {each['records']} records, last {each['last']}[/]")
+        console.print(
+            f"[yellow]{each['topic']}/{each['partition']}: {counted(each['records'], 'record')}, last {each['last']}[/]"
+        )
     for collection, rows in left["rows"].items():
         console.print(f"[yellow]{collection}: {counted(rows, 'row')}[/]")
     for uri in left["claims"]:
@@ -192,8 +194,8 @@ def show_held(erased: Erased) -> None:
 
 
 def _show(body: Mapping[str, Any]) -> None:
-    fences = f", {body['fences']} deletions stay without content" if "fences" in body else ""
-    console.print(f"{len(body['removed'])} places emptied{fences}")
+    fences = f", {counted(body['fences'], 'deletion')} without content kept" if "fences" in body else ""
+    console.print(f"{counted(len(body['removed']), 'place')} emptied{fences}")
     for name in body.get("later_versions", ()):
         console.print(Text(f"not erased: {name} got a later version meanwhile", style="yellow"))
     for name in body.get("to_reindex", ()):
@@ -209,7 +211,9 @@ def _show(body: Mapping[str, Any]) -> None:
     for uri in body.get("left", {}).get("claims", ()):
         console.print(Text(f"not erased: {uri}", style="yellow"), soft_wrap=True)
     for each in body["remains"]:
-        records = f"{each['topic']}/{each['partition']}: {each['records']} records" if "topic" in each else ""
+        records = (
+            f"{each['topic']}/{each['partition']}: {counted(each['records'], 'record')}" if "topic" in each else ""
+        )
         where = each.get("claim") or each.get("store") or records
         at = each.get("until_ms")
         when = "" if at is None else f", by {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}"

@@ -154,7 +154,7 @@ def _show(done: Exported, *, as_json: bool) -> None:
         return
     rate = manifest.chunks / max(done.seconds, 0.001)
     console.print(
-        f"exported {counted(manifest.documents, 'document')} ({manifest.deleted:,} deletions), "
+        f"exported {counted(manifest.documents, 'document')} ({counted(manifest.deleted, 'deletion')}), "
         f"{counted(manifest.chunks, 'chunk')}, "
         f"{manifest.bytes / MB:,.1f} MB in {done.seconds:.1f} s ({rate:,.0f} chunks/s) to {done.folder}",
         highlight=False,

@@ -154,8 +154,8 @@ async def switch(
         if waiting.is_late and not force:
             age = "" if waiting.oldest_s == math.inf else f", one of them for {waiting.oldest_s:,.0f} s"
             fail(
-                f"{waiting.records:,} records wait for {name}{age}: let `freki generations create {name}` catch up,"
-                " or switch with --force"
+                f"{counted(waiting.records, 'record')} waiting for {name}{age}: let `freki generations create "
+                f"{name}` catch up, or switch with --force"
             )
         await log.append(serving_entry(entry, last))
         after_s = await _followed(asker, settings, name)

@@ -9,6 +9,7 @@ import typer
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, load_settings
 from freki.cli.sources import SourceArguments, look_again, open_feed, show_first
+from freki.cli.words import counted
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
 from freki.operators.recognise import recognise
 from freki.schemas import TenantId
@@ -50,7 +51,9 @@ async def publish_git(
                 tally = await source.sync(history=history, force=force)
                 show_first(tally.left_out, each="left out", together="files were left out")
                 if tally.upserts or tally.deletes or publishing.every is None:
-                    console.print(f"{name}: published {tally.upserts} upserts, {tally.deletes} deletions")
+                    console.print(
+                        f"{name}: published {counted(tally.upserts, 'upsert')}, {counted(tally.deletes, 'deletion')}"
+                    )
                 return await feed.settle()
 
             await look_again(look, every=publishing.every, force=publishing.force)

@@ -80,8 +80,8 @@ def _check_fit(settings: Settings, directory: Path, manifest: ArchiveManifest) -
             f"{_remedy(each, manifest)}",
         )
     fail(
-        f"otherwise its {manifest.chunks:,} chunks in {manifest.documents:,} documents have to be embedded again: set "
-        "FREKI_MILVUS__GENERATION to a new name, which workers fill from the stream"
+        f"otherwise {counted(manifest.chunks, 'chunk')} in {counted(manifest.documents, 'document')} must be embedded "
+        "again: set FREKI_MILVUS__GENERATION to a new name, which workers fill from the stream"
     )
 
 
@@ -120,7 +120,7 @@ def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dr
     done = "all files are intact; an import would write" if dry_run else "imported"
     rate = manifest.chunks / max(seconds, 0.001)
     console.print(
-        f"{done} {counted(report.documents, 'document')} ({report.deleted:,} deletions), "
+        f"{done} {counted(report.documents, 'document')} ({counted(report.deleted, 'deletion')}), "
         f"{counted(report.chunks, 'chunk')}; "
         f"read {manifest.bytes / MB:,.1f} MB in {seconds:.1f} s ({rate:,.0f} chunks/s)",
         highlight=False,

@@ -7,6 +7,7 @@ import typer
 
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import whole_table
+from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
@@ -80,7 +81,7 @@ async def erase(tenant: Tenant = None, document: Of = None, judge: By = None, qu
     keys = [key async for key, _ in _standing(settings) if _meant(settings, key, tenant, document, judge, query)]
     async with open_outbox(settings) as (outbox, _):
         await erase_judgements(outbox, topics_of(settings).judgements.name, keys)
-    console.print(f"{len(keys)} judgements erased")
+    console.print(f"{counted(len(keys), 'judgement')} erased")
 
 
 def _standing(settings: Settings) -> AsyncIterator[tuple[bytes, Judgement | None]]:

@@ -8,6 +8,7 @@ import typer
 from rich.table import Table
 
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.words import counted
 from freki.infra.claims import ClaimStore
 from freki.infra.keys import KeyService, cipher_of, key_service, make_keys
 from freki.infra.milvus.index import MilvusIndex
@@ -46,8 +47,8 @@ async def show() -> None:
         otherwise = await index.count_made_otherwise(fingerprints_of(settings))
     if otherwise:
         console.print(
-            f"{otherwise} documents of {settings.milvus.generation} were made with other settings, and may be plain: "
-            "`freki reindex` makes them anew, encrypted",
+            f"{counted(otherwise, 'document')} of {settings.milvus.generation} made with other settings, perhaps "
+            "plain: `freki reindex` makes them anew, encrypted",
             soft_wrap=True,
         )
 
@@ -70,9 +71,9 @@ async def rewrap() -> None:
     settings = load_settings()
     _service(settings)
     async for name, index in _encrypted(settings):
-        console.print(f"{name}: {await index.rewrap_keys()} data keys")
+        console.print(f"{name}: {counted(await index.rewrap_keys(), 'data key')}")
     claims = await ClaimStore(settings.claims, cipher_of(settings.encryption)).rewrap()
-    console.print(f"{claims} claims")
+    console.print(f"{counted(claims, 'claim')}")
 
 
 def _service(settings: Settings) -> KeyService:

@@ -173,13 +173,16 @@ def show_llm(uses: Sequence[LlmUse]) -> None:
     if not uses:
         return
     tokens, cached = sum(use.prompt_tokens for use in uses), sum(use.cached_tokens for use in uses)
+    contexts, kept = sum(use.written for use in uses), sum(use.kept for use in uses)
     console.print(
-        f"language model: {sum(use.written for use in uses)} contexts written, {sum(use.kept for use in uses)} kept, "
-        f"{tokens} tokens read, {cached} of them from its cache, {sum(use.completion_tokens for use in uses)} written"
+        f"language model: {counted(contexts, 'context')} written, {kept} kept, {counted(tokens, 'token')} read, "
+        f"{cached:,} of them from its cache, {sum(use.completion_tokens for use in uses):,} written"
     )
     if missing := sum(use.missing for use in uses):
         reason = next(use.reason for use in uses if use.missing)
-        console.print(Text(f"{missing} contexts are missing; publish with --force to have them: {reason}", "yellow"))
+        console.print(
+            Text(f"{counted(missing, 'context')} missing; publish with --force to have them: {reason}", "yellow")
+        )
 
 
 def line(outcome: IndexOutcome) -> Text:
@@ -187,7 +190,7 @@ def line(outcome: IndexOutcome) -> Text:
     delay_ms = _delay_ms(outcome)
     delay = "" if delay_ms is None else f"  {delay_ms} ms"
     style = "red" if outcome.status is OutcomeStatus.REJECTED else "green"
-    detail = f"  {outcome.embedded} of {outcome.chunks} chunks embedded, {outcome.removed} removed{delay}"
+    detail = f"  {outcome.embedded} of {counted(outcome.chunks, 'chunk')} embedded, {outcome.removed} removed{delay}"
     return Text.assemble(
         (outcome.status.lower(), style),
         "  ",

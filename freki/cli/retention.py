@@ -9,6 +9,7 @@ from freki.cli.cases import by_user
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.show_document import time_of
+from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.infra.settings.privacy import MOST_DAYS
 from freki.schemas import Timestamp
@@ -52,7 +53,10 @@ async def run() -> None:
         done = await retention.run()
     console.print(f"{done.deleted} deleted, {done.erased} erased, {done.held} held, {done.later} have a later version")
     if done.unanswered:
-        fail(f"{done.unanswered} deletions have no receipt: do workers run? `freki retention run` looks again")
+        fail(
+            f"{counted(done.unanswered, 'deletion')} without a receipt: do workers run? "
+            "`freki retention run` looks again"
+        )
 
 
 def _settings() -> Settings:

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from freki.cli.context import console, fail, load_settings, read_or_exit
 from freki.cli.rows import whole_table
+from freki.cli.words import counted
 from freki.infra.settings.inspect import Given, Origin, given, schema, template
 from freki.infra.settings.read import FILE_NAME
 from freki.infra.settings.reload import differences
@@ -59,7 +60,9 @@ def check(
         fail(f"{file} {wrong}; name the file that shall become {FILE_NAME}", code=2)
     # Environment variables win over both files: what they set does not differ.
     found = differences(read_or_exit(), read_or_exit(file))
-    console.print(f"{file} is valid; it changes {len(found.reloading) + len(found.restarting)} settings", markup=False)
+    console.print(
+        f"{file} is valid; it changes {counted(len(found.reloading) + len(found.restarting), 'setting')}", markup=False
+    )
     for name in found.reloading:
         console.print(f"{name}: workers and `freki serve` take it over while they run", markup=False, soft_wrap=True)
     for name in found.restarting:

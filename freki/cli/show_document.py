@@ -46,7 +46,7 @@ def show_list(console: Console, page: Page, *, tenant: str, current: Collection[
             *([Text(state)] if any(states) else []),
         )
     console.print(table)
-    console.print(f"{len(page.roots)} of {page.total} documents of tenant {tenant}")
+    console.print(f"{len(page.roots)} of {counted(page.total, 'document')} of tenant {tenant}")
     if not page.is_last and page.roots:
         console.print(Text(f"next page: --after '{page.roots[-1].document_id}'", style="dim"), soft_wrap=True)
 
@@ -80,7 +80,7 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
         ("name", root.name),
         ("version", f"{root.version}{_edition(root)}"),
         ("source", root.source_uri or "–"),
-        ("type", f"{root.media_type}, {root.characters} characters, language {root.language}"),
+        ("type", f"{root.media_type}, {counted(root.characters, 'character')}, language {root.language}"),
         ("readers", ", ".join(root.principals) or "nobody: publish it with principals"),
         ("attributes", ", ".join(f"{key}={value}" for key, value in sorted(root.attributes.items())) or "–"),
         ("changed", time_of(root.occurred_at)),
@@ -116,7 +116,7 @@ def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> Non
     if view.chunks:
         console.print(table)
     if len(view.chunks) < root.chunks:
-        console.print(Text(f"{len(view.chunks)} of {root.chunks} chunks; --chunks 0 shows all", style="dim"))
+        console.print(Text(f"{len(view.chunks)} of {counted(root.chunks, 'chunk')}; --chunks 0 shows all", style="dim"))
 
 
 def show_history(console: Console, events: Sequence[DocumentEvent]) -> None:
@@ -158,7 +158,7 @@ def _edition(root: Root) -> str:
     at = time_of(root.edition)
     if at != _NO_TIME:
         return f", made anew on request of {at}"
-    return f", mended {root.edition} times" if root.edition else ""
+    return f", mended {counted(root.edition, 'time')}" if root.edition else ""
 
 
 def _derived(view: DocumentView) -> str:

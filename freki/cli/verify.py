@@ -233,7 +233,9 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *
     for name in (name for name, mends in problems.items() if Mend.BY_HAND in mends):
         _say(name, "left as it is")
     removed = await reclaim(index, committer, now=wall_clock)
-    console.print(f"repaired: {len(surplus)} deleted, {len(wanted)} sent again, {removed} rows left behind removed")
+    console.print(
+        f"repaired: {len(surplus)} deleted, {len(wanted)} sent again, {counted(removed, 'row')} left behind removed"
+    )
     return bool(surplus or wanted or removed)
 
 

@@ -28,6 +28,7 @@ from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.outcomes import PATIENCE_S, line, send
 from freki.cli.publish import show_files
 from freki.cli.show import show_error
+from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.infra.sources import SETTLE_S, FileChange, FileEvent, FolderGone, Naming, SourceFile, is_missing, scan, watch
@@ -195,8 +196,8 @@ class WatchSession:
         without_file = await gone(source, [folder.path], files, self._index)
         if without_file and not files:
             raise FolderGone(
-                f"{folder.path} is empty, but {len(without_file)} documents came from it: perhaps its disk is not "
-                f"mounted, so nothing is deleted. If it is meant to be: freki publish {folder.path} --prune"
+                f"{folder.path} is empty, but {counted(len(without_file), 'document')} came from it: perhaps its disk "
+                f"is not mounted, so nothing is deleted. If it is meant to be: freki publish {folder.path} --prune"
             )
         await self._publish(source, [*deletions(source, outdated | without_file), *self._upserts(source, allowed)])
         show_files(source)
@@ -253,7 +254,7 @@ class WatchSession:
                 outcome = await self._receipts.next(patience_s=PATIENCE_S)
             except TimeoutError:
                 if self._waiting:
-                    show_error(errors, f"{self._waiting} changes have no outcome yet: do workers run?")
+                    show_error(errors, f"{counted(self._waiting, 'change')} without an outcome yet: do workers run?")
                 self._waiting = 0
                 continue
             self._waiting = max(0, self._waiting - 1)

@@ -44,7 +44,7 @@ def test_a_copy_of_the_log_is_verified_by_the_key_that_lies_beside_it(log: Path,
     code, printed = run("export", copy, "--file", log)
     again, refused = run("export", copy, "--file", log)
 
-    assert (code, printed.replace("\n", "")) == (0, f"5 entries of 1 writers: {copy}")
+    assert (code, printed.replace("\n", "")) == (0, f"5 entries of 1 writer: {copy}")
     assert again == 1, refused
     assert run("verify", "--file", copy, "--public-key", copy / "public.pem")[0] == 0
     entries = [entry for _, entry in read_chains([copy])]

@@ -363,7 +363,7 @@ def test_an_earlier_run_stands_beside_this_one_as_far_as_it_has_the_same_questio
 
     assert [[answer.question_id for answer in run.answers] for run in found.runs] == [["2"], ["2", "3"]]
     assert found.runs[0].title == "run 0, at 2026-11-22 03:15 UTC"
-    assert found.notes == ("one note", "1 questions were not asked before")
+    assert found.notes == ("one note", "1 of 2 questions were not asked before")
     with pytest.raises(ValueError, match="other questions"):
         beside(compared([answered("9", 0.5)]), now, made_at="2026-11-22T03:15:56+00:00")
 

@@ -71,7 +71,7 @@ def test_an_archive_that_does_not_fit_is_refused_with_the_setting_and_what_would
     [name] = other
     assert code == 1
     assert advice.format(getattr(fitting, name)) in text
-    assert "otherwise its 1 chunks in 1 documents have to be embedded again: set FREKI_MILVUS__GENERATION" in text
+    assert "otherwise 1 chunk in 1 document must be embedded again: set FREKI_MILVUS__GENERATION" in text
 
 
 def test_an_archive_of_another_layout_names_the_version_that_wrote_it(tmp_path: Path, fitting: Generation) -> None:

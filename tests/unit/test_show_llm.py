@@ -22,11 +22,11 @@ def test_without_a_model_nothing_is_said(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_contexts_and_tokens_are_added_up(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed(capsys, WHOLE, WHOLE) == (
-        "language model: 10 contexts written, 4 kept, 1800 tokens read, 1400 of them from its cache, 120 written"
+        "language model: 10 contexts written, 4 kept, 1,800 tokens read, 1,400 of them from its cache, 120 written"
     )
 
 
 def test_what_is_missing_is_said_with_its_reason_word_for_word(capsys: pytest.CaptureFixture[str]) -> None:
-    said = "3 contexts are missing; publish with --force to have them: [a] is down"
+    said = "3 contexts missing; publish with --force to have them: [a] is down"
 
     assert printed(capsys, WHOLE, PARTIAL).endswith(said)

@@ -124,7 +124,7 @@ async def _fill(settings: Settings, tenant: TenantId, corpus: Sequence[CorpusDoc
             f"{counted(len(corpus), 'document')}, indexed until {datetime.fromtimestamp(last, UTC):%Y-%m-%d %H:%M} UTC",
         )
     refused = [each for each in await _publish(settings, changes) if each.status is OutcomeStatus.REJECTED]
-    notes = [f"{len(corpus)} documents, {len(changes)} of them indexed now"]
+    notes = [f"{counted(len(corpus), 'document')}, {len(changes):,} of them indexed now"]
     if refused:
         notes.append(
             f"rejected: {counted(len(refused), 'document')}, such as {refused[0].document_id}: {refused[0].reason}"
@@ -139,7 +139,9 @@ async def _publish(settings: Settings, changes: Sequence[DocumentChange]) -> lis
             sent = await send(publisher, receipts, makes, total=len(makes), progress=progress)
             outcomes = await collect(receipts, total=sent.changes, progress=progress, patience_s=PATIENCE_S)
     if len(outcomes) < len(changes):
-        fail(f"{len(changes) - len(outcomes)} of {len(changes)} documents have no receipt: do workers run?")
+        fail(
+            f"no receipt yet for {len(changes) - len(outcomes)} of {counted(len(changes), 'document')}: do workers run?"
+        )
     return outcomes
 
 

@@ -9,6 +9,7 @@ from rich.text import Text
 
 from freki.cli.evaluate.show_evaluation import p_value, probability
 from freki.cli.evaluate.show_tuning import number
+from freki.cli.words import counted
 from freki.operators.evaluate import FIGURES, Cost
 from freki.operators.evaluate.figures import FACTS, FAILED, HIT_1, HIT_5, MRR, NDCG, RECALL_10, SPANS
 from freki.streams.evaluate.ablated import JUDGED_BY, AblatedSet, Ablation, Measured
@@ -29,7 +30,7 @@ _LOWER = frozenset(figure.name for figure in FIGURES if not figure.higher_is_bet
 def show_set(console: Console, one: AblatedSet) -> None:
     """Print the results of a set."""
     console.print()
-    console.print(Text(f"{one.name}: {one.questions} questions, {one.timed} of them timed", "bold"))
+    console.print(Text(f"{one.name}: {counted(one.questions, 'question')}, {one.timed} of them timed", "bold"))
     for note in one.notes:
         console.print(Text(f"  {note}", style="dim"))
     for line in remarks(one):
@@ -42,7 +43,7 @@ def show_overall(console: Console, ablation: Ablation) -> None:
     """Print the mean over sets and the options of each row."""
     if ablation.overall:
         console.print()
-        console.print(Text(f"Mean of {len(ablation.sets)} sets of equal weight", "bold"))
+        console.print(Text(f"Mean of {counted(len(ablation.sets), 'set')} of equal weight", "bold"))
         console.print(_table(ablation.overall, console.width))
         console.print(Text(verdict(ablation.overall), style="bold"))
     console.print()

@@ -28,7 +28,9 @@ BREAKDOWNS: dict[str, Callable[[Answered], str]] = {
 def show_set(console: Console, result: SetResult) -> None:
     """Print the figures of a set and, for two runs, their comparison."""
     console.print()
-    console.print(Text(f"{result.name}: {len(result.runs[-1].answers)} questions, asked of {result.asked_of}", "bold"))
+    console.print(
+        Text(f"{result.name}: {counted(len(result.runs[-1].answers), 'question')}, asked of {result.asked_of}", "bold")
+    )
     for note in result.notes:
         console.print(Text(f"  {note}", style="dim"))
     for name, run in zip(NAMES, result.runs, strict=False):

@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.evaluate.show_evaluation import LIKELY_CHANCE, probability
+from freki.cli.words import counted
 from freki.operators.evaluate import Cost, Gain, TuningVerdict
 from freki.operators.evaluate.figures import FAILED, MRR
 from freki.streams.evaluate.tuning import Check, Tried, Tuning, TuningStep
@@ -24,7 +25,7 @@ def show_tuning(console: Console, tuning: Tuning) -> None:
     """Print each option with its values, the checks of all changes together, and the recommended settings."""
     console.print()
     for one in tuning.sets:
-        console.print(Text(f"{one.name}: {one.questions} questions, {one.fresh} more for the check", "bold"))
+        console.print(Text(f"{one.name}: {counted(one.questions, 'question')}, {one.fresh} more for the check", "bold"))
         for note in one.notes:
             console.print(Text(f"  {note}", style="dim"))
     for step in tuning.steps:
@@ -119,7 +120,7 @@ def harms(by_set: Mapping[str, Gain]) -> list[str]:
 
 def tried_with(step: TuningStep) -> str:
     """Return the queries and the other changed options of a step."""
-    asked = f"{step.questions} queries{' shortened to keywords' if step.shortened else ''}"
+    asked = f"{counted(step.questions, 'query', 'queries')}{' shortened to keywords' if step.shortened else ''}"
     return f"{asked}{f', with {step.others}' if step.others else ''}{', again' if step.again else ''}"
 
 

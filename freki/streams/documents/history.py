@@ -55,7 +55,7 @@ def _content(change: DocumentChange) -> str:
 
 
 def _receipt_event(stored: Stored, outcome: IndexOutcome) -> DocumentEvent:
-    counts = f"{outcome.chunks} chunks, {outcome.embedded} embedded, {outcome.removed} removed"
+    counts = f"chunks: {outcome.chunks}, embedded: {outcome.embedded}, removed: {outcome.removed}"
     return DocumentEvent(
         at=Timestamp(stored.timestamp_ms),
         what=outcome.status.lower(),

@@ -125,7 +125,7 @@ def beside(earlier: SetResult, now: SetResult, *, made_at: str) -> SetResult:
     title = f"{earlier.runs[0].title}, at {made_at[:16].replace('T', ' ')} UTC"
     notes = now.notes
     if len(former) < len(asked):
-        notes = (*notes, f"{len(asked) - len(former)} questions were not asked before")
+        notes = (*notes, f"{len(asked) - len(former)} of {len(asked)} questions were not asked before")
     if earlier.fingerprint != now.fingerprint:
         notes = (*notes, "the earlier evaluation had other documents")
     return replace(

@@ -6,6 +6,7 @@ from freki.cli.evaluate.reports.markdown import table
 from freki.cli.evaluate.show_ablation import judged, remarks, shown, titled, verdict
 from freki.cli.evaluate.show_evaluation import p_value
 from freki.cli.evaluate.show_tuning import costs, gained, number
+from freki.cli.words import counted
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured
 
 _HEAD = """# What each step of retrieval is worth
@@ -43,7 +44,7 @@ def write_report(ablation: Ablation) -> str:
 def _over_sets(ablation: Ablation) -> list[str]:
     figure = judged(ablation.overall)
     return [
-        f"## Mean of {len(ablation.sets)} sets\n",
+        f"## Mean of {counted(len(ablation.sets), 'set')}\n",
         "Each set has the same weight.\n",
         _table(ablation.overall),
         f"{verdict(ablation.overall)}.\n",
@@ -72,10 +73,10 @@ def _change(one: AblatedSet, title: str, figure: str) -> str:
 
 
 def _set(one: AblatedSet) -> list[str]:
-    documents = "" if one.documents is None else f"{one.documents} documents, "
+    documents = "" if one.documents is None else f"{counted(one.documents, 'document')}, "
     return [
         f"## {one.name}\n",
-        f"{documents}{one.questions} queries, {one.timed} of them timed.\n",
+        f"{documents}{counted(one.questions, 'query', 'queries')}, {one.timed} of them timed.\n",
         *(f"Note: {note}.\n" for note in (*one.notes, *remarks(one))),
         _table(one.rows),
         f"{verdict(one.rows)}.\n",

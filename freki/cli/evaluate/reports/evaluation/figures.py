@@ -4,6 +4,7 @@ from collections.abc import Iterable
 
 from freki.cli.evaluate.reports.evaluation.plots import PlotRow, columns, dot_plot
 from freki.cli.evaluate.show_evaluation import BREAKDOWNS, LIKELY_CHANCE, NAMES, bounded, is_gain, p_value, probability
+from freki.cli.words import counted
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean
 from freki.streams.evaluate.result import Answered, QueryGroup, SetResult, breakdown, headline
 
@@ -64,7 +65,7 @@ def table_row(cells: Iterable[str], *, cell: str = "td") -> str:
 
 
 def _about(group: QueryGroup) -> str:
-    asked = f"{group.questions} questions"
+    asked = counted(group.questions, "question")
     if group.comparison is None or group.questions < _LEAST_TESTED:
         return asked
     return f"{asked}, {probability(group.comparison.p_randomisation)}"

@@ -15,6 +15,7 @@ from freki.cli.evaluate.reports.evaluation.figures import (
 )
 from freki.cli.evaluate.reports.evaluation.questions import change_plot, changed_questions, worst_questions
 from freki.cli.evaluate.show_evaluation import BREAKDOWNS, NAMES, verdict
+from freki.cli.words import counted
 from freki.operators.evaluate import Figure
 from freki.streams.evaluate.examine import DEADLINE_MS, DEPTH
 from freki.streams.evaluate.result import Evaluation, Run, SetResult, headline
@@ -43,7 +44,7 @@ def _set(result: SetResult) -> str:
     return "".join(
         [
             f"<h2>{escape(result.name)}</h2>",
-            f'<p class="soft">{len(result.runs[-1].answers)} questions</p>',
+            f'<p class="soft">{counted(len(result.runs[-1].answers), "question")}</p>',
             f'<ul class="plain">{"".join(map(_run, NAMES, result.runs))}</ul>',
             f'<p class="verdict {tone(result)}">{escape(verdict(result))}</p>',
             _card("", figure_table(result)),
