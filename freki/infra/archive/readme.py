@@ -96,7 +96,8 @@ def readme(manifest: ArchiveManifest, shards: Sequence[Shard]) -> str:
     return f"""# Archive of a search index
 
 Written by `freki export` (Freki {start.freki}), {tenant}. Documents: {manifest.documents:,};
-remembered deletions: {manifest.deleted:,}; chunks: {manifest.chunks:,}; bytes: {manifest.bytes:,}. Restore it with `freki import FOLDER`.
+remembered deletions: {manifest.deleted:,}; chunks: {manifest.chunks:,}; bytes: {manifest.bytes:,}.
+Restore it with `freki import FOLDER`.
 
 - Begun {_time(start.began_at)}, ended {_time(manifest.ended_at)}. It holds every change that was searchable when it was
   begun, and may hold some of later ones, each document as a whole.
