@@ -6,7 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.models import FakeEmbedder, apart_identities, check_models, embedder_identity, joint_identity
+from freki.infra.models import (
+    FakeEmbedder,
+    apart_identities,
+    check_models,
+    embedder_identity,
+    ensure_built,
+    joint_identity,
+)
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.multi_embedder import Family, Likeness, likeness_of, open_embedder
 from freki.infra.settings import ModelSettings, Settings
@@ -136,6 +143,13 @@ def test_kinds_are_named_in_the_environment_in_any_case(monkeypatch: pytest.Monk
 
 async def test_every_model_is_checked(settings: ModelSettings) -> None:
     assert [check.name for check in await check_models(settings)] == ["prose", "code"]
+
+
+async def test_a_mistyped_reranker_is_answered_with_all_choices(settings: ModelSettings) -> None:
+    wrong = settings.model_copy(update={"reranker": "late"})
+
+    with pytest.raises(Misconfigured, match="RERANKER=late is neither a directory nor one of late-interaction, none, "):
+        await ensure_built(wrong)
 
 
 @pytest.mark.parametrize(

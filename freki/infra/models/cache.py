@@ -20,7 +20,7 @@ from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, finge
 from freki.infra.models.progress import Progress
 from freki.infra.models.registry import MODELS
 from freki.infra.models.weights import wheel_file
-from freki.infra.settings import REMOTE, ModelSettings, RemoteEmbedderSettings
+from freki.infra.settings import LATE_INTERACTION, REMOTE, ModelSettings, RemoteEmbedderSettings
 from freki.schemas import ChunkKind
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Apart
@@ -152,7 +152,9 @@ def _find(chosen: str, kind: ModelKind, setting: str = "") -> tuple[Path, Regist
 
 
 def _names(kind: ModelKind) -> Iterator[str]:
-    return (name for name, model in MODELS.items() if model.description.kind is kind)
+    if kind is ModelKind.RERANKER:
+        yield from (LATE_INTERACTION, "none")
+    yield from (name for name, model in MODELS.items() if model.description.kind is kind)
 
 
 def _source(settings: ModelSettings, model: RegisteredModel) -> Source:

@@ -17,6 +17,7 @@ from freki.infra.settings.kafka import KafkaSettings, OAuthSettings, RegistrySet
 from freki.infra.settings.limits import LimitSettings, TenantLimitSettings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.infra.settings.models import (
+    LATE_INTERACTION,
     REMOTE,
     LlmSettings,
     ModelSettings,
@@ -33,6 +34,7 @@ from freki.infra.settings.section import SettingsSection
 from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
 
 __all__ = [
+    "LATE_INTERACTION",
     "PROFILES",
     "REMOTE",
     "AuditSettings",
