@@ -143,3 +143,18 @@ def test_the_file_may_begin_with_a_byte_order_mark(folder: Path) -> None:
     write_toml(folder, '\ufeff[llm]\r\nurl = "http://host/v1"\r\n')
 
     assert Settings().llm.url == "http://host/v1"
+
+
+@pytest.mark.parametrize("servers", ["localhost", "a:1,b", ":9092", "a:1,", "a:port", "a:65536"])
+def test_a_broker_without_host_or_port_is_named(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_KAFKA__BOOTSTRAP", servers)
+
+    with pytest.raises(ValueError, match=f"FREKI_KAFKA__BOOTSTRAP={servers}: .* is no host:port"):
+        Settings()
+
+
+@pytest.mark.parametrize("servers", ["localhost:9092", "[::1]:9092", "a:1, b:2"])
+def test_brokers_with_host_and_port_are_taken(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_KAFKA__BOOTSTRAP", servers)
+
+    assert Settings().kafka.bootstrap == servers

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection
+from freki.infra.settings.section import SecretFile, SettingsSection, is_address
 
 
 class OAuthSettings(SettingsSection):
@@ -72,6 +72,16 @@ class KafkaSettings(SettingsSection):
     password: SecretStr | None = Field(default=None, description="Password for SASL; not with OAUTHBEARER")
     password_file: SecretFile = Field(default=None, description="File that holds it")
     oauth: OAuthSettings = OAuthSettings()
+
+    @model_validator(mode="after")
+    def _check_bootstrap(self) -> Self:
+        for server in self.bootstrap.split(","):
+            if not is_address(server.strip()):
+                raise ValueError(
+                    f"FREKI_KAFKA__BOOTSTRAP={self.bootstrap}: {server.strip()!r} is no host:port; write it as "
+                    "localhost:9092, several with commas between them"
+                )
+        return self
 
     @model_validator(mode="after")
     def _check_key(self) -> Self:

@@ -5,9 +5,7 @@ from typing import Self
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import SettingsSection
-
-_LAST_PORT = 65_535
+from freki.infra.settings.section import SettingsSection, is_address
 
 
 class ScanSettings(SettingsSection):
@@ -43,10 +41,8 @@ class ScanSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:
-        if self.clamd is not None and not self.clamd.startswith("/"):
-            host, _, port = self.clamd.rpartition(":")
-            if not host or not port.isdecimal() or not 0 < int(port) <= _LAST_PORT:
-                raise ValueError(
-                    f"FREKI_SCAN__CLAMD={self.clamd} is neither host:port nor the absolute path of a socket: correct it"
-                )
+        if self.clamd is not None and not self.clamd.startswith("/") and not is_address(self.clamd):
+            raise ValueError(
+                f"FREKI_SCAN__CLAMD={self.clamd} is neither host:port nor the absolute path of a socket: correct it"
+            )
         return self

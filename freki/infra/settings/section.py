@@ -25,6 +25,8 @@ SecretFile = Annotated[Path | None, _MARK]
 SECRET_TWICE, SECRET_UNUSABLE = "secret_twice", "secret_unusable"
 """Types of the pydantic errors of secret files."""
 
+_LAST_PORT = 65_535
+
 
 class Clearable(BaseModel):
     """Settings that `none` clears: optional ones except secrets (whose value may be `none`), lists and tables."""
@@ -106,3 +108,9 @@ def check_ascending(settings: Mapping[str, float], *, strictly: bool = False) ->
         if least > most or (strictly and least == most):
             how = "not below" if strictly else "above"
             raise ValueError(f"FREKI_{low}={least} is {how} FREKI_{high}={most}: lower the first or raise the second")
+
+
+def is_address(text: str) -> bool:
+    """Tell whether a text is host:port."""
+    host, _, port = text.rpartition(":")
+    return bool(host) and port.isdecimal() and 0 < int(port) <= _LAST_PORT
