@@ -21,6 +21,8 @@ help: ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
 
 $(READY): pyproject.toml
+	@test -d $(VENV) || $(PYTHON) -c "import sys; sys.version_info < (3, 11) and sys.exit('Freki needs Python 3.11, 3.12 or 3.13, and \
+	$(PYTHON) is ' + sys.version.split()[0] + ': name another one, such as make $(MAKECMDGOALS) PYTHON=python3.12')"
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Freki and its tools into $(VENV)"
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
