@@ -112,7 +112,7 @@ async def export(
         if settings.audit.key_file is not None:
             (folder / "public.pem").write_text(SigningKey.read(settings.audit.key_file).public_pem, encoding="ascii")
     except OSError as error:
-        fail(f"{folder}: {error.strerror}; name a new folder")
+        fail(f"{folder}: {error.strerror}; name a new folder", code=2)
     console.print(
         f"{counted(sum(map(len, chains.values())), 'entry', 'entries')} of {counted(len(chains), 'writer')}: {folder}",
         markup=False,
@@ -194,7 +194,8 @@ def _in_files(settings: Settings, files: Sequence[Path] | None, damaged: list[st
     if not files and not audit_directory(settings).is_dir():
         fail(
             f"there is no folder {audit_directory(settings)}: FREKI_AUDIT__DIRECTORY names that of the workers' files; "
-            "--file reads others, --topic the topic"
+            "--file reads others, --topic the topic",
+            code=2,
         )
     for place, entry in read_chains(files or [audit_directory(settings)]):
         if isinstance(entry, NotAnEntry):

@@ -35,7 +35,7 @@ def schemas_export(directory: Annotated[Path, typer.Argument(help="Folder for th
     try:
         written = [*export_schemas(directory), *export_protos(directory)]
     except OSError as error:
-        fail(f"{error.filename or directory} cannot be written: {error.strerror}")
+        fail(f"{error.filename or directory} cannot be written: {error.strerror}", code=2)
     for path in written:
         console.print(str(path))
 

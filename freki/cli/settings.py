@@ -86,9 +86,9 @@ def init(
         with file.open("x", encoding="utf-8") as opened:
             opened.write(template())
     except FileExistsError:
-        fail(f"{file} exists; give another name, and copy from there what you need")
+        fail(f"{file} exists; give another name, and copy from there what you need", code=2)
     except OSError as error:
-        fail(f"{file} cannot be written: {error.strerror}")
+        fail(f"{file} cannot be written: {error.strerror}", code=2)
     console.print(f"{file} is written: remove the # before what you change, then `freki settings check`", markup=False)
 
 

@@ -203,7 +203,7 @@ async def test_the_command_line_asks_with_a_token_of_a_file(guarded: Guarded, tm
     assert "of-ada" in answered.stdout
     assert refused.returncode == 1
     assert "the query is refused: it has no token" in refused.stdout
-    assert nothing.returncode == 1
+    assert nothing.returncode == 2
     assert "cannot be read" in nothing.stderr
 
 

@@ -106,13 +106,13 @@ def test_entries_are_found(log: Path, options: tuple[str, ...], found: list[int]
 def test_without_a_log_or_a_key_the_fix_is_named(tmp_path: Path) -> None:
     assert "FREKI_AUDIT__KEY_FILE is not set" in run("verify", "--file", tmp_path)[1]
     code, output = run("search", "--file", tmp_path)
-    assert code == 1
+    assert code == 2
     assert "has no file of an audit log" in output.replace("\n", " ")
 
 
 def test_where_no_log_is_the_message_names_setting_and_option() -> None:
     code, printed = run("search")
 
-    assert code == 1
+    assert code == 2
     assert "FREKI_AUDIT__DIRECTORY" in printed
     assert "--topic" in printed

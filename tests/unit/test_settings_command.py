@@ -97,7 +97,7 @@ def test_a_file_that_exists_is_not_overwritten(folder: Path) -> None:
 
     code, printed = freki("settings", "init")
 
-    assert code == 1
+    assert code == 2
     assert "freki.toml exists" in printed
     assert read_settings().tenant == "hr"
 

@@ -542,5 +542,5 @@ def test_limits_of_a_tenant_replace_those_for_all_one_by_one() -> None:
 def test_without_limits_the_command_names_the_settings() -> None:
     result = CliRunner().invoke(app, ["limits"], env={"COLUMNS": "200"})
 
-    assert result.exit_code == 1
+    assert result.exit_code == 2
     assert "FREKI_LIMITS__DOCUMENTS" in result.output

@@ -68,7 +68,7 @@ def test_what_cannot_be_written_below_a_file_is_said_in_a_line(command: tuple[st
     (folder / "file").touch()
     ended = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
 
-    assert ended.exit_code == 1
+    assert ended.exit_code == 2
     assert "file/x cannot be written" in ended.output
     assert isinstance(ended.exception, SystemExit)
 
