@@ -572,6 +572,30 @@ async def test_a_body_that_can_not_be_read_says_why(gateway: InProcess, content:
     assert refused.json()["detail"].startswith(says)
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "has"),
+    [
+        ("DELETE", "/v1/documents/a?tenat=acme", "tenant, version, wait_ms"),
+        ("GET", "/v1/documents?tennant=acme", "tenant"),
+        ("POST", "/v1/queries?tenant=acme", "none"),
+    ],
+)
+async def test_a_parameter_that_a_route_does_not_have_is_refused_with_those_that_it_has(
+    gateway: InProcess, method: str, path: str, has: str
+) -> None:
+    async with door(gateway) as client:
+        refused = await client.request(method, path, json={"text": "a"} if method == "POST" else None)
+
+    assert refused.status_code == 422, "for the default tenant it would be another document"
+    assert "no parameter of this route" in refused.json()["detail"]
+    assert has in refused.json()["detail"]
+
+
+async def test_pages_may_have_parameters_of_their_own(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        assert (await client.get("/?q=Antrag")).status_code == 200
+
+
 async def test_a_compressed_body_is_refused_with_its_header(gateway: InProcess) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
     async with door(gateway) as client:

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 import structlog
 from fastapi import Depends, FastAPI, Query
+from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -109,6 +110,7 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        dependencies=[Depends(_check_parameters)],
         # Also in place of FastAPI's own description of 422.
         responses={"default": DESCRIBED},
     )
@@ -322,6 +324,20 @@ def _wrong(error: Mapping[str, Any]) -> dict[str, str]:
         # Its place is no field.
         return {"field": "body", "message": f"no JSON at character {error['loc'][1]}: {error['ctx']['error']}"}
     return {"field": ".".join(map(str, error["loc"][1:])) or str(error["loc"][0]), "message": error["msg"]}
+
+
+def _check_parameters(request: Request) -> None:
+    """Raise Problem for a parameter that the route does not have: a mistyped `tenant` would mean the default one."""
+    known = _parameters(request.scope["route"].dependant)
+    # Pages read their own ones.
+    is_call = request.url.path.startswith("/v1/")
+    if is_call and (unknown := sorted(request.query_params.keys() - known)):
+        has = f"it has {', '.join(sorted(known))}" if known else "it has none"
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{unknown[0][:40]}: no parameter of this route; {has}")
+
+
+def _parameters(dependant: Dependant) -> set[str]:
+    return {field.alias for field in dependant.query_params}.union(*map(_parameters, dependant.dependencies))
 
 
 def _check_requests(app: FastAPI, guard: Guard) -> None:
