@@ -83,11 +83,16 @@ class DataKeys:
 
     async def take(self, root_ids: Collection[RootId]) -> Sequence[Row]:
         """Delete the keys of documents; return their rows."""
+        taken: list[Row] = []
         rows = await self._rows("root_id", sorted(set(map(checked_key, root_ids))))
-        await self._store.delete(KEYS, [row["id"] for row in rows])
-        for row in rows:
+        while rows:
+            await self._store.delete(KEYS, [row["id"] for row in rows])
+            taken += rows
+            # What was wrapped anew meanwhile.
+            rows = await self._rows("key_id", sorted({row["key_id"] for row in taken}))
+        for row in taken:
             self._secrets.pop(row["key_id"], None)
-        return rows
+        return taken
 
     async def put_back(self, rows: Sequence[Row]) -> None:
         """Write rows again that were taken."""
@@ -96,7 +101,8 @@ class DataKeys:
     async def rewrap(self) -> int:
         """Wrap all keys by the current version of the service; return the number of those that were not.
 
-        Readers find each key all the time: the new row is written before the old one is deleted.
+        Readers find each key all the time: the new row is written before the old one is deleted. A key that is
+        destroyed meanwhile stays so: if its new row is the only one, the old one was destroyed.
         """
         current = (await self._service.versions())[-1]
         if not await self._rows("key_id", [TERMS]):
@@ -107,14 +113,20 @@ class DataKeys:
             old = [row for row in page if version_of(row["wrapped"]) != current]
             if not old:
                 continue
-            wrapped = await self._service.rewrap([row["wrapped"] for row in old])
-            new = [_row(row["root_id"], row["key_id"], each) for row, each in zip(old, wrapped, strict=True)]
-            # A key that was destroyed meanwhile stays so.
-            there = {row["key_id"] for row in await self._rows("key_id", [row["key_id"] for row in old])}
-            await self._store.upsert(KEYS, [row for row in new if row["key_id"] in there])
-            await self._store.delete(KEYS, {row["id"] for row in old} - {row["id"] for row in new})
+            await self._wrap_anew({row["key_id"] for row in old})
+            await self._store.delete(KEYS, [row["id"] for row in old])
             done += len(old)
         return done
+
+    async def _wrap_anew(self, key_ids: Collection[str]) -> None:
+        """Write another row of each key that is there."""
+        there = {row["key_id"]: row for row in await self._rows("key_id", sorted(key_ids))}
+        wrapped = await self._service.rewrap([row["wrapped"] for row in there.values()])
+        new = [_row(row["root_id"], key_id, each) for (key_id, row), each in zip(there.items(), wrapped, strict=True)]
+        await self._store.upsert(KEYS, new)
+        own = {row["id"] for row in new}
+        others = {row["key_id"] for row in await self._rows("key_id", sorted(there)) if row["id"] not in own}
+        await self._store.delete(KEYS, [row["id"] for row in new if row["key_id"] not in others])
 
     async def versions(self) -> Mapping[int, int]:
         """Return the number of keys by the version that wraps them."""
@@ -161,7 +173,7 @@ class DataKeys:
 
 def _row(root_id: str, key_id: str, wrapped: str) -> Row:
     return {
-        "id": f"{key_id}:{version_of(wrapped)}",
+        "id": f"{key_id}:{secrets.token_hex(_NAME_BYTES)}",
         "root_id": root_id,
         "key_id": key_id,
         "wrapped": wrapped,

@@ -165,7 +165,7 @@ KEYS = Layout(
         _PLACEHOLDER,
     ),
 )
-"""Data keys of documents, in a generation that was opened with encryption: id = key_id:version of what wraps it."""
+"""Data keys of documents, in a generation that was opened with encryption: id = key_id:random."""
 
 GENERATIONS = Layout(
     "generations",
