@@ -1,7 +1,7 @@
 """Questions to a retriever on a store in memory, some calls of which may fail."""
 
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
@@ -56,10 +56,13 @@ class Broken:
         self._before = before or {}
         self._fails_from = fails_from or {}
         self.calls: Counter[str] = Counter()
+        self.limits: defaultdict[str, list[int | None]] = defaultdict(list)
+        """Most results that each call asked for; None: all."""
 
     def __getattr__(self, name: str) -> Any:
         async def call(*args: Any, **kwargs: Any) -> Any:
             self.calls[name] += 1
+            self.limits[name].append(kwargs.get("limit"))
             if name in self._broken or self.calls[name] >= self._fails_from.get(name, self.calls[name] + 1):
                 raise Unavailable(f"{name} is down")
             if name in self._before:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -639,3 +640,20 @@ async def test_examples_do_not_overrule_a_rule(world: World) -> None:
 
     assert analysis is not None
     assert (analysis.query_type, analysis.typed_by) == (QueryType.TEMPORAL, TypedBy.WORDING)
+
+
+@pytest.mark.parametrize(
+    ("deadline_ms", "named", "depth"), [(60_000, None, 200), (500, None, 50), (500, 120, 120)], ids=str
+)
+async def test_where_time_is_short_the_search_is_less_deep_unless_the_query_says_how_deep(
+    world: World, deadline_ms: int, named: int | None, depth: int
+) -> None:
+    store = Broken(world.index, before={"dense": partial(asyncio.sleep, 0.3)})
+    asked = retriever(world, store)
+    await ask(asked, deadline_ms=60_000)
+
+    result = await ask(asked, deadline_ms=deadline_ms, candidates=named)
+
+    assert store.limits["dense"][-1] == store.limits["lexical"][-1] == depth
+    assert (("search", NoticeKind.SKIPPED) in kinds(result)) == (depth == 50)
+    assert result.hits

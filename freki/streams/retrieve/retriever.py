@@ -22,7 +22,7 @@ from freki.schemas.index import Watermark
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder, EmbedTexts
 from freki.streams.retrieve.budget.admit import Admission
-from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, Attempts
+from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, SEARCHING, Attempts
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.candidates import LoadedCandidates, LocatedHits, QueryCandidates, Retrieval, nothing_found
@@ -50,6 +50,8 @@ from freki.streams.retrieve.steps.widen import Widener
 
 MAX_TRIES = 3
 """Attempts to locate hits whose documents are replaced meanwhile; after the last one lost hits are left out."""
+FEWER = 4
+"""Share of the candidates, as its inverse, that a query without time for all of them gets."""
 WORTH = {AUGMENT: 0.15, EXPAND: 0.01}
 """Share of queries for which a step adds the whole section with the answer to the context: docs/queries.md."""
 
@@ -207,7 +209,8 @@ class Retriever:
             texts = [[query.text] if query.is_embedded else [] for query in parsed]
             watermarks, embeddings = await asyncio.gather(self._searcher.watermarks(parsed), self._embed(parsed, texts))
             queries = [
-                self._embedded(query, next(iter(own), None)) for query, own in zip(parsed, embeddings, strict=True)
+                self._with_fewer_candidates(self._embedded(query, next(iter(own), None)))
+                for query, own in zip(parsed, embeddings, strict=True)
             ]
             progress.update((place, nothing_found(query)) for place, query in enumerate(queries))
             found = await self._candidates([Search(query=query, variants=[question_of(query)]) for query in queries])
@@ -225,6 +228,17 @@ class Retriever:
             return EmbeddedQuery.of(typed, embedding, {})
         boosts = self._judgements.boosts(typed.query.tenant, vector, now=self._now())
         return EmbeddedQuery.of(typed, embedding, boosts)
+
+    def _with_fewer_candidates(self, query: EmbeddedQuery) -> EmbeddedQuery:
+        """Search less deep where time is short: of all that can be left out it is missed least (docs/tuning.md)."""
+        if query.is_read or query.options.candidates is not None:
+            return query
+        usual = query.options.depth
+        fewer = max(usual // FEWER, query.wanted)
+        if fewer >= usual or self._attempts.spare_s(query, before=(*SEARCHING, AUGMENT, *FINISHING)) > 0:
+            return query
+        query.log.notice("search", NoticeKind.SKIPPED, f"{fewer} instead of {usual} candidates, for lack of time")
+        return replace(query, options=replace(query.options, candidates=fewer))
 
     async def _candidates(self, searches: Sequence[Search]) -> list[LoadedCandidates]:
         """Search for candidates, or read the chunks that queries name."""

@@ -22,7 +22,9 @@ MIN_RESERVE_S = 0.01
 """Minimum reserve for sending the answer, in seconds, before its duration is known."""
 MIN_STEP_S = 0.01
 """Minimum time, in seconds, to begin a step that only improves the answer."""
-LOOKING_UP = ("embed", "search.dense", "fuse", "match", "manifest", "load")
+SEARCHING = ("search.dense", "fuse", "match", "manifest", "load")
+"""From the vector of a query to its candidates, as far as one step waits for another."""
+LOOKING_UP = ("embed", *SEARCHING)
 """First steps of every query, as far as one waits for another."""
 LEAVING = ("assemble", "send")
 """Steps of every answer, even of one that lacks everything else."""
