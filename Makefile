@@ -7,8 +7,8 @@ READY := $(VENV)/.ready
 OUT ?= training-results
 SEEDS ?= 10000
 # Processes that run tests. One of them starts the stacks, which take 3 GB and most of two cores.
-JOBS ?= 2
-BESIDE = --dist loadgroup -n $(JOBS)
+JOBS ?= 3
+BESIDE = --dist loadgroup -n
 # Processes that tests start read what was compiled once, wherever this is switched off.
 export PYTHONDONTWRITEBYTECODE :=
 SUPPLY := .venv-supply
@@ -31,16 +31,16 @@ $(READY): pyproject.toml
 demo: $(READY) ## Build the models, start a local stack, publish samples, run three queries, stop
 	@$(BIN)/python -m freki.cli.demo
 
-test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality; JOBS=2 processes
+test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality; JOBS=3 processes
 	@$(BIN)/freki models build
-	@$(BIN)/pytest $(BESIDE) $(ARGS)
+	@$(BIN)/pytest $(BESIDE) $(JOBS) $(ARGS)
 
 unit: $(READY) ## Run the tests that need neither models nor servers: a minute or two
 	@$(BIN)/pytest --dist loadgroup -n auto --maxprocesses 8 tests/unit $(ARGS)
 
 kafka: $(READY) ## Run the tests of the broker on Apache Kafka; needs Java 17 and Maven
 	@$(BIN)/freki models build
-	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(BESIDE) $(or $(ARGS),tests/kafka tests/integration tests/acceptance tests/own_stack)
+	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(BESIDE) 2 $(or $(ARGS),tests/kafka tests/integration tests/acceptance tests/own_stack)
 
 neighbours: $(READY) ## Run Freki beside Debezium, a schema registry, S3 servers and a collector: minutes; also needs Go and PostgreSQL
 	@$(BIN)/freki models build

@@ -1,6 +1,6 @@
 """Which tests run one after another where several processes share them: `pytest -n 2 --dist loadgroup`.
 
-One process has all tests of the stack that many share, the other meanwhile what needs no stack; then both take the
+One process has all tests of the stack that many share, the others meanwhile what needs no stack; then all take the
 files that start stacks of their own, and last what is short.
 """
 
