@@ -4,7 +4,6 @@ import getpass
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -18,6 +17,7 @@ from freki.cli.outcomes import PATIENCE_S
 from freki.cli.prompts import agreed
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments
+from freki.cli.show_document import utc_of
 from freki.cli.words import counted
 from freki.infra.durable_files import create_file
 from freki.infra.settings import Settings
@@ -216,5 +216,5 @@ def _show(body: Mapping[str, Any]) -> None:
         )
         where = each.get("claim") or each.get("store") or records
         at = each.get("until_ms")
-        when = "" if at is None else f", by {datetime.fromtimestamp(at / 1000, UTC):%Y-%m-%dT%H:%MZ}"
+        when = "" if at is None else f", by {utc_of(at)}"
         console.print(Text(f"remains: {where}, until {each['until']}{when}", style="yellow"), soft_wrap=True)

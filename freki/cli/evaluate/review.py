@@ -73,15 +73,8 @@ async def review(file: GoldFile, console: Console, *, quote: Quote, ask: Ask) ->
     states = Counter(each.review for each in file.questions)
     told = ", ".join(f"{state} {states[state]}" for state in (ReviewState.KEPT, ReviewState.DROPPED, ReviewState.OPEN))
     console.print(Text(f"{file.path}: {told}", style="bold"), soft_wrap=True)
-    if states[ReviewState.OPEN]:
-        console.print(Text(f"Go on with: freki questions review {_typed(file.path)}"), soft_wrap=True)
-    else:
-        console.print(Text(f"Measure with: freki eval {_typed(file.path)}"), soft_wrap=True)
-
-
-def _typed(path: Path) -> str:
-    """Return a path as a shell takes it."""
-    return shlex.quote(str(path))
+    next_step = "Go on with: freki questions review" if states[ReviewState.OPEN] else "Measure with: freki eval"
+    console.print(Text(f"{next_step} {shlex.quote(str(file.path))}"), soft_wrap=True)
 
 
 def _show(console: Console, question: GoldQuestion, title: str, text: str) -> None:
