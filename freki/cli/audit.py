@@ -207,11 +207,12 @@ def _in_files(settings: Settings, files: Sequence[Path] | None, damaged: list[st
 async def _on_topic(settings: Settings, damaged: list[str]) -> AsyncIterator[AuditEntry]:
     """Yield the entries of the topic, those of a writer in order; append to `damaged` the places of what is none."""
     name = topics_of(settings).audit.name
-    async with open_registry(settings) as registry, Reader(settings.kafka, name, start="earliest") as reader:
+    async with (
+        open_registry(settings) as registry,
+        Reader(settings.kafka, name, start="earliest", registry=registry) as reader,
+    ):
         codec = Codec(AuditEntry, registry=registry)
         async for stored in reader.until_end():
-            if registry is not None:
-                await registry.prepare([stored.value])
             try:
                 entry = codec.decode(stored.value or b"")
             except UndecodableError:

@@ -19,7 +19,6 @@ from freki.cli.words import counted
 from freki.infra.kafka import Reader
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, Mend, expect, reconcile, reconcile_rows
@@ -272,14 +271,13 @@ async def _read_stream(settings: Settings, rejected: set[Change], progress: Prog
     stream = _Stream()
     async with (
         open_registry(settings) as registry,
-        Reader(settings.kafka, topics_of(settings).documents.name, start="earliest") as reader,
+        Reader(settings.kafka, topics_of(settings).documents.name, start="earliest", registry=registry) as reader,
     ):
         codec = Codec(DocumentChange, registry=registry)
         bar = progress.add_task("changes read", total=sum(reader.ends.values()))
         async for stored in reader.until_end():
             progress.advance(bar)
             stream.firsts.setdefault(stored.partition, (stored.offset, Timestamp(stored.timestamp_ms)))
-            await _prepare(registry, stored)
             _take(stream, stored, codec, rejected)
     return stream
 
@@ -316,13 +314,12 @@ async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
     last: dict[Change, OutcomeStatus] = {}
     async with (
         open_registry(settings) as registry,
-        Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest") as reader,
+        Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest", registry=registry) as reader,
     ):
         codec = Codec(IndexOutcome, registry=registry)
         async for stored in reader.until_end():
             if stored.value is None:
                 continue
-            await _prepare(registry, stored)
             try:
                 outcome = codec.decode(stored.value)
             except UndecodableError:
@@ -337,11 +334,6 @@ async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
         for change, key in keys.items()
         if key not in roots or roots[key].deleted or roots[key].version != change[2]
     }
-
-
-async def _prepare(registry: RegistryClient | None, stored: Stored) -> None:
-    if registry is not None:
-        await registry.prepare([stored.value])
 
 
 def _hash(change: DocumentChange) -> str:

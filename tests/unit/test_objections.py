@@ -1,7 +1,7 @@
 """Objections: from their topic into every search, and out again."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from hypothesis import given
@@ -24,7 +24,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.index import LeftOut, Scope
-from freki.streams.privacy.objections import NOTHING, Objections, follow_objections
+from freki.streams.privacy.objections import NOTHING, Objections
 from freki.streams.privacy.standing import case_key
 from freki.streams.wire.from_settings import wall_clock
 from tests.unit.deliveries import Event
@@ -116,16 +116,11 @@ def test_what_is_read_again_has_no_effect(events: list[tuple[str, DocumentId | N
     assert {tenant: objections.left_out(tenant) for tenant in (T, U)} == expected
 
 
-async def test_whoever_remembers_answers_is_told_of_each_change() -> None:
+def test_whoever_remembers_answers_is_told_of_each_change() -> None:
     objections, told = Objections(), list[TenantId]()
     objections.listeners.append(told.append)
 
-    async def records() -> AsyncIterator[Event]:
-        yield event("one", Coverage(documents=(A,)), 0)
-        yield event("one", None, 1)
-        yield event("x", None, 2, tenant=U)
-
-    await follow_objections(records(), objections, decode=CODEC.decode)
+    taken([event("one", Coverage(documents=(A,)), 0), event("one", None, 1), event("x", None, 2, tenant=U)], objections)
     objections.opened({0: 1})
 
     assert told == [T, T, U]

@@ -19,6 +19,7 @@ from freki.infra.kafka.connection import (
     wakeups_of,
 )
 from freki.infra.kafka.records import Record
+from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured
 
@@ -38,15 +39,22 @@ class Reader:
     """
 
     def __init__(
-        self, settings: KafkaSettings, topic: str, *, start: Literal["earliest", "latest"] | Mapping[int, int] | int
+        self,
+        settings: KafkaSettings,
+        topic: str,
+        *,
+        start: Literal["earliest", "latest"] | Mapping[int, int] | int,
+        registry: RegistryClient | None = None,
     ) -> None:
         """Set the start: earliest, latest, a time in milliseconds since 1970, or offsets by partition.
 
-        Missing partitions start at the earliest. Records of before the time may come too.
+        Missing partitions start at the earliest. Records of before the time may come too. registry: fetches the schemas
+        that decoding the records needs; then reading them raises what `prepare` raises, too.
         """
         self._settings = settings
         self._topic = topic
         self._start = start
+        self._registry = registry
         self._client: AIOKafkaConsumer | None = None
         self._pauses: Pauses | None = None
         self.ends: Mapping[int, int] = {}
@@ -130,7 +138,10 @@ class Reader:
     async def _poll(self) -> list[Record]:
         with translated(f"read {self._topic}", self._settings):
             fetched = await self._opened().getmany(timeout_ms=_POLL_MS)
-        return [to_record(one) for records in fetched.values() for one in records]
+        records = [to_record(one) for records in fetched.values() for one in records]
+        if self._registry is not None:
+            await self._registry.prepare(record.value for record in records)
+        return records
 
     def _opened(self) -> AIOKafkaConsumer:
         if self._client is None:

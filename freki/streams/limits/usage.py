@@ -10,7 +10,6 @@ from pydantic import TypeAdapter, ValidationError
 
 from freki.schemas import IndexOutcome, TenantId, Timestamp
 from freki.schemas.limits import Admission, QueryCount, TenantLimits
-from freki.streams.deliver.intake import Prepare
 from freki.streams.limits.tenant import TenantLedger
 from freki.streams.messages import Stored
 
@@ -126,14 +125,11 @@ async def follow_receipts(
     ledger: UsageLedger,
     *,
     decode: Callable[[bytes], IndexOutcome],
-    prepare: Prepare | None = None,
 ) -> None:
     """Take every receipt; what is none has been told by the stages that wrote it."""
     async for stored in records:
         if stored.value is None or not ledger.is_new(stored):
             continue
-        if prepare is not None:
-            await prepare([stored.value])
         try:
             outcome = decode(stored.value)
         except ValueError:

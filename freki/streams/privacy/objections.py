@@ -1,13 +1,12 @@
 """Objections from their topic: what searches leave out, by tenant."""
 
-from collections.abc import AsyncIterable, Callable, Mapping
+from collections.abc import Callable, Mapping
 
 import structlog
 
 from freki.operators.identify import root_id
 from freki.schemas import Objection, TenantId
 from freki.schemas.index import LeftOut
-from freki.streams.deliver.intake import Prepare
 from freki.streams.messages import Stored
 from freki.streams.privacy.standing import case_of, objected_whole
 
@@ -78,20 +77,6 @@ class Objections:
             _warn(stored, ValueError("the key does not name tenant and name of the value"))
             return objected_whole(tenant, name)
         return objection
-
-
-async def follow_objections(
-    records: AsyncIterable[Stored],
-    objections: Objections,
-    *,
-    decode: Callable[[bytes], Objection],
-    prepare: Prepare | None = None,
-) -> None:
-    """Take every record of the topic, from its beginning."""
-    async for stored in records:
-        if prepare is not None:
-            await prepare([stored.value])
-        objections.take(stored, decode)
 
 
 def _left_out(standing: Mapping[str, Objection]) -> LeftOut:

@@ -7,7 +7,6 @@ import structlog
 from freki.operators.identify import root_id
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
-from freki.streams.deliver.intake import Prepare
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored
 from freki.streams.ports import Roots
@@ -27,7 +26,6 @@ async def follow_judgements(
     decode: Callable[[bytes], Judgement],
     now: Callable[[], Timestamp],
     epochs: Epochs | None = None,
-    prepare: Prepare | None = None,
 ) -> None:
     """Take every record of the topic from its beginning; each ends the epoch of its tenant.
 
@@ -38,8 +36,6 @@ async def follow_judgements(
         for each in tenants:
             epochs.changed(each)
     async for stored in records:
-        if prepare is not None:
-            await prepare([stored.value])
         try:
             key = stored.key or b""
             tenant, *_ = key_parts(key)
@@ -64,14 +60,11 @@ async def erase_deleted(
     *,
     decode: Callable[[bytes], IndexOutcome],
     erase: Callable[[Sequence[bytes]], Awaitable[None]],
-    prepare: Prepare | None = None,
 ) -> None:
     """Erase the judgements on deleted documents from the topic, and so from every worker."""
     async for stored in records:
         if stored.value is None:
             continue
-        if prepare is not None:
-            await prepare([stored.value])
         try:
             outcome = decode(stored.value)
         except UndecodableError:

@@ -1,14 +1,13 @@
 """Groups of users from a topic, besides those in their tokens."""
 
 import json
-from collections.abc import AsyncIterable, Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
 from freki.schemas import GroupMembership
 from freki.schemas.identity import Identity
 from freki.schemas.names import texts_of_key
-from freki.streams.deliver.intake import Prepare
 from freki.streams.messages import Stored
 
 _log = structlog.get_logger(__name__)
@@ -55,20 +54,6 @@ class Memberships:
             self._groups[whose] = frozenset(membership.groups)
         else:
             _warn(stored, ValueError("the key does not name tenant and principal of the value"))
-
-
-async def follow_groups(
-    records: AsyncIterable[Stored],
-    memberships: Memberships,
-    *,
-    decode: Callable[[bytes], GroupMembership],
-    prepare: Prepare | None = None,
-) -> None:
-    """Take every record of the topic, from its beginning."""
-    async for stored in records:
-        if prepare is not None:
-            await prepare([stored.value])
-        memberships.take(stored, decode)
 
 
 def membership_key(tenant: str, principal: str) -> bytes:

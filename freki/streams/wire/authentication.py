@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING
 
-from freki.infra.kafka import History, Reader
+from freki.infra.kafka import History
 from freki.infra.settings import AuthSettings
 from freki.infra.tokens import JwtVerifier, KeySet
 from freki.schemas import ContextQuery, GroupMembership
 from freki.schemas.avro import Codec
 from freki.streams.retrieve.authenticate import Authenticator, TokenJudge
-from freki.streams.retrieve.memberships import Memberships, follow_groups
+from freki.streams.retrieve.memberships import Memberships
 from freki.streams.retrieve.replays import ReplayWindow
-from freki.streams.wire.background import follow
+from freki.streams.wire.background import read_and_follow
 from freki.streams.wire.from_settings import claim_rules_of, uses_kept_ms, wall_clock
 
 if TYPE_CHECKING:
@@ -68,14 +68,7 @@ async def _open_replays(parts: "Parts", verifier: JwtVerifier) -> ReplayWindow:
 
 async def _open_groups(parts: "Parts") -> Memberships:
     """Read the groups of all users, so that the first query has them; then follow them."""
-    memberships, topic = Memberships(), parts.topics.groups.name
-    decode, prepare = parts.codec(GroupMembership).decode, parts.prepare
-    async with Reader(parts.settings.kafka, topic, start="earliest") as reader:
-        await follow_groups(reader.until_end(), memberships, decode=decode, prepare=prepare)
-
-    async def take(reader: Reader) -> None:
-        memberships.opened(reader.ends)
-        await follow_groups(reader, memberships, decode=decode, prepare=prepare)
-
-    parts.background.spawn(follow(parts.settings.kafka, topic, "earliest", take))
+    memberships = Memberships()
+    take = partial(memberships.take, decode=parts.codec(GroupMembership).decode)
+    await read_and_follow(parts, parts.topics.groups.name, opened=memberships.opened, take=take)
     return memberships

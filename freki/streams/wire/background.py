@@ -4,15 +4,16 @@ import asyncio
 import math
 import random
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import structlog
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
+from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings
 from freki.schemas import Timestamp
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -20,9 +21,13 @@ from freki.schemas.index import Root
 from freki.streams.deliver.retry import Backoff
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
+from freki.streams.messages import Stored
 from freki.streams.retrieve.steps.judged import Judgements
 from freki.streams.topics import DAY_MS, TOMBSTONE_MS
 from freki.streams.wire.from_settings import wall_clock
+
+if TYPE_CHECKING:
+    from freki.streams.wire.parts import Parts
 
 PURGE_INTERVAL_S = 3600.0
 """Interval of purges of old deletions, in seconds."""
@@ -64,8 +69,10 @@ async def follow(
     topic: str,
     start: Literal["earliest", "latest"] | int,
     take: Callable[[Reader], Awaitable[None]],
+    *,
+    registry: RegistryClient | None = None,
 ) -> None:
-    """Read a topic, with retries during an outage; start: as for `Reader`.
+    """Read a topic, with retries during an outage; start, registry: as for `Reader`.
 
     Raises Unavailable after as many attempts as stages make.
     """
@@ -73,7 +80,7 @@ async def follow(
     while True:
         opened_s = math.inf
         try:
-            async with Reader(kafka, topic, start=start) as reader:
+            async with Reader(kafka, topic, start=start, registry=registry) as reader:
                 opened_s = time.monotonic()
                 await take(reader)
         except Unavailable as error:
@@ -82,6 +89,25 @@ async def follow(
                 raise
             _log.warning("reading a topic failed; retrying", topic=topic, error=str(error))
         await asyncio.sleep(backoff.wait_s(max(attempt, 1), random.random()))  # noqa: S311 - spreads load
+
+
+async def read_and_follow(
+    parts: "Parts", topic: str, *, opened: Callable[[Mapping[int, int]], None], take: Callable[[Stored], None]
+) -> None:
+    """Take all records of a topic, so that the first query knows them; then follow it from its beginning again.
+
+    opened: called with the end offset of each partition before it is followed, and after each outage.
+    """
+    async with Reader(parts.settings.kafka, topic, start="earliest", registry=parts.registry) as reader:
+        async for stored in reader.until_end():
+            take(stored)
+
+    async def take_all(reader: Reader) -> None:
+        opened(reader.ends)
+        async for stored in reader:
+            take(stored)
+
+    parts.background.spawn(follow(parts.settings.kafka, topic, "earliest", take_all, registry=parts.registry))
 
 
 async def embed_judgements(judgements: Judgements) -> None:

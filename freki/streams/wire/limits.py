@@ -42,14 +42,13 @@ async def read_ledger(
     settings: Settings, ledger: UsageLedger, *, receipts: bool, registry: RegistryClient | None = None
 ) -> None:
     """Read what was let through up to now; receipts: and what became of changes."""
-    prepare = None if registry is None else registry.prepare
     decode = Codec(IndexOutcome, registry=registry).decode
     topics = topics_of(settings)
     async with Reader(settings.kafka, topics.usage.name, start="earliest") as reader:
         await follow_usage(reader.until_end(), ledger)
     if receipts:
-        async with Reader(settings.kafka, topics.outcomes.name, start=_since()) as reader:
-            await follow_receipts(reader.until_end(), ledger, decode=decode, prepare=prepare)
+        async with Reader(settings.kafka, topics.outcomes.name, start=_since(), registry=registry) as reader:
+            await follow_receipts(reader.until_end(), ledger, decode=decode)
 
 
 async def open_change_limits(parts: "Parts") -> ChangeLimits | None:
@@ -64,9 +63,9 @@ async def open_change_limits(parts: "Parts") -> ChangeLimits | None:
 
     async def take(reader: Reader) -> None:
         ledger.opened(topic, reader.ends)
-        await follow_receipts(reader, ledger, decode=parts.codec(IndexOutcome).decode, prepare=parts.prepare)
+        await follow_receipts(reader, ledger, decode=parts.codec(IndexOutcome).decode)
 
-    parts.background.spawn(follow(settings.kafka, topic, _since(), take))
+    parts.background.spawn(follow(settings.kafka, topic, _since(), take, registry=parts.registry))
     limits = ChangeLimits(
         ledger,
         await parts.open_index(),

@@ -25,7 +25,7 @@ from freki.infra.scan import open_scanner
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.operators.detect_language import load_languages
-from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, RootId
+from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, Objection, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
 from freki.streams.audit.events import changed, reloaded
@@ -53,12 +53,17 @@ from freki.streams.retrieve.serving import Serving
 from freki.streams.topics import Topic
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_authenticator
-from freki.streams.wire.background import Background, purge_deletions, reclaim_rows, warn_of_missed_deletions
+from freki.streams.wire.background import (
+    Background,
+    purge_deletions,
+    read_and_follow,
+    reclaim_rows,
+    warn_of_missed_deletions,
+)
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.erasing.topics import ChangeReader, NamedClaims
 from freki.streams.wire.from_settings import MIB, analyser_of, group_of, index_of, rows_version, topics_of, wall_clock
 from freki.streams.wire.limits import open_change_limits, open_query_limits
-from freki.streams.wire.objecting import open_objections
 from freki.streams.wire.parsing import open_outliner
 from freki.streams.wire.provision import check_shares, check_sources
 from freki.streams.wire.reload import TakeOvers
@@ -342,7 +347,8 @@ class Parts:
         """Open retrieval."""
         if self._serving is None:
             self.authenticator = await open_authenticator(self)
-            self.objections = await open_objections(self)
+            take = partial(self.objections.take, decode=self.codec(Objection).decode)
+            await read_and_follow(self, self.topics.objections.name, opened=self.objections.opened, take=take)
             # Settings are compared with those of the last process of the same kind.
             await self.open_audit("retrieve" if self.mailboxes is None else "serve")
             self.query_limits = await open_query_limits(self)

@@ -186,7 +186,6 @@ class QueryParts:
                 follow_outcomes,
                 epochs=caches.epochs,
                 decode=parts.codec(IndexOutcome).decode,
-                prepare=parts.prepare,
             ),
         )
         return CachingRetriever(
@@ -271,14 +270,12 @@ class QueryParts:
             decode=parts.codec(Judgement).decode,
             now=wall_clock,
             epochs=epochs,
-            prepare=parts.prepare,
         )
         erase = partial(
             erase_deleted,
             judgements=judgements,
             decode=parts.codec(IndexOutcome).decode,
             erase=partial(erase_judgements, parts.outbox, topics.judgements.name),
-            prepare=parts.prepare,
         )
         self._follow(topics.judgements, "earliest", take)
         self._follow(topics.outcomes, "latest", erase)
@@ -288,4 +285,5 @@ class QueryParts:
     def _follow(
         self, topic: Topic, start: Literal["earliest", "latest"], take: Callable[[Reader], Awaitable[None]]
     ) -> None:
-        self._parts.background.spawn(follow(self._settings.kafka, topic.name, start, take))
+        parts = self._parts
+        parts.background.spawn(follow(self._settings.kafka, topic.name, start, take, registry=parts.registry))

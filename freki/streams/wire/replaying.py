@@ -7,7 +7,6 @@ from dataclasses import replace
 
 from freki.infra.kafka import Reader
 from freki.infra.keys import cipher_of
-from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revision
 from freki.schemas.avro import Codec, UndecodableError
@@ -187,20 +186,12 @@ async def open_replaying(settings: Settings, letters: Sequence[DeadLetter]) -> A
         if registry is not None:
             await registry.prepare([letter.value for letter in letters])
         keys = {letter.key for letter in letters if letter.key is not None}
-        async with Reader(settings.kafka, topics.documents.name, start="earliest") as reader:
+        async with Reader(settings.kafka, topics.documents.name, start="earliest", registry=registry) as reader:
             decode = Codec(DocumentChange, registry=registry).decode
-            records = _prepared(reader.until_end(), registry)
-            latest = await latest_of(keys, records, decode) if keys else {}
+            latest = await latest_of(keys, reader.until_end(), decode) if keys else {}
         parts: dict[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]] = {}
         for topic in topics.chunks.values():
             parts[topic.name] = Codec(ChunkBatch, registry=registry).decode
         for topic in topics.contextual_chunks.values():
             parts[topic.name] = Codec(ContextualChunkBatch, registry=registry).decode
         yield Replaying(settings.kafka, topics, outbox, latest, parts)
-
-
-async def _prepared(records: AsyncIterator[Stored], registry: RegistryClient | None) -> AsyncIterator[Stored]:
-    async for stored in records:
-        if registry is not None:
-            await registry.prepare([stored.value])
-        yield stored

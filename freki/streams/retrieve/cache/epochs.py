@@ -5,7 +5,6 @@ from collections.abc import AsyncIterable, Callable, Sequence
 from freki.schemas import IndexOutcome, OutcomeStatus, TenantId
 from freki.schemas.avro import UndecodableError
 from freki.schemas.index import Watermark
-from freki.streams.deliver.intake import Prepare
 from freki.streams.messages import Stored
 
 _NOTHING_CHANGED = frozenset({OutcomeStatus.STALE, OutcomeStatus.REJECTED})
@@ -61,7 +60,6 @@ async def follow_outcomes(
     epochs: Epochs,
     *,
     decode: Callable[[bytes], IndexOutcome],
-    prepare: Prepare | None = None,
 ) -> None:
     """End the epoch of a tenant at each receipt, and the epochs of all tenants at a receipt that cannot be decoded."""
     epochs.followed(follows=True)
@@ -69,8 +67,6 @@ async def follow_outcomes(
         async for stored in records:
             if stored.value is None:
                 continue
-            if prepare is not None:
-                await prepare([stored.value])
             try:
                 outcome = decode(stored.value)
                 if outcome.status not in _NOTHING_CHANGED:

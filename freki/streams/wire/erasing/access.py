@@ -132,10 +132,8 @@ class Access:
     async def _of_topic(
         self, topic: Topic, tenant: TenantId, content: Content, words: Collection[str]
     ) -> AsyncIterator[Item]:
-        async with Reader(self._settings.kafka, topic.name, start="earliest") as reader:
+        async with Reader(self._settings.kafka, topic.name, start="earliest", registry=self._registry) as reader:
             async for stored in reader.until_end():
-                if self._registry is not None:
-                    await self._registry.prepare([stored.value])
                 where = {"topic": topic.name, "partition": stored.partition, "offset": stored.offset}
                 async for item in self._of_record(topic, stored, tenant, content, words):
                     yield {**item, **where, "recorded_ms": stored.timestamp_ms}
