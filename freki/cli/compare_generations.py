@@ -108,7 +108,8 @@ async def _recorded(settings: Settings, share: float | None, limit: int | None) 
     found: list[ContextQuery] = []
     async with open_registry(settings) as registry:
         decode = Codec(ContextQuery, registry=registry).decode
-        async with Reader(settings.kafka, topics_of(settings).queries.name, start="earliest") as reader:
+        topic = topics_of(settings).queries.name
+        async with Reader(settings.kafka, topic, start="earliest", registry=registry) as reader:
             async for stored in reader.until_end():
                 with suppress(UndecodableError):
                     found.append(decode(stored.value or b""))
