@@ -1,11 +1,10 @@
 """Settings of the recognition of text in scans."""
 
-import shlex
 from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection
+from freki.infra.settings.section import SecretFile, SettingsSection, check_command
 
 
 class OcrSettings(SettingsSection):
@@ -31,14 +30,5 @@ class OcrSettings(SettingsSection):
             raise ValueError(
                 "FREKI_OCR__COMMAND and FREKI_OCR__URL are both set, and one reads scans: leave out the other"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_command(self) -> Self:
-        try:
-            words = ["none"] if self.command is None else shlex.split(self.command)
-        except ValueError as error:
-            raise ValueError(f"FREKI_OCR__COMMAND is no command: {error}; correct it") from error
-        if not words:
-            raise ValueError("FREKI_OCR__COMMAND names no program: correct it or leave it out")
+        check_command("OCR__COMMAND", self.command)
         return self

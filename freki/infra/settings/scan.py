@@ -1,11 +1,10 @@
 """Settings of the scan of documents for malware."""
 
-import shlex
 from typing import Self
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import SettingsSection, is_address
+from freki.infra.settings.section import SettingsSection, check_command, is_address
 
 
 class ScanSettings(SettingsSection):
@@ -27,16 +26,7 @@ class ScanSettings(SettingsSection):
             raise ValueError(
                 "FREKI_SCAN__COMMAND and FREKI_SCAN__CLAMD are both set, and one scans: leave out the other one"
             )
-        return self
-
-    @model_validator(mode="after")
-    def _check_command(self) -> Self:
-        try:
-            words = ["none"] if self.command is None else shlex.split(self.command)
-        except ValueError as error:
-            raise ValueError(f"FREKI_SCAN__COMMAND is no command: {error}; correct it") from error
-        if not words:
-            raise ValueError("FREKI_SCAN__COMMAND names no program: correct it or leave it out")
+        check_command("SCAN__COMMAND", self.command)
         return self
 
     @model_validator(mode="after")

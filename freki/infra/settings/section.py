@@ -1,5 +1,6 @@
 """Base of all sections of the settings: frozen, no unknown names, secrets from files, and `none` for no value."""
 
+import shlex
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
@@ -108,6 +109,16 @@ def check_ascending(settings: Mapping[str, float], *, strictly: bool = False) ->
         if least > most or (strictly and least == most):
             how = "not below" if strictly else "above"
             raise ValueError(f"FREKI_{low}={least} is {how} FREKI_{high}={most}: lower the first or raise the second")
+
+
+def check_command(setting: str, command: str | None) -> None:
+    """Raise ValueError, with its name and the fix, if a command cannot be split as a shell would, or has no word."""
+    try:
+        words = None if command is None else shlex.split(command)
+    except ValueError as error:
+        raise ValueError(f"FREKI_{setting} is no command: {error}; correct it") from error
+    if words == []:
+        raise ValueError(f"FREKI_{setting} names no program: correct it or leave it out")
 
 
 def is_address(text: str) -> bool:
