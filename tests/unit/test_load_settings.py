@@ -245,6 +245,8 @@ SIMILARITY = "is more than any text has: the most is 2"
             "VERTEX_RERANKER__TOKEN=s VERTEX_RERANKER__TOKEN_COMMAND=c",
             "FREKI_VERTEX_RERANKER__TOKEN and FREKI_VERTEX_RERANKER__TOKEN_COMMAND are set",
         ),
+        ("VERTEX_RERANKER__TOKEN_COMMAND='", "FREKI_VERTEX_RERANKER__TOKEN_COMMAND is no command"),
+        ("KAFKA__OAUTH__TOKEN_COMMAND='", "FREKI_KAFKA__OAUTH__TOKEN_COMMAND is no command"),
         (
             'RELAYS=[{"topic":"t","format":"debezium","document_id":"/a","content":"/b","deleted_types":["x"]}]',
             "relay of t: deleted_types fit no event",

@@ -98,7 +98,7 @@ class Tokens:
             raise Unavailable(
                 f"{setting} printed no token within {_SECTION}TIMEOUT_S={self._settings.timeout_s:g}"
             ) from error
-        except (OSError, ValueError, IndexError) as error:
+        except (OSError, ValueError) as error:
             raise Misconfigured(f"{setting} cannot be run: {error}") from error
         token = done.stdout.decode("ascii", errors="replace").strip()
         if done.returncode or not token:

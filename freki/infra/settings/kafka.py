@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection, is_address
+from freki.infra.settings.section import SecretFile, SettingsSection, check_command, is_address
 
 
 class OAuthSettings(SettingsSection):
@@ -34,6 +34,7 @@ class OAuthSettings(SettingsSection):
         given = [f"FREKI_KAFKA__OAUTH__{name.upper()}" for name in places if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} are set, and a token comes from one of them: leave out all others")
+        check_command("KAFKA__OAUTH__TOKEN_COMMAND", self.token_command)
         if self.token_url is not None and (self.client_id is None or self.client_secret is None):
             raise ValueError(
                 "FREKI_KAFKA__OAUTH__TOKEN_URL gives tokens to those it knows: set FREKI_KAFKA__OAUTH__CLIENT_ID and"

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection
+from freki.infra.settings.section import SecretFile, SettingsSection, check_command
 from freki.schemas import ChunkKind
 
 LATE_INTERACTION = "late-interaction"
@@ -175,6 +175,7 @@ class VertexRerankerSettings(SettingsSection):
         given = [f"FREKI_VERTEX_RERANKER__{name.upper()}" for name in places if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} are set, and a token comes from one of them: leave out all others")
+        check_command("VERTEX_RERANKER__TOKEN_COMMAND", self.token_command)
         return self
 
 
