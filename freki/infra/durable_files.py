@@ -1,9 +1,12 @@
-"""New files that are on disk as a whole, or not there."""
+"""Files that are on disk as a whole, or not there."""
 
 import os
+from collections.abc import Callable
 from errno import ENOTDIR
 from pathlib import Path
 
+PARTIAL = ".partial"
+"""Suffix of a file that `write_atomically` has begun."""
 _OWNER_ONLY = 0o600
 
 
@@ -31,6 +34,16 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
+    """Write or replace a file: on disk it is complete, or as before. Raises OSError, and what `write` raises."""
+    partial = path.with_name(path.name + PARTIAL)
+    write(partial)
+    with partial.open("rb") as file:
+        os.fsync(file.fileno())
+    partial.replace(path)
     sync_folder(path.parent)
 
 

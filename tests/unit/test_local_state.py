@@ -164,7 +164,7 @@ class TestLock:
 
     def test_a_full_disk_is_named_with_the_setting_and_the_old_file_kept(self, tmp_path: Path) -> None:
         write_ports(tmp_path, PORTS)
-        (tmp_path / "ports.json.new").symlink_to("/dev/full")
+        (tmp_path / "ports.json.partial").symlink_to("/dev/full")
 
         with pytest.raises(Misconfigured, match=r"No space left on device; free it, .* FREKI_LOCAL__STATE_DIR"):
             write_ports(tmp_path, Ports(broker=1, store=2))

@@ -1,21 +1,17 @@
-"""Files of an archive: names, checksums, atomic writes; folders of dated archives."""
+"""Files of an archive: names, checksums; folders of dated archives."""
 
-import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
 
-from freki.infra.durable_files import sync_folder
 from freki.schemas.errors import Rejected, Unavailable
 
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.jsonl"
 """Start and finished parts of an archive that is not complete, one line each."""
 LOCK = ".lock"
-PARTIAL = ".partial"
-"""Suffix of a file that is being written."""
 
 
 @contextmanager
@@ -27,16 +23,6 @@ def disk(folder: Path) -> Iterator[None]:
         raise Rejected(f"{error.filename} is missing") from error
     except OSError as error:
         raise Unavailable(f"{folder}: {error.strerror or error}; run the command again, it continues") from error
-
-
-def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file that is either complete and on disk, or absent."""
-    partial = path.with_name(path.name + PARTIAL)
-    write(partial)
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
-    sync_folder(path.parent)
 
 
 def sha256_of(path: Path) -> str:

@@ -11,17 +11,10 @@ from typing import Self
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
-from freki.infra.archive.folder import (
-    LOCK,
-    MANIFEST,
-    PARTIAL,
-    UNFINISHED,
-    disk,
-    sha256_of,
-    write_atomically,
-)
+from freki.infra.archive.folder import LOCK, MANIFEST, UNFINISHED, disk, sha256_of
 from freki.infra.archive.readme import readme
 from freki.infra.archive.tables import Table, check_installed
+from freki.infra.durable_files import PARTIAL, write_atomically
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import shard_of, shards_of

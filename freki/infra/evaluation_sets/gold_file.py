@@ -1,6 +1,5 @@
 """A YAML file of gold questions that is edited in place: all else in it stays as it was written."""
 
-import os
 import shutil
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -9,6 +8,7 @@ from typing import Any, Self
 
 import yaml
 
+from freki.infra.durable_files import write_atomically
 from freki.infra.evaluation_sets.gold import GoldQuestion, GoldSet, parse_gold, parse_question
 from freki.infra.evaluation_sets.text import read_text
 from freki.schemas.errors import Rejected
@@ -109,17 +109,15 @@ class GoldFile:
             if now != self._stored:
                 raise Rejected(f"{self.path} was changed meanwhile by another program: start again; nothing is lost")
             self._target.parent.mkdir(parents=True, exist_ok=True)
-            written = self._target.with_name(f".{self._target.name}.new")
-            with written.open("w", encoding="utf-8", newline="") as file:
-                file.write(self.text)
-                file.flush()
-                os.fsync(file.fileno())
-            if now is not None:
-                shutil.copymode(self._target, written)
-            written.replace(self._target)
+            write_atomically(self._target, self._write)
         except OSError as error:
             raise Rejected(f"{self.path}: {error.strerror}") from error
         self._stored = self.text
+
+    def _write(self, path: Path) -> None:
+        path.write_text(self.text, encoding="utf-8", newline="")
+        if self._stored is not None:
+            shutil.copymode(self._target, path)
 
 
 def _stands_alone(item: str) -> bool:

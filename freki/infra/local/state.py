@@ -18,6 +18,7 @@ from typing import Annotated, BinaryIO, Literal, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from freki.infra.durable_files import write_atomically
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.settings import Settings
 from freki.schemas.errors import Misconfigured, Rejected
@@ -238,11 +239,5 @@ def _read(path: Path, kind: type[_Model]) -> _Model | None:
 
 
 def _write(path: Path, content: BaseModel) -> None:
-    """Replace a file atomically."""
-    fresh = path.with_name(path.name + ".new")
     with writing(path.parent):
-        with fresh.open("w") as file:
-            file.write(content.model_dump_json(indent=2))
-            file.flush()
-            os.fsync(file.fileno())
-        fresh.replace(path)
+        write_atomically(path, lambda fresh: fresh.write_text(content.model_dump_json(indent=2)))
