@@ -21,6 +21,7 @@ from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building, show_error
 from freki.cli.words import counted
+from freki.client.tasks import cancel_and_wait
 from freki.infra.local.children import ChildSpec, Died, Event
 from freki.infra.local.specs import WORKER_READY_TIMEOUT_S, WORKER_STOP_TIMEOUT_S
 from freki.infra.local.state import environment_for, read_stack
@@ -126,9 +127,7 @@ async def create(
                     f" then freki generations switch {name}."
                 )
                 await asyncio.wait({stopped, failed}, return_when=asyncio.FIRST_COMPLETED)
-        for task in (full, stopped, failed):
-            task.cancel()
-        await asyncio.gather(full, stopped, return_exceptions=True)
+        await cancel_and_wait((full, stopped, failed))
         if failed.done() and not failed.cancelled():
             failed.result()
     if not full.done() or full.cancelled():

@@ -2,7 +2,7 @@ from freki.cli.compare_generations import _recorded
 from freki.infra.kafka import KafkaProducer
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import ClaimSettings, KafkaSettings, RegistrySettings, Settings
-from freki.schemas import ContextQuery, TenantId, Timestamp
+from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
 from freki.schemas.avro import Codec, packaged_contracts
 from freki.streams.topics import Topics
 from tests.contract.registry_server import running_registry
@@ -14,7 +14,7 @@ async def test_queries_of_services_that_registered_a_schema_of_their_own_are_com
     kafka: KafkaSettings, topics: Topics
 ) -> None:
     query = ContextQuery(
-        query_id="1", tenant=TenantId("t"), text="Urlaub", principals=("everyone",), asked_at=Timestamp(1)
+        query_id=QueryId("1"), tenant=TenantId("t"), text="Urlaub", principals=("everyone",), asked_at=Timestamp(1)
     )
     with running_registry() as server:
         # The same contract in other words: as no subject of ours has it, starting up does not read it.

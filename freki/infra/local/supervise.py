@@ -17,6 +17,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from freki.client.tasks import cancel_and_wait
 from freki.infra.local import guard
 from freki.infra.local.children import (
     READY_FILE,
@@ -131,10 +132,7 @@ class Supervisor:
 
     async def _stop_in_order(self) -> None:
         for names in reversed(self._order):
-            tasks = [self._tasks[name] for name in names]
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            await cancel_and_wait([self._tasks[name] for name in names])
         await self._guard.close()
 
     def _groups(self) -> list[int]:
@@ -282,9 +280,7 @@ async def _race(*runners: Coroutine[None, None, object]) -> None:
         for task in done:
             task.result()
     finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await cancel_and_wait(tasks)
 
 
 async def _vanished(group: int, timeout_s: float) -> None:

@@ -9,6 +9,7 @@ from typing import Protocol, Self
 
 import structlog
 
+from freki.client.tasks import cancel_and_wait
 from freki.operators.audit_chain import GENESIS, Event, link, signed
 from freki.schemas import AuditEntry, AuditKind, Timestamp
 from freki.schemas.errors import InfraError, Unavailable
@@ -281,9 +282,7 @@ class AuditLog:
 
     async def _stop(self) -> None:
         self._is_closing = True
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(self._tasks)
         begun = [each for each in (self._writing, self._sending) if each is not None]
         await asyncio.gather(*begun, return_exceptions=True)
         # A topic that did not take them just now gets them from the file, by the next worker that starts here.

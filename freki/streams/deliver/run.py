@@ -8,6 +8,7 @@ from contextlib import AsyncExitStack
 import faust
 import structlog
 
+from freki.client.tasks import cancel_and_wait
 from freki.infra.kafka.app import crash_of
 from freki.schemas.errors import Unavailable
 from freki.schemas.names import Timestamp
@@ -77,9 +78,7 @@ async def _first_failure_or_stop(
         for task in done:
             task.result()
     finally:
-        for task in (stopped, *watches):
-            task.cancel()
-        await asyncio.gather(stopped, *watches, return_exceptions=True)
+        await cancel_and_wait([stopped, *watches])
 
 
 async def _watch(app: faust.App, stages: Sequence[Stage], look_behind: LookBehind) -> None:

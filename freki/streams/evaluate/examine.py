@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from freki.client.tasks import cancel_and_wait
 from freki.operators.evaluate import (
     RankedDocument,
     false_positives,
@@ -156,9 +157,7 @@ class Examiner:
         try:
             await asyncio.gather(*workers)
         finally:
-            for worker in workers:
-                worker.cancel()
-            await asyncio.gather(*workers, return_exceptions=True)
+            await cancel_and_wait(workers)
 
     async def _reply(self, question: Question, configuration: Configuration) -> Reply:
         served = await self.answer(question, configuration)

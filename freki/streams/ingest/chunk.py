@@ -11,6 +11,7 @@ from itertools import chain
 from opentelemetry.context import Context
 from opentelemetry.trace import Tracer, get_current_span
 
+from freki.client.tasks import cancel_and_wait
 from freki.operators.define import used
 from freki.operators.errors import InfectedContent, InvalidChange
 from freki.operators.validate_change import validate_change
@@ -243,9 +244,7 @@ def chunk_handler(
             # Unlike a task group it also fails if one of them is cancelled: its records would count as done.
             await asyncio.gather(*works)
         finally:
-            for work in works:
-                work.cancel()
-            await asyncio.gather(*works, return_exceptions=True)
+            await cancel_and_wait(works)
 
     async def send(chunked: asyncio.Queue[_Chunked], left: int) -> None:
         while left:

@@ -7,6 +7,7 @@ from typing import Protocol
 
 import structlog
 
+from freki.client.tasks import cancel_and_wait
 from freki.schemas import ContextQuery, DocumentQuery
 from freki.schemas.errors import InfraError, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
@@ -97,9 +98,7 @@ class Serving:
 
     async def aclose(self) -> None:
         """Close all generations."""
-        for task in self._opening.values():
-            task.cancel()
-        await asyncio.gather(*self._opening.values(), return_exceptions=True)
+        await cancel_and_wait(self._opening.values())
         while self._opened:
             _, opened = self._opened.popitem()
             await opened.closing.aclose()

@@ -12,6 +12,7 @@ import faust
 import structlog
 from opentelemetry.trace import Tracer
 
+from freki.client.tasks import cancel_and_wait
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.kafka.app import make_app
@@ -239,8 +240,7 @@ class Parts:
             return await self.open_index(), await embedder
         finally:
             # Where the store failed, nothing goes on alone.
-            embedder.cancel()
-            await asyncio.gather(embedder, return_exceptions=True)
+            await cancel_and_wait([embedder])
 
     async def open_chunker(self) -> Chunker:
         """Open a chunker with its own parser processes."""

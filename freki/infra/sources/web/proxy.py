@@ -10,6 +10,7 @@ from ipaddress import ip_address
 from types import TracebackType
 from typing import Self
 
+from freki.client.tasks import cancel_and_wait
 from freki.infra.sources.web.guard import Guard
 from freki.infra.sources.web.upstream import Connection, Upstream
 from freki.schemas.errors import InfraError
@@ -45,9 +46,7 @@ class GuardedProxy:
     ) -> None:
         if self._server is not None:
             self._server.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await cancel_and_wait(self._tasks)
 
     async def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()

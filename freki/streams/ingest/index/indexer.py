@@ -14,6 +14,7 @@ from itertools import chain
 
 from opentelemetry.trace import Tracer
 
+from freki.client.tasks import cancel_and_wait
 from freki.operators.fence import Action, Decision, decide
 from freki.operators.fingerprint import fingerprint
 from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestamp
@@ -148,8 +149,7 @@ class Indexer:
                 yield [piece for piece in piece_slice.pieces if piece.parts[-1] is last[piece.root_id]], outcomes
         finally:
             if embedding is not None:
-                embedding.cancel()
-                await asyncio.gather(embedding, return_exceptions=True)
+                await cancel_and_wait([embedding])
 
     def _embedding(
         self, slices: Sequence[Slice], lane: Lane
