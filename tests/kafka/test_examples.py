@@ -28,6 +28,7 @@ async def run(folder: Path, *command: str) -> str:
         subprocess.run, command, cwd=folder, check=False, capture_output=True, text=True, encoding="utf-8"
     )
     assert done.returncode == 0, done.stdout + done.stderr
+    assert " INFO " not in done.stderr, "the log of a library hides the answer"
     return done.stdout
 
 
