@@ -51,7 +51,9 @@ class RemoteEmbedderSettings(SettingsSection):
     attempts: int = Field(default=3, ge=1, le=10, description="Attempts of a call, with growing pauses")
     timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for one attempt")
     price_per_million: float = Field(
-        default=0.0, ge=0, description="Price of a million tokens, in any currency, for the metric `freki.model.cost`"
+        default=0.0,
+        ge=0,
+        description="Price of a million tokens, in any currency, for the metric `freki_model_cost_total`",
     )
 
 
