@@ -102,6 +102,28 @@ def test_an_encoding_that_is_stated_wrongly_does_no_harm(stated: str) -> None:
     assert recognise("a.html", None, text.encode("cp1252")).content == text
 
 
+@pytest.mark.parametrize("misread_as", ["cp1252", "mac-roman", "iso8859-1"])
+@pytest.mark.parametrize("text", [GERMAN, RUSSIAN, "„Schöne Grüße“ – für 5 € …"])
+def test_text_that_was_read_in_a_wrong_encoding_and_saved_again_is_restored(text: str, misread_as: str) -> None:
+    # Windows reads bytes that cp1252 does not have as control characters.
+    misread = "".join(bytes([byte]).decode(misread_as, errors="ignore") or chr(byte) for byte in text.encode())
+
+    assert recognise("a.txt", None, misread.encode()).content == text
+    assert recognise("a.md", None, misread.encode("utf-8-sig")).content == text
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{GERMAN} Aus ä wird Ã¤, aus ö wird Ã¶, aus ü wird Ã¼, aus ß wird ÃŸ.",
+        "An e with an acute accent that was read as Latin-1 looks like Ã©.",
+        "São Paulo, Österreich, Übermaß, √2, ±5 %, Ça va",
+    ],
+)
+def test_text_of_which_only_examples_look_misread_stays(text: str) -> None:
+    assert recognise("a.txt", None, text.encode()).content == text
+
+
 def test_a_byte_order_mark_is_not_part_of_the_text() -> None:
     assert recognise("a.txt", None, "\ufeffHallo").content == "Hallo"
 

@@ -39,6 +39,12 @@ _MAX_WESTERN_HIGH_SHARE = 0.2
 _MIN_NUL_SHARE = 0.3
 """Minimum share of NUL among every other byte of UTF-16 without mark."""
 _MOST_DAMAGED_SHARE = 0.5
+_MISREAD_AS = ("latin-1", "mac-roman")
+"""Encodings as which programs of Windows, with the signs of cp1252, and of Macs misread UTF-8."""
+_WINDOWS = {ord(sign): byte for byte in range(0x80, 0xA0) for sign in bytes([byte]).decode("cp1252", errors="ignore")}
+"""Bytes of the signs that cp1252 has beyond Latin-1."""
+_LEAST_MISREAD = 6
+"""Minimum bytes beyond ASCII of a text that was misread; fewer may be examples of it."""
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f-\x84\x86-\x9f]")
 _MAX_CONTROL_SHARE = 0.01
 AS_UTF8 = "save it as UTF-8, or leave the document out"
@@ -48,8 +54,13 @@ def decode(name: str, media_type: str | None, content: bytes) -> str:
     """Return the text.
 
     Tried in order: UTF-8; the encoding of a byte order mark, the media type or the text itself; the most probable one.
+    Text that was UTF-8, was read as another encoding and saved as UTF-8 again, is restored.
     Raises UnreadableContent, with the position, where none fits, and for damaged UTF-8.
     """
+    return _restored(_decoded(name, media_type, content))
+
+
+def _decoded(name: str, media_type: str | None, content: bytes) -> str:
     marked = next((encoding for mark, encoding in _BOMS if content.startswith(mark)), None)
     if marked:
         return _marked(name, content, marked)
@@ -65,6 +76,18 @@ def decode(name: str, media_type: str | None, content: bytes) -> str:
     if escaped:
         return content.decode("ascii")
     raise UnreadableContent(f"{name}: not UTF-8 at byte {_first_damage(content)}; {AS_UTF8}")
+
+
+def _restored(text: str) -> str:
+    """Return text as it was before its UTF-8 was misread, which makes `Ã¤` of `ä`; unchanged unless all of it was."""
+    if text.isascii():
+        return text
+    for encoding in _MISREAD_AS:
+        with suppress(UnicodeError):
+            original = (text.translate(_WINDOWS) if encoding == "latin-1" else text).encode(encoding).decode("utf-8")
+            is_example = _high(original.encode()) < _LEAST_MISREAD
+            return text if is_example or _is_odd(original) else original
+    return text
 
 
 def _marked(name: str, content: bytes, encoding: str) -> str:

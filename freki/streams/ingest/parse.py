@@ -20,18 +20,18 @@ from freki.streams.ingest.short_calls import ShortCalls
 
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
-    Profile.HTML: 2,
+    Profile.HTML: 3,
     Profile.PDF: 2,
     Profile.EPUB: 2,
     Profile.DOCX: 3,
     Profile.ODT: 2,
     Profile.ODP: 2,
     Profile.XLSX: 2,
-    Profile.CSV: 2,
+    Profile.CSV: 3,
     Profile.EMAIL: 5,
-    Profile.MARKDOWN: 3,
-    Profile.RST: 2,
-    Profile.TEXT: 4,
+    Profile.MARKDOWN: 4,
+    Profile.RST: 3,
+    Profile.TEXT: 5,
 }
 """Version of each parser; increment it when the parser returns other text or blocks for the same content."""
 
