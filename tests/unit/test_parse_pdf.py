@@ -187,6 +187,60 @@ def test_two_lines_that_share_a_column_are_text() -> None:
     assert texts(parse_pdf(pdf(rows)), BlockKind.TABLE) == []
 
 
+def _fees(*rows: tuple[str, list[str], float, str]) -> bytes:
+    """Write rows cell by cell, as word processors do: number, lines of the service, left edge of the fee, fee."""
+    written = b""
+    height = 700
+    for number, service, left, fee in rows:
+        written += shown(72, height, number) + shown_lines(service, left=200, top=height) + shown(left, height, fee)
+        height -= 14 * len(service) + 4
+    return written
+
+
+def test_cells_of_several_lines_are_in_their_row_without_rules() -> None:
+    fees = _fees(
+        ("Nr.", ["Leistung"], 420, "Betrag"),
+        ("1", ["Ausweis, Antrag-", "steller ab 24", "Jahren"], 426, "37,00"),
+        ("2", ["Marke,", "Ersatz"], 432, "5,00"),
+        ("3", ["Zeugnis"], 426, "13,00"),
+    )
+    after = shown(72, 560, "Diese Satzung gilt ab Mai.")
+
+    document = parse_pdf(pdf(fees + after))
+
+    assert document.text == (
+        "Nr. | Leistung | Betrag\n1 | Ausweis, Antragsteller ab 24 Jahren | 37,00\n2 | Marke, Ersatz | 5,00\n"
+        "3 | Zeugnis | 13,00\n\nDiese Satzung gilt ab Mai."
+    )
+    assert texts(document, BlockKind.TABLE) == [document.text.partition("\n\n")[0]]
+
+
+def test_the_first_cell_of_a_row_may_have_several_lines() -> None:
+    rows = b"".join(
+        shown_lines([f"Reise {row},", "ganztags"], left=72, top=700 - 30 * row) + shown(300, 700 - 30 * row, f"{row} €")
+        for row in range(3)
+    )
+
+    assert texts(parse_pdf(pdf(rows)), BlockKind.TABLE) == [
+        "Reise 0, ganztags | 0 €\nReise 1, ganztags | 1 €\nReise 2, ganztags | 2 €"
+    ]
+
+
+def test_a_line_across_columns_is_no_further_line_of_a_cell() -> None:
+    heads = [("Amt", ["Zeit"], 300, "Ort"), ("Bau", ["9"], 300, "Saal 1"), ("Kultur", ["10"], 300, "Saal 2")]
+    note = shown(200, 632, "Alle Angaben sind ohne Gewähr.")
+
+    assert texts(parse_pdf(pdf(_fees(*heads) + note)), BlockKind.TABLE) == [
+        "Amt | Zeit | Ort\nBau | 9 | Saal 1\nKultur | 10 | Saal 2"
+    ]
+
+
+def test_two_rows_of_several_lines_are_text() -> None:
+    fees = _fees(("1", ["Ausweis ab 24", "Jahren"], 420, "37,00"), ("2", ["Marke,", "Ersatz"], 420, "5,00"))
+
+    assert texts(parse_pdf(pdf(fees)), BlockKind.TABLE) == []
+
+
 def test_columns_are_read_one_after_the_other() -> None:
     left = shown_lines(["Links oben", "links unten."], left=72)
     right = shown_lines(["Rechts oben", "rechts unten."], left=320)

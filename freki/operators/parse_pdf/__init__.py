@@ -4,6 +4,7 @@ document  opening of the file, and errors
 lines     the lines of a page, by PDFium
 fields    contents of form fields
 tables    tables with rules between their cells
+rows      rows of tables without rules
 styles    styles of body and headings
 layout    grouping of lines and tables into blocks
 blocks    blocks as parts of an outline

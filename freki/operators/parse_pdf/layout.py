@@ -16,16 +16,13 @@ from freki.operators.parse_pdf.blocks import (
     part_of,
 )
 from freki.operators.parse_pdf.lines import TextLine, extended, vocabulary
+from freki.operators.parse_pdf.rows import ALIGNED, runs, with_whole_rows
 from freki.operators.parse_pdf.styles import MAX_LEVELS, Look, look_of, style_of
 from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, stacked
 
 _HEADING_STEP = 1.6
 """Maximum line step within a heading, relative to the font size."""
-_ALIGNED = 2.0
-"""Maximum distance in points of the starts of cells in one column."""
-_LEAST_ROWS = 3
-"""Minimum rows of a table without rules: two lines may align by chance."""
 _MAX_FIXED_SHARE = 0.9
 """Maximum share of monospaced characters for code; above it the whole document is typewritten."""
 _LARGEST_CODE_STEP = 4.0
@@ -55,7 +52,7 @@ class Bookmark(NamedTuple):
 
 def layout(items: Iterable[TextLine | Table], bookmarks: Iterable[Bookmark], *, pages: int) -> Iterator[Part]:
     """Yield the parts of all pages, in reading order."""
-    shown = _without_running_heads(list(items), pages)
+    shown = with_whole_rows(_without_running_heads(list(items), pages))
     known = vocabulary(item.text for item in shown if isinstance(item, TextLine))
     parts = [part_of(group, known) for group in _groups(shown, bookmarks)]
     for kind, same in groupby(parts, key=lambda part: part.kind):
@@ -66,12 +63,12 @@ def layout(items: Iterable[TextLine | Table], bookmarks: Iterable[Bookmark], *, 
 def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> list[BlockGroup]:
     look = look_of([item for item in items if isinstance(item, TextLine)])
     code, titles = _code(items, look.step), _titles(items, bookmarks)
-    runs = {index: run for index, run in _runs(items).items() if index not in code}
+    in_table = {index: run for index, run in runs(items).items() if index not in code}
     groups: list[BlockGroup] = []
     for index, item in enumerate(items):
         level = 0 if isinstance(item, Table) else titles.get(index, look.levels.get(style_of(item), 0))
-        if isinstance(item, Table) or index in runs:
-            kind, number = BlockKind.TABLE, runs.get(index, 0)
+        if isinstance(item, Table) or index in in_table:
+            kind, number = BlockKind.TABLE, in_table.get(index, 0)
         elif index in code and index not in titles:
             kind, number = BlockKind.CODE, 0
         else:
@@ -170,26 +167,6 @@ def _stands_alone(items: Sequence[TextLine | Table], index: int, step: float) ->
     )
 
 
-def _runs(items: Sequence[TextLine | Table]) -> dict[int, int]:
-    """Return the run number of lines that share a column beyond the first, as in a table without rules."""
-    runs: dict[int, int] = {}
-    start = 0
-    for index in range(1, len(items) + 1):
-        if index < len(items) and _aligned(items[index - 1], items[index]):
-            continue
-        if index - start >= _LEAST_ROWS:
-            runs |= dict.fromkeys(range(start, index), index)
-        start = index
-    return runs
-
-
-def _aligned(before: TextLine | Table, line: TextLine | Table) -> bool:
-    if isinstance(before, Table) or isinstance(line, Table) or before.page != line.page:
-        return False
-    # In justified text, words beyond the first are aligned by chance only.
-    return any(abs(one - other) < _ALIGNED for one in before.starts[1:] for other in line.starts[1:])
-
-
 def _titles(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> dict[int, int]:
     """Return the level of each line that, alone or with the next ones, is the title of a bookmark of its page."""
     waiting = {(bookmark.page, _folded(bookmark.title)): min(bookmark.level, MAX_LEVELS) for bookmark in bookmarks}
@@ -232,7 +209,7 @@ def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
 def _is_continued(before: Table, table: Table) -> bool:
     """Return whether a table on the next page has the same columns."""
     edges = zip(before.edges, table.edges, strict=False)
-    alike = len(before.edges) == len(table.edges) and all(abs(one - other) < _ALIGNED for one, other in edges)
+    alike = len(before.edges) == len(table.edges) and all(abs(one - other) < ALIGNED for one, other in edges)
     return table.page == before.page + 1 and alike
 
 
