@@ -3,20 +3,21 @@
 import asyncio
 import os
 import re
+import resource
 import signal
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import pytest_asyncio
-from pymilvus import DataType, MilvusClient
+from pymilvus import DataType, MilvusClient, MilvusException
 
 from freki.infra.kafka import Reader
-from freki.infra.local.children import Died, Event, Ready, Started, Stopped
+from freki.infra.local.children import Died, Event, Ready, Started, Stopped, Unready
 from freki.infra.local.ports import LOOPBACK, is_free
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.stack import LocalStack
@@ -75,6 +76,35 @@ async def test_collections_are_loaded_before_a_worker_starts(tmp_path: Path) -> 
             state = client.get_load_state(f"{prefix}_g1_chunks")
 
     assert "NotLoad" not in str(state)
+
+
+async def test_a_store_whose_disk_refuses_a_write_forgets_it(tmp_path: Path) -> None:
+    """Milvus Lite confirms such a write, and serves it until it restarts."""
+    events: list[Event] = []
+    again = asyncio.Event()
+
+    def report(event: Event) -> None:
+        events.append(event)
+        if sum(isinstance(each, Ready) and each.name == "store" for each in events) == 2:
+            again.set()
+
+    async with LocalStack(on(tmp_path), report=report, workers=()) as stack:
+        uri = stack.state.milvus_uri
+        with closing(MilvusClient(uri)) as client:
+            client.create_collection("notes", dimension=2)
+            client.insert("notes", {"id": 1, "vector": [1.0, 0.0]})
+            [store] = [event.pid for event in events if isinstance(event, Started) and event.name == "store"]
+            resource.prlimit(store, resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+            with suppress(MilvusException):
+                client.insert("notes", {"id": 2, "vector": [0.0, 1.0]})
+            await again.wait()
+        with closing(MilvusClient(uri)) as client:
+            assert [row["id"] for row in client.query("notes", filter="id > 0", output_fields=["id"])] == [1]
+
+    [unready] = [event for event in events if isinstance(event, Unready)]
+    assert unready.reason == (
+        f"its disk refused a write, which it may have confirmed; free space in {tmp_path / 'store'}"
+    )
 
 
 async def test_the_folders_of_the_settings_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

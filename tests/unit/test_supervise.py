@@ -250,6 +250,25 @@ async def test_dependents_of_what_was_lost_are_not_waited_for(
     assert events.story().count(("Stopped", "worker")) == 2
 
 
+async def test_a_child_that_says_it_lost_data_is_killed_and_its_dependents_start_anew(
+    children: Children, events: Events
+) -> None:
+    once = "[ ! -e $FREKI_READY_FILE.once ] || exec sleep 1000; : > $FREKI_READY_FILE.once"
+    losing = (
+        f"{BECOME_READY}; {once}; trap '' TERM; sleep 0.1; printf 'E file'; sleep 0.1; echo '.cpp: full'; sleep 1000"
+    )
+    store = children.spec("store", losing, fatal_output=(b"file.cpp",), fatal_reason="free space")
+
+    async with children.supervisor(store, children.spec("worker", depends_on=("store",))):
+        unready = await events.until(Unready, "store")
+        await events.until(Ready, "worker", times=2)
+
+    assert isinstance(unready, Unready)
+    assert unready.reason == "free space"
+    down = events.story()[events.story().index(("Unready", "store")) :]
+    assert down[:4] == [("Unready", "store"), ("Stopped", "store"), ("Stopped", "worker"), ("Restarting", "store")]
+
+
 async def test_dependents_go_on_where_nothing_was_lost(children: Children, events: Events) -> None:
     async with children.supervisor(children.spec("store"), children.spec("worker", depends_on=("store",))):
         os.kill(_pid(events[0]), signal.SIGKILL)

@@ -43,6 +43,11 @@ class ChildSpec:
     """Names of the children that must be ready before each start of this one."""
     volatile: bool = False
     """Whether its data are lost when it dies, so that its dependents are restarted after it."""
+    fatal_output: tuple[bytes, ...] = ()
+    """Any of these in its output says that it lost data that it may confirm: it is killed, and its dependents are
+    restarted after it."""
+    fatal_reason: str = ""
+    """Cause and remedy of that, for people."""
     ready_timeout_s: float = 60.0
     stop_signal: signal.Signals = signal.SIGTERM
     stop_timeout_s: float = 10.0

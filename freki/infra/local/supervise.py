@@ -33,7 +33,7 @@ from freki.infra.local.children import (
 )
 from freki.infra.local.guard_process import GuardProcess
 from freki.infra.local.logs import BoundedLog, LogPipe
-from freki.schemas.errors import InfraError, Rejected
+from freki.schemas.errors import InfraError, Rejected, Unavailable
 
 PROBE_INTERVAL_S = 0.02
 """Interval of readiness probes."""
@@ -54,7 +54,9 @@ class _Child:
     down: asyncio.Event = field(default_factory=asyncio.Event)
     """Set while its process does not run."""
     recalled: asyncio.Event = field(default_factory=asyncio.Event)
-    """Set to stop it after the loss of a volatile dependency."""
+    """Set to stop it after a dependency lost its data."""
+    lost_data: bool = False
+    """Whether its output said so."""
     group: int | None = None
     was_ready: bool = False
     failure: str = ""
@@ -147,7 +149,7 @@ class Supervisor:
         while True:
             await self._dependencies_ready(child)
             healthy_s = await self._run(child)
-            if child.spec.volatile:
+            if child.spec.volatile or child.lost_data:
                 await self._recall_dependents(child)
             if child.recalled.is_set():
                 child.recalled.clear()
@@ -182,6 +184,7 @@ class Supervisor:
         """Run a child once; return the seconds for which it was ready."""
         now = asyncio.get_running_loop().time
         started = now()
+        child.lost_data = False
         ready_at = math.inf
 
         async def become_ready() -> None:
@@ -196,7 +199,7 @@ class Supervisor:
         try:
             process, output = await self._start(child)
             try:
-                await _race(process.wait(), child.recalled.wait(), become_ready())
+                await _race(process.wait(), child.recalled.wait(), become_ready(), _loss_of_data(child, output))
             except (TimeoutError, InfraError) as error:
                 child.failure = str(error) or f"not ready within {child.spec.ready_timeout_s:g} s"
                 self._report(Unready(name=child.spec.name, reason=child.failure))
@@ -212,7 +215,7 @@ class Supervisor:
         if isinstance(spec.ready, Path):
             spec.ready.unlink(missing_ok=True)
             env[READY_FILE] = str(spec.ready)
-        output = LogPipe(child.log)
+        output = LogPipe(child.log, spec.fatal_output)
         writing = await output.open()
         try:
             process = await asyncio.create_subprocess_exec(
@@ -281,6 +284,15 @@ async def _race(*runners: Coroutine[None, None, object]) -> None:
             task.result()
     finally:
         await cancel_and_wait(tasks)
+
+
+async def _loss_of_data(child: _Child, output: LogPipe) -> None:
+    """Kill a child whose output says that it lost data, before it confirms more, and raise Unavailable."""
+    await output.fatal.wait()
+    child.lost_data = True
+    if child.group is not None:
+        guard.send([child.group], signal.SIGKILL)
+    raise Unavailable(child.spec.fatal_reason)
 
 
 async def _vanished(group: int, timeout_s: float) -> None:
