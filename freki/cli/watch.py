@@ -30,6 +30,7 @@ from freki.cli.publish import show_files
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
+from freki.infra.ready_file import write_ready_file
 from freki.infra.settings import Settings
 from freki.infra.sources import SETTLE_S, FileChange, FileEvent, FolderGone, Naming, SourceFile, is_missing, scan, watch
 from freki.schemas import DocumentId, TenantId
@@ -286,5 +287,5 @@ async def open_session(
             force=force,
         )
         if settings.ready_file is not None:
-            await asyncio.to_thread(settings.ready_file.write_text, "", encoding="utf-8")
+            await asyncio.to_thread(write_ready_file, settings.ready_file, "")
         yield session

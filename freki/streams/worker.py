@@ -6,6 +6,7 @@ from collections.abc import Callable, Collection
 from threadpoolctl import threadpool_limits
 
 from freki.infra.kafka.app import look_behind
+from freki.infra.ready_file import write_ready_file
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.endpoint import serving
@@ -53,7 +54,7 @@ async def run_worker(
             garbage.settle()
             health.joined()
             if settings.ready_file is not None:
-                settings.ready_file.write_text(url, encoding="utf-8")
+                write_ready_file(settings.ready_file, url)
 
         meters = Meters(meter)
         reloader = None if source is None else Reloader(source, settings, meters=meters)
