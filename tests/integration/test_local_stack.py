@@ -102,9 +102,25 @@ async def test_a_store_whose_disk_refuses_a_write_forgets_it(tmp_path: Path) -> 
             assert [row["id"] for row in client.query("notes", filter="id > 0", output_fields=["id"])] == [1]
 
     [unready] = [event for event in events if isinstance(event, Unready)]
-    assert unready.reason == (
-        f"its disk refused a write, which it may have confirmed; free space in {tmp_path / 'store'}"
-    )
+    assert unready.reason.startswith(f"it could not read or write {tmp_path / 'store' / 'freki.db'}: free space")
+
+
+async def test_a_damaged_file_of_the_store_is_named(tmp_path: Path) -> None:
+    """Milvus Lite would serve the rows before the damage."""
+    settings = on(tmp_path)
+    async with LocalStack(settings, report=ignore, workers=()) as stack:
+        with closing(MilvusClient(stack.state.milvus_uri)) as client:
+            name = f"{settings.milvus.collection_prefix}_g1_chunks"
+            client.create_collection(name, dimension=2)
+            client.insert(name, [{"id": number, "vector": [1.0, 0.0], "text": "x" * 2000} for number in range(100)])
+    file = tmp_path / "store" / "freki.db"
+    half = file.stat().st_size // 2
+    with file.open("r+b") as damaged:
+        damaged.seek(half)
+        damaged.write(b"\xff" * half)
+
+    with pytest.raises(Rejected, match=f"could not read or write {file}: .* move the file away"):
+        await LocalStack(settings, report=ignore, workers=()).__aenter__()
 
 
 async def test_the_folders_of_the_settings_are_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

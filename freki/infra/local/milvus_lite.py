@@ -22,8 +22,9 @@ PROGRAM = "milvus"
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Environment variables of the dynamic linkers of Linux and macOS."""
 _PR_SET_PDEATHSIG = 1
-REFUSED_BY_DISK = (b" collection_data.cpp:", b" bm25_stats.cpp:")
-"""Parts of the server's output when its file cannot be written: sources of its errors of SQLite."""
+FILE_ERRORS = (b" collection_data.cpp:", b" bm25_stats.cpp:")
+"""Parts of the server's output when its file cannot be read or written: sources of its errors of SQLite. Of a damaged
+file it would serve the rows before the damage."""
 
 
 def serve(path: Path, port: int) -> None:

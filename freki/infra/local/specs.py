@@ -86,8 +86,11 @@ def store_spec(state: StackState) -> ChildSpec:
         name=STORE,
         command=(sys.executable, "-m", "freki.infra.local.milvus_lite", str(data), str(state.ports.store)),
         ready=partial(store_answers, state.ports.store),
-        fatal_output=milvus_lite.REFUSED_BY_DISK,
-        fatal_reason=f"its disk refused a write, which it may have confirmed; free space in {data.parent}",
+        fatal_output=milvus_lite.FILE_ERRORS,
+        fatal_reason=(
+            f"it could not read or write {data}: free space on that disk; if its log says malformed, move the file "
+            "away, start, and publish the documents again or import an archive"
+        ),
     )
 
 
