@@ -6,16 +6,18 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NamedTuple
 
 import typer
 
 from freki.cli.arguments import ArgumentGroup
 from freki.cli.context import errors, fail
+from freki.cli.mass_deletion import show_held_back
 from freki.cli.show import show_error
 from freki.infra.settings import FolderSettings, Settings
 from freki.infra.sources import SourceFile, is_missing, media_type_of, read_source, read_stream
 from freki.operators.assign_ids import Assignment, Conflict
+from freki.operators.mass_deletion import is_mass_deletion
 from freki.schemas import EVERYONE, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import InfraError
 from freki.streams.feed.files import FileDocument, FileFields, FileSource, Publication
@@ -229,15 +231,38 @@ def show_conflicts(conflicts: Sequence[Conflict]) -> None:
         show_error(errors, f"{len(conflicts) - SHOWN_CONFLICTS} more files have ids of others")
 
 
+class Gone(NamedTuple):
+    """Documents of a folder that no longer have a file."""
+
+    folder: Path
+    documents: set[DocumentId]
+    known: int
+    """Number of all documents of the folder."""
+
+    @property
+    def is_mass_deletion(self) -> bool:
+        """Whether so many are gone that the folder may be broken, such as one whose disk is not mounted."""
+        return is_mass_deletion(len(self.documents), self.known)
+
+    def show(self) -> None:
+        """Print that they are not deleted."""
+        show_held_back(self.documents, known=self.known, source=str(self.folder))
+
+
 async def gone(
-    source: FileSource, folders: Iterable[Path], files: Iterable[SourceFile], index: WholeIndex
-) -> set[DocumentId]:
-    """Return the documents from these folders that no longer have a file."""
-    homes = tuple(folder.resolve().as_uri() + "/" for folder in folders)
+    source: FileSource, folders: Sequence[Path], files: Iterable[SourceFile], index: WholeIndex
+) -> list[Gone]:
+    """Return the documents from each of these folders that no longer have a file."""
+    homes = [folder.resolve().as_uri() + "/" for folder in folders]
     there = {source.document_id(described(file)) for file in files}
-    below = await source.documents_below(homes, index) if homes else {}
+    below = await source.documents_below(tuple(homes), index) if homes else {}
     # A file that is left out in its folder, such as a hidden one, may have been published by its name.
-    return {document_id for document_id, uri in below.items() if document_id not in there and is_missing(uri)}
+    missing = {document_id for document_id, uri in below.items() if document_id not in there and is_missing(uri)}
+    found = []
+    for folder, home in zip(folders, homes, strict=True):
+        known = {document_id for document_id, uri in below.items() if uri.startswith(home)}
+        found.append(Gone(folder, missing & known, len(known)))
+    return found
 
 
 def deletions(source: FileSource, documents: Iterable[DocumentId]) -> list[Make]:

@@ -13,6 +13,7 @@ import typer
 
 from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.mass_deletion import DeleteMost, show_held_back
 from freki.cli.show import show_error
 from freki.cli.sources import Feed, SourceArguments, look_again, open_feed, show_first
 from freki.cli.words import counted
@@ -67,6 +68,7 @@ class CrawlArguments(ArgumentGroup):
     name: Annotated[
         str | None, typer.Option(help="Name under which later crawls find this one; default: the first host")
     ] = None
+    delete_most: DeleteMost = False
 
     def over(self, settings: CrawlSettings) -> CrawlSettings:
         """Return the settings with the options that replace some; end the command for a proxy that is none."""
@@ -106,28 +108,35 @@ async def crawl(
         priority=publishing.priority,
         login=sent,
     )
+    name = crawled.name or host_of(seeds[0])
     async with AsyncExitStack() as opened:
         feed = await opened.enter_async_context(
-            open_feed(settings, f"crawl {whose}/{crawled.name or host_of(seeds[0])}", Visit, wait=publishing.wait)
+            open_feed(settings, f"crawl {whose}/{name}", Visit, wait=publishing.wait)
         )
         web = _Web(settings.crawl, Guard(crawled.private_host or ()), login)
         ports = await _ports(opened, settings, web, feed, browser=crawled.browser)
 
+        allowed = crawled.delete_most
+
         async def look(*, force: bool) -> bool:
-            one = Crawl(ports, feed.ledger, scope, force=force)
+            nonlocal allowed
+            one = Crawl(ports, feed.ledger, scope, force=force, delete_most=allowed)
             try:
                 await one.walk(seeds)
             except Misconfigured:
                 _show(one.report)
                 raise
+            allowed = False
             _show(one.report)
+            if held_back := one.report.held_back:
+                show_held_back(held_back, known=one.report.known, source=f"the crawl {name}")
             if not sent and one.is_refused:
                 console.print("--cookies FILE or --header @FILE sends a login.")
             settled = await feed.settle()
             if not one.report.has_read and one.report.failed:
                 show_error(errors, "No page could be read.")
                 return False
-            return settled
+            return settled and not held_back
 
         await look_again(look, every=publishing.every, force=publishing.force)
 

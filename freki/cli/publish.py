@@ -15,6 +15,7 @@ from freki.cli.bars import bars
 from freki.cli.changes import (
     STREAMS,
     FileArguments,
+    Gone,
     Make,
     deletions,
     gone,
@@ -27,6 +28,7 @@ from freki.cli.changes import (
     upserts,
 )
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.mass_deletion import DeleteMost
 from freki.cli.other_generation import show_other_generation
 from freki.cli.outcomes import PATIENCE_S, Sent, collect, send, show_outcomes
 from freki.cli.rows import print_json
@@ -51,6 +53,7 @@ class PublishArguments(ArgumentGroup):
     prune: Annotated[bool, typer.Option("--prune", help="Delete documents whose file is missing in the folders")] = (
         False
     )
+    delete_most: DeleteMost = False
     priority: Annotated[int, typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first")] = 0
     urgent: Annotated[bool, typer.Option("--urgent", help="The same as --priority 1")] = False
     title: Annotated[str | None, typer.Option(help="Name in citations, for one file; default: the file name")] = None
@@ -88,6 +91,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         receipts = await opened.enter_async_context(open_receipts(settings)) if given.wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         source = None
+        held_back: list[Gone] = []
         folders = [path for path in paths if path.is_dir()]
         if given.wait:
             await show_other_generation(settings)
@@ -95,8 +99,8 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
             source = await opened.enter_async_context(open_source(settings, of_files, fields))
             async with _open_index(settings, required=given.prune) as index:
                 outdated = await _identified(source, files, index, of_files, prune=given.prune)
-                if index is not None and given.prune:
-                    outdated |= await gone(source, folders, files, index)
+                pruned, held_back = await _pruned(source, folders, files, index, given)
+            outdated |= pruned
             total += len(outdated) + len(files)
             changes = chain(changes, deletions(source, outdated), upserts(source, files, settings))
         with bars() as progress:
@@ -109,11 +113,13 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
             )
     if not given.as_json:
         show_files(source)
+    for one in held_back:
+        one.show()
     if receipts is None:
         _show_sent(sent, as_json=given.as_json)
     elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes), as_json=given.as_json):
         raise typer.Exit(1)
-    if sum(sent) < total or left_out:
+    if sum(sent) < total or left_out or held_back:
         raise typer.Exit(1)
 
 
@@ -157,6 +163,23 @@ async def _identified(
     for document_id in assignment.superseded:
         show_error(errors, f"{document_id} is another document of one of these files: --prune deletes it")
     return set()
+
+
+async def _pruned(
+    source: FileSource,
+    folders: Sequence[Path],
+    files: Sequence[SourceFile],
+    index: MilvusIndex | None,
+    given: PublishArguments,
+) -> tuple[set[DocumentId], list[Gone]]:
+    """Return the documents without a file that are to be deleted, and the folders whose deletions are held back."""
+    if index is None or not given.prune:
+        return set(), []
+    missing = await gone(source, folders, files, index)
+    held_back = [one for one in missing if one.is_mass_deletion and not given.delete_most]
+    # A folder may lie in another one, of which it is a small part.
+    held = {each for one in held_back for each in one.documents}
+    return {each for one in missing for each in one.documents} - held, held_back
 
 
 def show_files(source: FileSource | None) -> None:

@@ -25,6 +25,7 @@ from freki.cli.changes import (
     upserts,
 )
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.mass_deletion import DeleteMost
 from freki.cli.outcomes import PATIENCE_S, line, send
 from freki.cli.publish import show_files
 from freki.cli.show import show_error
@@ -59,9 +60,9 @@ class WatchedFolder:
 
 
 class Connect(Protocol):
-    """Opens a session; force: publish unchanged files too."""
+    """Opens a session; force: publish unchanged files too; delete_most: at first hold no deletion back."""
 
-    def __call__(self, *, force: bool) -> AbstractAsyncContextManager["WatchSession"]:
+    def __call__(self, *, force: bool, delete_most: bool) -> AbstractAsyncContextManager["WatchSession"]:
         """Return the session, to be entered."""
 
 
@@ -83,6 +84,7 @@ async def watch_folders(
         ),
     ] = None,
     priority: Annotated[int, typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first")] = 0,
+    delete_most: DeleteMost = False,
     of_files: FileArguments,
 ) -> None:
     """Publish what has changed in folders, then each file created, modified or removed in them, until Ctrl-C."""
@@ -110,19 +112,27 @@ async def watch_folders(
         ]
     if not watched:
         fail("no folder to watch: name one, or describe one as [[folders]] in freki.toml; docs/sources.md", code=2)
-    await follow_folders(watched, partial(open_session, settings, watched), force=of_files.force)
+    await follow_folders(
+        watched,
+        partial(open_session, settings, watched),
+        force=of_files.force,
+        delete_most=delete_most,
+    )
 
 
-async def follow_folders(folders: Sequence[WatchedFolder], connect: Connect, *, force: bool) -> None:
+async def follow_folders(
+    folders: Sequence[WatchedFolder], connect: Connect, *, force: bool, delete_most: bool = False
+) -> None:
     """Watch folders for ever; where broker or store do not answer, begin anew once they do.
 
     connect: opens a session; called anew after each outage. force: publish unchanged files too, the first time.
+    delete_most: the first time, delete also most documents of a folder.
     """
     failures = 0
     while True:
         try:
-            async with connect(force=force) as session:
-                failures, force = 0, False
+            async with connect(force=force, delete_most=delete_most) as session:
+                failures, force, delete_most = 0, False, False
                 await session.follow(folders)
         except Unavailable as error:
             failures += 1
@@ -143,6 +153,7 @@ class WatchSession:
         index: MilvusIndex,
         ledgers: dict[TenantId, SourceLedger[Publication]],
         force: bool,
+        delete_most: bool,
     ) -> None:
         self._settings = settings
         self._receipts = receipts
@@ -150,6 +161,7 @@ class WatchSession:
         self._index = index
         self._ledgers = ledgers
         self._force = force
+        self._delete_most = delete_most
         self._turn = asyncio.Lock()
         self._waiting = 0
         """Changes whose outcome is not known yet."""
@@ -167,10 +179,12 @@ class WatchSession:
     async def _follow_one(self, folder: WatchedFolder) -> None:
         """Watch a folder; look again for one that is gone or cannot be read, and delete nothing because of that."""
         failures = 0
+        delete_most = self._delete_most
         while True:
             try:
                 source = self._source(folder)
-                files = await self._begin(folder, source)
+                files = await self._begin(folder, source, delete_most=delete_most)
+                delete_most = False
                 console.print(f"Watching {folder.path}. Ctrl-C stops.")
                 failures = 0
                 await self._follow_events(folder, source, files)
@@ -190,18 +204,22 @@ class WatchSession:
             force=self._force,
         )
 
-    async def _begin(self, folder: WatchedFolder, source: FileSource) -> list[SourceFile]:
+    async def _begin(self, folder: WatchedFolder, source: FileSource, *, delete_most: bool) -> list[SourceFile]:
         """Publish what changed since the last time; return the files."""
         files = await asyncio.to_thread(_files_of, folder)
         allowed, outdated = await self._identified(source, files)
-        without_file = await gone(source, [folder.path], files, self._index)
-        if without_file and not files:
+        [missing] = await gone(source, [folder.path], files, self._index)
+        if not delete_most and missing.documents and not files:
             raise FolderGone(
-                f"{folder.path} is empty, but {counted(len(without_file), 'document')} came from it: perhaps its disk "
-                f"is not mounted, so nothing is deleted. If it is meant to be: freki publish {folder.path} --prune"
+                f"{folder.path} is empty, but {counted(len(missing.documents), 'document')} came from it: perhaps its"
+                " disk is not mounted, so nothing is deleted. If it is meant to be: --delete-most"
             )
-        await self._publish(source, [*deletions(source, outdated | without_file), *self._upserts(source, allowed)])
+        is_held_back = missing.is_mass_deletion and not delete_most
+        outdated |= set() if is_held_back else missing.documents
+        await self._publish(source, [*deletions(source, outdated), *self._upserts(source, allowed)])
         show_files(source)
+        if is_held_back:
+            missing.show()
         return files
 
     async def _follow_events(self, folder: WatchedFolder, source: FileSource, files: Sequence[SourceFile]) -> None:
@@ -271,7 +289,7 @@ def _files_of(folder: WatchedFolder) -> list[SourceFile]:
 
 @asynccontextmanager
 async def open_session(
-    settings: Settings, folders: Sequence[WatchedFolder], *, force: bool
+    settings: Settings, folders: Sequence[WatchedFolder], *, force: bool, delete_most: bool
 ) -> AsyncIterator[WatchSession]:
     """Open the connections; then tell whoever started this process that it runs."""
     async with AsyncExitStack() as opened:
@@ -285,6 +303,7 @@ async def open_session(
                 for tenant in {folder.fields.tenant for folder in folders}
             },
             force=force,
+            delete_most=delete_most,
         )
         if settings.ready_file is not None:
             await asyncio.to_thread(write_ready_file, settings.ready_file, "")

@@ -83,6 +83,27 @@ async def test_a_folder_is_published_asked_and_pruned(freki: Freki, folder: Path
     assert f"{folder.name}/urlaub.md" not in after[1]
 
 
+async def test_an_empty_folder_is_pruned_only_if_that_is_allowed(freki: Freki, folder: Path) -> None:
+    for number in range(10):
+        (folder / f"{number}.md").write_text(
+            f"# Raum {number}\n\nDer Raum hat die Nummer {number}.\n", encoding="utf-8"
+        )
+    await freki_command(freki, "publish", str(folder), "--wait")
+    for name in ("urlaub", "reise", *range(10)):
+        (folder / f"{name}.md").unlink()
+    (folder / "neu.md").write_text("# Neu\n\nDie Kantine ist neu.\n", encoding="utf-8")
+
+    held = await freki_command(freki, "publish", str(folder), "--prune", "--wait")
+    listed = await freki_command(freki, "documents", "list", "--prefix", folder.name)
+    pruned = await freki_command(freki, "publish", str(folder), "--prune", "--delete-most", "--wait")
+
+    assert held[0] == 1, held
+    assert f"12 of 12 documents of {folder} seem to be gone" in held[1]
+    assert "1 indexed" in held[1]
+    assert len(set(re.findall(rf"{folder.name}/\w+\.md", listed[1]))) == 13, listed
+    assert (pruned[0], "12 deleted" in pruned[1]) == (0, True), pruned
+
+
 async def test_a_context_is_written_as_it_is(freki: Freki, folder: Path) -> None:
     text = "Der Kartenschlüssel [bold] lautet :smile: und\tsteht " + "sehr " * 40 + "lang in einer Zeile."
     (folder / "karte.md").write_text(text, encoding="utf-8")

@@ -13,6 +13,7 @@ from tests.web_site import WebSite
 
 COMMITS, FILES = 150, 7
 PAGES = 12
+HELD_BACK = f"{PAGES} of {PAGES + 1} documents of the crawl 127.0.0.1"
 
 
 async def succeeds(world: World, *arguments: str, **settings: str) -> None:
@@ -93,6 +94,41 @@ async def test_a_site_that_is_crawled_by_a_process_that_is_killed_is_there_as_a_
     upserts = [one.document_id for one in changes if one is not None and one.content is not None]
     assert len(upserts) <= 1 + PAGES + 1 + 1
     assert latest(changes)[f"{site.url}/5"].attributes["lang"] == "en"
+
+
+async def test_a_site_in_maintenance_loses_no_document_and_each_crawl_says_so_until_it_is_allowed(
+    world: World, site: WebSite, capfd: pytest.CaptureFixture[str]
+) -> None:
+    site.page("/", "<h1>Menu</h1>" + "".join(f'<a href="/{number}">{number}</a>' for number in range(PAGES)))
+    for number in range(PAGES):
+        site.page(f"/{number}", f"<h1>Page {number}</h1><p>Text of page {number}.")
+    settings = {"FREKI_CRAWL__DELAY_S": "0.01"}
+    command = ("crawl", f"{site.url}/", "--no-browser", "--private-host", "127.0.0.1")
+    await succeeds(world, *command, **settings)
+    site.page("/", "<h1>Maintenance</h1><p>We are back soon.")
+    capfd.readouterr()
+
+    async with freki(world, *command, **settings) as process:
+        assert await asyncio.wait_for(process.wait(), 3 * PATIENCE_S) == 1
+    once = "".join(capfd.readouterr())
+    async with freki(world, *command, "--every", "0.1", **settings) as process:
+        printed = ""
+        async with asyncio.timeout(3 * PATIENCE_S):
+            while printed.count(HELD_BACK) < 2:
+                await asyncio.sleep(0.05)
+                printed += "".join(capfd.readouterr())
+        assert process.returncode is None
+    held = await published(world, lambda changes: len(changes) == PAGES + 2)
+    await succeeds(world, *command, "--delete-most", **settings)
+    records = await world.read_all(world.topics.documents)
+    after = await published(world, lambda changes: len(changes) == len(records))
+
+    assert HELD_BACK in once
+    assert f"{site.url}/0, {site.url}/1, " in once
+    assert once.count("--delete-most") == 1
+    assert len(contents(held)) == PAGES + 1
+    assert "back soon" in contents(held)[f"{site.url}/"]
+    assert list(contents(after)) == [f"{site.url}/"]
 
 
 async def test_a_private_address_is_not_crawled_by_default_and_a_crawl_that_reads_nothing_fails(

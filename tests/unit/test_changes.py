@@ -5,11 +5,12 @@ from pathlib import Path
 import pytest
 import typer
 
-from freki.cli.changes import FileArguments, recorded
+from freki.cli.changes import FileArguments, gone, recorded
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, TenantId
 from freki.streams.feed.files import FileFields
 from freki.streams.wire.from_settings import wall_clock
+from tests.unit.test_file_source import Place, file
 
 FIELDS = FileFields(tenant=TenantId("t"), principals=("everyone",), attributes={"team": "a"}, language="de")
 LINE = {"op": "upsert", "document_id": "a", "version": 7, "content": "x"}
@@ -70,3 +71,27 @@ def test_an_option_that_means_nothing_is_refused(
 
 def test_a_value_may_hold_what_separates_it_from_its_key() -> None:
     assert FileArguments(attribute=["a=b=c"]).fields(Settings()).attributes == {"a": "b=c"}
+
+
+async def test_of_several_folders_each_is_judged_alone_whether_most_of_its_files_are_gone(tmp_path: Path) -> None:
+    place = Place()
+    folders = [tmp_path / "handbook", tmp_path / "wiki", tmp_path / "wiki" / "part"]
+    sources = [folders[0] / f"{number}.md" for number in range(30)]
+    sources += [folders[1] / f"{number}.md" for number in range(9)]
+    sources += [folders[2] / f"{number}.md" for number in range(11)]
+    ids = {path: f"{path.parent.name}/{path.name}" for path in sources}
+    await place.publish({file(str(path), ids[path]): "x" for path in sources})
+    await place.catch_up()
+    for folder in folders:
+        folder.mkdir()
+    for path in sources[:29]:
+        path.touch()
+
+    found = await gone(await place.source(), folders, [], place.index)
+
+    assert [(one.folder, len(one.documents), one.known) for one in found] == [
+        (folders[0], 1, 30),
+        (folders[1], 20, 20),
+        (folders[2], 11, 11),
+    ]
+    assert [one.is_mass_deletion for one in found] == [False, True, True]

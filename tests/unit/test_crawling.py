@@ -89,6 +89,7 @@ async def crawl(
     render: Any = None,
     study: Any = studied,
     force: bool = False,
+    delete_most: bool = False,
     **changes: Any,
 ) -> Report:
     """Crawl once, as a process does that was just started."""
@@ -103,9 +104,8 @@ async def crawl(
     )
     site.time += 1
     ledger = await world.open_ledger("crawl t/example.org", Visit)
-    return await Crawl(ports, ledger, replace(SCOPE, **changes), force=force).walk(
-        [HOME + seed for seed in seeds or ("/",)]
-    )
+    one = Crawl(ports, ledger, replace(SCOPE, **changes), force=force, delete_most=delete_most)
+    return await one.walk([HOME + seed for seed in seeds or ("/",)])
 
 
 def paths(world: World) -> list[str]:
@@ -625,3 +625,90 @@ async def test_a_page_that_moved_stays_until_its_new_address_was_read(site: Site
     site.pages |= {**SMALL, "/c": page("C"), "/robots.txt": 404, "/a": (301, {"location": "/new"}), "/new": page("A")}
     await crawl(site, world)
     assert paths(world) == ["/", "/b", "/c", "/new"]
+
+
+NAMES = [f"/{number:02}" for number in range(19)]
+LARGE: Mapping[str, Page] = {
+    "/": page("Home", *NAMES),
+    "/other": page("Other"),
+    **{name: page(f"Page {name}", "/") for name in NAMES},
+}
+CANONICAL = '<link rel="canonical" href="/">'
+NOINDEX = '<meta name="robots" content="noindex">'
+ACCIDENTS: Mapping[str, Mapping[str, Page]] = {
+    "a page without links": {"/": page("Maintenance")},
+    "no page is found": dict.fromkeys(["/", *NAMES], 404),
+    "not to be indexed": {name: page("x", "/", head=NOINDEX) for name in NAMES},
+    "one canonical address": {name: page("x", "/", head=CANONICAL) for name in NAMES},
+    "moved to the start": {name: (301, {"location": "/"}) for name in NAMES},
+    "some lost, some gone": {"/": page("Home", *NAMES[5:]), **dict.fromkeys(NAMES[13:], 410)},
+}
+
+
+@pytest.mark.parametrize("accident", ACCIDENTS)
+async def test_a_site_that_seems_to_lose_most_of_its_pages_loses_none(accident: str) -> None:
+    world, site = World(), Site({**LARGE})
+    await crawl(site, world)
+    site.pages |= ACCIDENTS[accident]
+
+    first = await crawl(site, world)
+    again = await crawl(site, world)
+    held = paths(world)
+    allowed = await crawl(site, world, delete_most=True)
+
+    assert held == ["/", *NAMES]
+    assert (first.deleted, first.known, len(first.held_back) > 10) == (0, 20, True)
+    assert again.held_back == first.held_back
+    assert (allowed.deleted, allowed.held_back) == (len(first.held_back), [])
+    assert paths(world) == sorted({"/", *NAMES} - {url.removeprefix(HOME) for url in first.held_back})
+
+
+async def test_another_start_publishes_what_it_finds_and_deletes_nothing() -> None:
+    world, site = World(), Site({**LARGE})
+    await crawl(site, world)
+
+    report = await crawl(site, world, "/other")
+
+    assert paths(world) == ["/", *NAMES, "/other"]
+    assert (report.published, len(report.held_back), report.known) == (1, 20, 20)
+
+
+async def test_a_site_that_recovers_needs_no_permission() -> None:
+    world, site = World(), Site({**LARGE})
+    await crawl(site, world)
+    site.pages |= ACCIDENTS["no page is found"]
+    await crawl(site, world)
+    site.pages |= {**LARGE, "/": page("Home", *NAMES[1:])}
+
+    report = await crawl(site, world)
+
+    assert (report.deleted, report.held_back) == (1, [])
+    assert paths(world) == ["/", *NAMES[1:]]
+
+
+async def test_half_of_the_pages_and_those_of_a_small_site_go_as_asked(site: Site) -> None:
+    world, small = World(), World()
+    large = Site({**LARGE})
+    await crawl(large, world)
+    large.pages["/"] = page("Home", *NAMES[10:])
+    await crawl(site, small)
+    site.pages["/"] = page("Home")
+
+    half, most = await crawl(large, world), await crawl(site, small)
+
+    assert (half.deleted, paths(world)) == (10, ["/", *NAMES[10:]])
+    assert (most.deleted, paths(small)) == (3, ["/"])
+
+
+async def test_an_interrupted_crawl_that_found_most_pages_gone_deletes_none_when_it_goes_on() -> None:
+    world, site = World(), Site({**LARGE})
+    await crawl(site, world)
+    site.pages |= dict.fromkeys(NAMES, 404)
+    site.lives = 15
+    with pytest.raises(Killed):
+        await crawl(site, world)
+    site.lives = 1_000_000
+
+    report = await crawl(site, world)
+
+    assert (paths(world), len(report.held_back)) == (["/", *NAMES], 19)

@@ -45,7 +45,7 @@ class Broker:
         raise AssertionError
 
     @asynccontextmanager
-    async def connect(self, *, force: bool) -> AsyncIterator[WatchSession]:
+    async def connect(self, *, force: bool, delete_most: bool) -> AsyncIterator[WatchSession]:
         self.opened.append(force)
         if self.away:
             self.away -= 1
@@ -57,6 +57,7 @@ class Broker:
             index=cast("Any", self.place.index),
             ledgers={TENANT: await self.place.world.open_ledger(f"files {TENANT}", Publication)},
             force=force,
+            delete_most=delete_most,
         )
 
     @property
@@ -84,10 +85,10 @@ def watched(path: Path, fields: FileFields = FIELDS) -> WatchedFolder:
 
 
 async def during(
-    broker: Broker, folders: Sequence[WatchedFolder], *steps: Callable[[], Awaitable[None]], force: bool = False
+    broker: Broker, folders: Sequence[WatchedFolder], *steps: Callable[[], Awaitable[None]], **options: bool
 ) -> None:
     """Watch while the steps run."""
-    task = asyncio.create_task(follow_folders(folders, broker.connect, force=force))
+    task = asyncio.create_task(follow_folders(folders, broker.connect, **{"force": False, **options}))
     try:
         for step in steps:
             await step()
@@ -184,11 +185,80 @@ async def test_an_empty_folder_at_the_start_is_no_reason_to_delete_all(
 
     def refused() -> bool:
         said.append(capsys.readouterr().err)
-        return "--prune" in "".join(said)
+        return "--delete-most" in "".join(said)
 
     await during(broker, [watched(handbook)], until(refused))
 
     assert broker.documents == {"handbook/a.md": "eins"}
+    await during(broker, [watched(handbook)], until(lambda: not broker.documents), delete_most=True)
+
+
+async def test_a_folder_that_lost_most_files_meanwhile_loses_no_document_until_that_is_allowed(
+    broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    part = handbook / "part"
+    part.mkdir()
+    for number in range(10):
+        (part / f"{number}.md").write_text("eins")
+    await during(broker, [watched(handbook)], until(lambda: len(broker.documents) == 11))
+    part.rename(handbook.with_name("unmounted"))
+    (handbook / "b.md").write_text("zwei")
+
+    await during(
+        broker,
+        [watched(handbook)],
+        until(lambda: "10 of 11 documents" in capsys.readouterr().err),
+        then(lambda: (handbook / "a.md").write_text("drei")),
+        until(lambda: broker.documents["handbook/a.md"] == "drei"),
+    )
+
+    assert len(broker.documents) == 12
+    await during(broker, [watched(handbook)], until(lambda: len(broker.documents) == 2), delete_most=True)
+
+
+async def test_mass_deletion_is_allowed_once_and_not_when_a_disk_is_lost_later(
+    broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = handbook.with_name("unmounted")
+
+    def lose() -> None:
+        handbook.rename(elsewhere)
+        handbook.mkdir()
+
+    await during(
+        broker,
+        [watched(handbook)],
+        until(lambda: len(broker.documents) == 1),
+        # Found by watching alone: the start is over.
+        then(lambda: (handbook / "b.md").write_text("zwei")),
+        until(lambda: len(broker.documents) == 2),
+        then(lose),
+        until(lambda: "is empty" in capsys.readouterr().err),
+        delete_most=True,
+    )
+
+    assert broker.documents == {"handbook/a.md": "eins", "handbook/b.md": "zwei"}
+
+
+async def test_files_that_are_removed_while_a_folder_is_watched_go_however_many(broker: Broker, handbook: Path) -> None:
+    files = [handbook / f"{number}.md" for number in range(11)]
+    for each in files:
+        each.write_text("eins")
+
+    def remove() -> None:
+        for each in files:
+            each.unlink()
+
+    await during(
+        broker,
+        [watched(handbook)],
+        until(lambda: len(broker.documents) == 12),
+        # Found by watching alone: the start is over.
+        then(lambda: (handbook / "a.md").write_text("zwei")),
+        until(lambda: broker.documents["handbook/a.md"] == "zwei"),
+        then(remove),
+        until(lambda: list(broker.documents) == ["handbook/a.md"]),
+    )
 
 
 async def test_a_file_that_was_published_by_its_name_stays_though_its_folder_leaves_it_out(

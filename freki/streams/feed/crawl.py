@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 
 from freki.operators.crawl import Sitemap, decode_page, host_of, is_login, is_logout, normalise_url, read_sitemap
 from freki.operators.errors import UnreadableContent
+from freki.operators.mass_deletion import is_mass_deletion
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_documents import PAGES, deletion_of, followed, is_indexed, upsert_of, validators
@@ -38,14 +39,21 @@ class Crawl:
     """One crawl of a site, from its start pages along their links."""
 
     def __init__(
-        self, ports: CrawlPorts, ledger: SourceLedger[Visit], scope: CrawlScope, *, force: bool = False
+        self,
+        ports: CrawlPorts,
+        ledger: SourceLedger[Visit],
+        scope: CrawlScope,
+        *,
+        force: bool = False,
+        delete_most: bool = False,
     ) -> None:
-        """Create a crawl; force: publish unchanged pages too."""
+        """Create a crawl; force: publish unchanged pages too; delete_most: hold no deletion back."""
         self._ports = ports
         self._fetcher = PoliteFetcher(ports, scope)
         self._ledger = ledger
         self._scope = scope
         self._force = force
+        self._delete_most = delete_most
         self._run = ""
         self.report = Report()
         self._queues: dict[str, deque[str]] = {}
@@ -56,11 +64,13 @@ class Crawl:
         self._refused: dict[str, Visit] = {}
         self._moves: dict[str, Visit] = {}
         """Visits of documents that moved, until it is known whether their new addresses can be read."""
+        self._gone: dict[str, Visit] = {}
+        """Visits of documents that are to be deleted, until it is known how many these are."""
         self._unread: set[str] = set()
         self._watch = LoginWatch(scope.login, ())
 
     async def walk(self, seeds: Sequence[str]) -> Report:
-        """Publish new and changed pages, and delete pages that are gone (see `Report.complete`).
+        """Publish new and changed pages, then delete pages that are gone, unless these are too many (see `Report`).
 
         Raises Misconfigured where the login of the scope does not open the site; `report` then says what was done.
         """
@@ -83,8 +93,7 @@ class Crawl:
         self._watch.finish()
         # Not before: a crawl that stops asks for them again when it goes on.
         await self._ledger.write({url: replace(known, run=self._run) for url, known in self._refused.items()})
-        if self.report.complete:
-            await self._sweep()
+        await self._sweep()
         await self._ledger.write({ITSELF: Visit(run=self._run)})
         return self.report
 
@@ -94,6 +103,7 @@ class Crawl:
         return self._watch.is_refused
 
     async def _begin(self, seeds: tuple[str, ...]) -> None:
+        self.report.known = sum(bool(visit.fingerprint) for _, visit in self._ledger)
         last, now = self._ledger[ITSELF], self._ports.now()
         # Only an unfinished run has links.
         if not self._force and last is not None and last.links == seeds and now - int(last.run) < RESUME_MS:
@@ -123,7 +133,7 @@ class Crawl:
                 self._queues.setdefault(host_of(url), deque()).append(url)
 
     def _standing(self, url: str) -> Visit | None:
-        return self._moves.get(url) or self._ledger[url]
+        return self._moves.get(url) or self._gone.get(url) or self._ledger[url]
 
     def _next(self) -> str | None:
         """Return the next URL of the host whose delay ends first; None if all queues are empty."""
@@ -348,11 +358,10 @@ class Crawl:
             return
         # Not in the ledger yet: a crawl that is interrupted asks again when it goes on.
         self._moves[url] = visit
-        for link in visit.links:
-            self._found(link, self._depths[url])
+        self._follow(url, visit)
 
     async def _settle_moves(self) -> None:
-        """Delete the documents of URLs that moved; keep those whose new address led nowhere, and follow their links."""
+        """Let the documents of URLs that moved go; keep those whose new address led nowhere, and follow their links."""
         moves = {url: (visit, self._leads_nowhere(url)) for url, visit in self._moves.items()}
         self._moves.clear()
         for url, (visit, is_lost) in moves.items():
@@ -392,27 +401,48 @@ class Crawl:
             self.report.complete = False
 
     async def _vanish(self, url: str, known: Visit | None, visit: Visit) -> None:
-        """Record that a URL has no document; delete the one that was published."""
-        if known is not None and known.fingerprint:
-            await self._delete([(url, known)])
-        await self._arrive(url, visit)
+        """Record that a URL has no document; the one that was published goes at the end."""
+        if known is None or not known.fingerprint:
+            await self._arrive(url, visit)
+            return
+        # Not in the ledger yet: a crawl that is interrupted, or may not delete it, asks again.
+        self._gone[url] = visit
+        self._follow(url, visit)
 
     async def _arrive(self, url: str, visit: Visit) -> None:
         """Record a visit, and queue its links."""
         await self._ledger.write({url: visit})
+        self._follow(url, visit)
+
+    def _follow(self, url: str, visit: Visit) -> None:
         depth = self._depths[url] + (not visit.moved)
         for link in visit.links:
             self._found(link, depth)
 
     async def _sweep(self) -> None:
-        """Delete the documents of URLs that this run did not reach."""
-        unreached = [(url, visit) for url, visit in self._ledger if visit.run != self._run]
-        if self._scope.login and await self._is_hidden([one for one in unreached if one[1].fingerprint]):
+        """Delete the documents of URLs that have none any more, after a complete crawl also those it did not reach.
+
+        All of them stay if they are most of what is known: then the site, or the start of the crawl, may be wrong.
+        """
+        after: dict[str, Visit | None] = {**self._gone, **dict.fromkeys(await self._unreached())}
+        gone = {url: visit for url in after if (visit := self._ledger[url]) is not None and visit.fingerprint}
+        if not self._delete_most and is_mass_deletion(len(gone), self.report.known):
+            self.report.held_back = sorted(gone)
             return
-        for start in range(0, len(unreached), BATCH_DELETIONS):
-            batch = unreached[start : start + BATCH_DELETIONS]
-            await self._delete([(url, visit) for url, visit in batch if visit.fingerprint])
-            await self._ledger.write(dict.fromkeys((url for url, _ in batch), None))
+        urls = list(after)
+        for start in range(0, len(urls), BATCH_DELETIONS):
+            batch = urls[start : start + BATCH_DELETIONS]
+            await self._delete([(url, gone[url]) for url in batch if url in gone])
+            await self._ledger.write({url: after[url] for url in batch})
+
+    async def _unreached(self) -> Sequence[str]:
+        """Return what the ledger has and this run did not reach; nothing if it may have been there to reach."""
+        if not self.report.complete:
+            return ()
+        unreached = [(url, visit) for url, visit in self._ledger if visit.run != self._run and url not in self._gone]
+        if self._scope.login and await self._is_hidden([one for one in unreached if one[1].fingerprint]):
+            return ()
+        return [url for url, _ in unreached]
 
     async def _is_hidden(self, documents: Sequence[tuple[str, Visit]]) -> bool:
         """Ask for a few of the documents that no link leads to: return whether one asks for a login.

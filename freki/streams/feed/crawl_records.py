@@ -92,6 +92,10 @@ class Report:
     published: int = 0
     unchanged: int = 0
     deleted: int = 0
+    known: int = 0
+    """Number of documents before the crawl."""
+    held_back: list[str] = field(default_factory=list)
+    """URLs whose documents would have been deleted, and stay because they are most of those known."""
     by_robots: int = 0
     """Number of URLs disallowed by robots.txt."""
     failed: list[str] = field(default_factory=list)
