@@ -8,9 +8,11 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.context import console, fail, load_settings, read_or_exit
+from freki.cli.context import console, errors, fail, load_settings, read_or_exit
 from freki.cli.rows import whole_table
+from freki.cli.show import show_error
 from freki.cli.words import counted
+from freki.infra.settings import Settings
 from freki.infra.settings.inspect import Given, Origin, given, schema, template
 from freki.infra.settings.read import FILE_NAME
 from freki.infra.settings.reload import differences
@@ -53,13 +55,15 @@ def check(
     """Check environment and freki.toml; exit code 2 and a line for each problem if something is wrong."""
     changed = sum(one.origin is not Origin.DEFAULT for one in _in_force())
     if file is None:
+        _end_if_refused(read_or_exit())
         console.print(f"the settings are valid; {changed} of them not by default", highlight=False)
         return
     if not file.is_file():
         wrong = "is no file" if file.exists() else "does not exist"
         fail(f"{file} {wrong}; name the file that shall become {FILE_NAME}", code=2)
     # Environment variables win over both files: what they set does not differ.
-    found = differences(read_or_exit(), read_or_exit(file))
+    found = differences(read_or_exit(), checked := read_or_exit(file))
+    _end_if_refused(checked)
     console.print(
         f"{file} is valid; it changes {counted(len(found.reloading) + len(found.restarting), 'setting')}", markup=False
     )
@@ -90,6 +94,16 @@ def init(
     except OSError as error:
         fail(f"{file} cannot be written: {error.strerror}", code=2)
     console.print(f"{file} is written: remove the # before what you change, then `freki settings check`", markup=False)
+
+
+def _end_if_refused(settings: Settings) -> None:
+    # It loads models' libraries, which no other command of this module needs.
+    from freki.streams.wire.refusals import refusals  # noqa: PLC0415
+
+    if found := refusals(settings):
+        for problem in found:
+            show_error(errors, problem)
+        raise typer.Exit(2)
 
 
 def _in_force() -> tuple[Given, ...]:

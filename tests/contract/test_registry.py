@@ -260,18 +260,9 @@ async def test_a_server_in_trouble_is_waited_for_and_another_kind_of_server_is_n
     assert type(failure.value) is kind
 
 
-@pytest.mark.parametrize(
-    ("url", "kind"),
-    [
-        ("http://127.0.0.1:1", Unavailable),
-        ("127.0.0.1:8081", Misconfigured),
-        ("http://[::1", Misconfigured),
-        ("ftp://127.0.0.1", Misconfigured),
-    ],
-)
-async def test_a_url_that_leads_nowhere_is_named(url: str, kind: type[InfraError]) -> None:
-    with pytest.raises(kind, match=r"registry|REGISTRY"):
-        async with RegistryClient(RegistrySettings(url=url)) as client:
+async def test_a_url_that_leads_nowhere_is_named() -> None:
+    with pytest.raises(Unavailable, match="registry"):
+        async with RegistryClient(RegistrySettings(url="http://127.0.0.1:1")) as client:
             await client.announce({TOPIC: ContextQuery})
 
 

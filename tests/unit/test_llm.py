@@ -298,12 +298,6 @@ async def test_connections_are_kept(server: LlmServer) -> None:
     assert len(seen) == 1
 
 
-@pytest.mark.parametrize("url", ["localhost:11434/v1", "ftp://localhost", "http://"])
-def test_a_url_that_is_none_is_a_mistake_in_the_settings(url: str) -> None:
-    with pytest.raises(Misconfigured, match="FREKI_LLM__URL"):
-        LlmClient(LlmSettings(url=url, model="gemma"))
-
-
 @pytest.mark.parametrize("settings", [{}, {"url": "http://localhost:11434/v1"}, {"model": "gemma"}])
 def test_server_and_model_must_be_named(settings: dict[str, Any]) -> None:
     with pytest.raises(Misconfigured, match="FREKI_LLM__URL and FREKI_LLM__MODEL"):

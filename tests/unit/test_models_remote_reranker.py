@@ -161,13 +161,6 @@ async def test_a_reply_that_is_no_ranking_is_refused(service: RankingServer, rep
             await reranker.score(paired([("a", "b"), ("a", "c")]), budget_s=None)
 
 
-@pytest.mark.parametrize("url", ["127.0.0.1:8080", "ftp://127.0.0.1", "http://127.0.0.1:port"])
-async def test_a_url_that_is_none_is_a_mistake_in_the_settings(url: str) -> None:
-    async with RemoteReranker(RemoteRerankerSettings(url=url)) as reranker:
-        with pytest.raises(Misconfigured, match="FREKI_REMOTE_RERANKER__URL"):
-            await reranker.score(paired([("a", "b")]), budget_s=None)
-
-
 def test_a_service_must_be_named() -> None:
     with pytest.raises(Misconfigured, match="FREKI_REMOTE_RERANKER__URL"):
         RemoteReranker(RemoteRerankerSettings())

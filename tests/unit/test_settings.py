@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from freki.infra.settings import ModelSettings, Settings
+from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.settings.table import table
 from freki.schemas import ChunkKind, Widening
 
@@ -151,6 +152,32 @@ def test_a_broker_without_host_or_port_is_named(servers: str, monkeypatch: pytes
 
     with pytest.raises(ValueError, match=f"FREKI_KAFKA__BOOTSTRAP={servers}: .* is no host:port"):
         Settings()
+
+
+@pytest.mark.parametrize(
+    "variable",
+    [
+        "FREKI_REGISTRY__URL",
+        "FREKI_TELEMETRY__OTLP_ENDPOINT",
+        "FREKI_LLM__URL",
+        "FREKI_OCR__URL",
+        "FREKI_REMOTE_RERANKER__URL",
+        "FREKI_VERTEX_RERANKER__URL",
+        "FREKI_MODELS__REMOTE__URL",
+        "FREKI_KAFKA__OAUTH__TOKEN_URL",
+    ],
+)
+@pytest.mark.parametrize(
+    "url",
+    ["nix", "localhost:4318/v1", "ftp://host", "http://", "http://[::1", "http://host:port", "http://a:se/t@host"],
+)
+def test_a_url_of_no_server_is_named_and_not_shown(variable: str, url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, url)
+
+    with pytest.raises(WrongSettings, match=f"{variable}: no URL of a server") as failure:
+        read_settings()
+
+    assert "se/t" not in str(failure.value)
 
 
 @pytest.mark.parametrize("servers", ["localhost:9092", "[::1]:9092", "a:1, b:2"])

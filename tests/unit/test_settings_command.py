@@ -150,6 +150,29 @@ def test_what_no_query_may_say_is_refused_before_it_is_sent(arguments: tuple[str
     assert expected in " ".join(printed.split())
 
 
+@pytest.mark.parametrize(
+    ("section", "setting"),
+    [
+        ('[models]\nreranker = "late"', "FREKI_MODELS__RERANKER=late"),
+        ('[models.embedders]\ncode = "nothing"', "FREKI_MODELS__EMBEDDERS__CODE=nothing"),
+        ("[chunking]\nmax_tokens = 2000", "FREKI_CHUNKING__MAX_TOKENS=2000"),
+        ('[kafka]\nsecurity = "SASL_SSL"', "FREKI_KAFKA__USERNAME"),
+        ('[registry]\nurl = "http://host"\nusername = "me"', "FREKI_REGISTRY__PASSWORD"),
+        ('[llm]\nurl = "http://host"', "FREKI_LLM__MODEL"),
+        ('[retrieval]\nthesaurus = "missing.txt"', "FREKI_RETRIEVAL__THESAURUS"),
+    ],
+)
+def test_settings_that_a_worker_refuses_at_its_start_are_not_called_valid(
+    section: str, setting: str, folder: Path
+) -> None:
+    (folder / "new.toml").write_text(section, encoding="utf-8")
+    assert freki("settings", "check")[0] == 0
+
+    code, printed = freki("settings", "check", "new.toml")
+
+    assert (code, setting in printed) == (2, True)
+
+
 def test_a_file_is_checked_before_it_is_put_in_place(folder: Path) -> None:
     (folder / "freki.toml").write_text("[retrieval]\ntop_k = 4\n", encoding="utf-8")
     (folder / "new.toml").write_text("[retrieval]\ntop_k = 5\n[kafka]\npartitions = 9\n", encoding="utf-8")

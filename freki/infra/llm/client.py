@@ -80,7 +80,6 @@ class LlmClient:
         if not settings.url or not settings.model:
             raise Misconfigured("FREKI_LLM__URL and FREKI_LLM__MODEL must both be set for a language model to be asked")
         key = settings.api_key
-        _check(settings.url)
         url, auth = apart(settings.url)
         self.model = settings.model
         self._settings = settings
@@ -214,18 +213,6 @@ def _again(error: Exception, *, limit_s: float) -> bool | float:
     if isinstance(error, Busy):
         return error.wait_s < limit_s and error.wait_s
     return isinstance(error, Unavailable)
-
-
-def _check(url: str) -> None:
-    try:
-        parsed = httpx.URL(url)
-    except httpx.InvalidURL:
-        # The error may quote a part of a password.
-        raise Misconfigured(
-            "FREKI_LLM__URL is not a URL; in a name or password, / ? # and @ are percent-encoded"
-        ) from None
-    if parsed.scheme not in {"http", "https"} or not parsed.host:
-        raise Misconfigured(f"FREKI_LLM__URL={url} is no URL of a server: http://localhost:11434/v1 is one")
 
 
 def _refused(response: httpx.Response, text: str) -> InfraError:

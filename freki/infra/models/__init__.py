@@ -1,6 +1,6 @@
 """Models that run in this process: embedder and reranker on onnxruntime."""
 
-from freki.infra.models.cache import apart_identities, embedder_identity, joint_identity
+from freki.infra.models.cache import apart_identities, check_choices, embedder_identity, joint_identity
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.embed_once import embed_once
 from freki.infra.models.embedder import OnnxEmbedder
@@ -25,6 +25,7 @@ __all__ = [
     "RemoteEmbedder",
     "VectorCache",
     "apart_identities",
+    "check_choices",
     "check_models",
     "check_window",
     "describe_models",

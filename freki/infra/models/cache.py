@@ -69,6 +69,16 @@ def window_tokens(settings: ModelSettings, chosen: str) -> int:
     return (read_manifest(directory) if model is None else model.description).max_tokens
 
 
+def check_choices(settings: ModelSettings) -> None:
+    """Raise Misconfigured where a chosen embedder or reranker is unknown, or a model of another kind."""
+    if settings.embedder != REMOTE:
+        _find(settings.embedder, ModelKind.EMBEDDER)
+    for chosen, kinds in apart_embedders(settings).items():
+        _find(chosen, ModelKind.EMBEDDER, f"EMBEDDERS__{kinds[0]}=")
+    if settings.cross_encoder is not None:
+        _find(settings.cross_encoder, ModelKind.RERANKER)
+
+
 def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
     """Return fingerprint and dimension of the chosen embedder without making or loading it.
 

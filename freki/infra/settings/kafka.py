@@ -6,13 +6,13 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection, check_command, is_address
+from freki.infra.settings.section import SecretFile, ServerUrl, SettingsSection, check_command, is_address
 
 
 class OAuthSettings(SettingsSection):
     """Source of tokens for SASL OAUTHBEARER: an identity provider, a file, or a command."""
 
-    token_url: str | None = Field(
+    token_url: ServerUrl | None = Field(
         default=None, description="With OAUTHBEARER: where the identity provider gives tokens for client credentials"
     )
     client_id: str | None = Field(default=None, description="Client id for `token_url`")
@@ -96,7 +96,7 @@ class KafkaSettings(SettingsSection):
 class RegistrySettings(SettingsSection):
     """Avro framing: single-object encoding without a registry, Confluent wire format with one."""
 
-    url: str | None = Field(default=None, description="Base URL of a Confluent-compatible schema registry")
+    url: ServerUrl | None = Field(default=None, description="Base URL of a Confluent-compatible schema registry")
     username: str | None = Field(default=None, description="For basic authentication")
     password: SecretStr | None = Field(default=None, description="For basic authentication")
     password_file: SecretFile = Field(default=None, description="File that holds it")

@@ -6,7 +6,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, JsonValue, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection, check_command
+from freki.infra.settings.section import SecretFile, ServerUrl, SettingsSection, check_command
 from freki.schemas import ChunkKind
 
 LATE_INTERACTION = "late-interaction"
@@ -23,7 +23,7 @@ REMOTE = "remote"
 class RemoteEmbedderSettings(SettingsSection):
     """Embedding service, with FREKI_MODELS__EMBEDDER=remote; `docs/embedders.md` explains it."""
 
-    url: str | None = Field(
+    url: ServerUrl | None = Field(
         default=None,
         description="Base URL; with its version for OpenAI's and Cohere's, as https://api.openai.com/v1",
     )
@@ -43,7 +43,7 @@ class RemoteEmbedderSettings(SettingsSection):
     passage_prefix: str = Field(default="", description="Before each passage")
     token: SecretStr | None = Field(default=None, description="Bearer token")
     token_file: SecretFile = Field(default=None, description="File that holds it")
-    fallback_urls: tuple[str, ...] = Field(
+    fallback_urls: tuple[ServerUrl, ...] = Field(
         default=(), description="Further base URLs of the same model, as JSON; asked where the first does not answer"
     )
     batch_texts: int = Field(default=32, ge=1, le=2048, description="Most texts of one call")
@@ -142,7 +142,7 @@ class ModelSettings(SettingsSection):
 class RemoteRerankerSettings(SettingsSection):
     """Remote reranking service: docs/queries.md."""
 
-    url: str | None = Field(
+    url: ServerUrl | None = Field(
         default=None, description="Base URL of the service; with its version for Cohere's, as https://api.cohere.com/v2"
     )
     interface: Literal["tei", "cohere"] = Field(
@@ -163,7 +163,7 @@ class VertexRerankerSettings(SettingsSection):
     location: str = Field(default="global", description="Where the configuration lies")
     config: str = Field(default="default_ranking_config", description="Name of the ranking configuration")
     model: str = Field(default="semantic-ranker-default@latest", description="Name of the model")
-    url: str = Field(default="https://discoveryengine.googleapis.com", description="Base URL of the service")
+    url: ServerUrl = Field(default="https://discoveryengine.googleapis.com", description="Base URL of the service")
     token: SecretStr | None = Field(default=None, description="Bearer token; it ends after an hour, so only to try")
     token_file: Path | None = Field(default=None, description="File that something keeps a fresh token in")
     token_command: str | None = Field(
@@ -193,7 +193,7 @@ _OWN_FIELDS = {"model", "messages", "max_tokens", "temperature", "stream", "stre
 class LlmSettings(SettingsSection):
     """Language model with an OpenAI-compatible chat API, such as Ollama, vLLM or llama.cpp."""
 
-    url: str | None = Field(
+    url: ServerUrl | None = Field(
         default=None, description="Base URL with version, such as Ollama's http://localhost:11434/v1"
     )
     model: str | None = Field(default=None, description="Name of the model, as the server knows it")

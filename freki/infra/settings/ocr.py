@@ -4,7 +4,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection, check_command
+from freki.infra.settings.section import SecretFile, ServerUrl, SettingsSection, check_command
 
 
 class OcrSettings(SettingsSection):
@@ -15,7 +15,9 @@ class OcrSettings(SettingsSection):
         description="Command that reads a scan from `{path}` or standard input and writes a PDF or text to `{output}` "
         "or standard output, such as `ocrmypdf --skip-text -l deu+eng {path} {output}`; none: scans are rejected",
     )
-    url: str | None = Field(default=None, description="Or a service that gets the scan as a request and answers so")
+    url: ServerUrl | None = Field(
+        default=None, description="Or a service that gets the scan as a request and answers so"
+    )
     method: Literal["POST", "PUT"] = Field(default="POST", description="Method of that request; Apache Tika's is PUT")
     token: SecretStr | None = Field(default=None, description="Bearer token of the service")
     token_file: SecretFile = Field(default=None, description="File that holds it")

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
+from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
@@ -109,6 +110,27 @@ def check_ascending(settings: Mapping[str, float], *, strictly: bool = False) ->
         if least > most or (strictly and least == most):
             how = "not below" if strictly else "above"
             raise ValueError(f"FREKI_{low}={least} is {how} FREKI_{high}={most}: lower the first or raise the second")
+
+
+def _checked_url(text: str) -> str:
+    """Return a URL of a server as it is; raise without quoting it, since it may hold a password."""
+    try:
+        parts = urlsplit(text)
+        complete = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        (parts.hostname or "").encode("idna")
+    except ValueError:
+        complete = False
+    if not complete or any(sign.isspace() for sign in text):
+        raise PydanticCustomError(
+            "server_url",
+            "no URL of a server, such as https://host.example.org:8080/path; in a name or password, / ? # and @ are "
+            "percent-encoded",
+        )
+    return text
+
+
+ServerUrl = Annotated[str, AfterValidator(_checked_url)]
+"""Base URL of a service that is asked over HTTP."""
 
 
 def check_command(setting: str, command: str | None) -> None:

@@ -5,13 +5,15 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import RELOADS, SecretFile, SettingsSection
+from freki.infra.settings.section import RELOADS, SecretFile, ServerUrl, SettingsSection
 
 
 class TelemetrySettings(SettingsSection):
     """Export of traces, metrics and logs."""
 
-    otlp_endpoint: str | None = Field(default=None, description="OTLP/HTTP base URL, such as http://localhost:4318")
+    otlp_endpoint: ServerUrl | None = Field(
+        default=None, description="OTLP/HTTP base URL, such as http://localhost:4318"
+    )
     otlp_metrics: bool = Field(default=True, description="Send metrics there too; some take traces only")
     trace_dir: Path | None = Field(default=None, description="Directory for traces as JSON lines")
     trace_share: float = Field(
@@ -92,7 +94,7 @@ class ServeSettings(SettingsSection):
         ' letters, as JSON of tenant/user or tenant/group: `["acme/operators"]`; without: who is on this machine',
         json_schema_extra=RELOADS,
     )
-    workers: tuple[str, ...] = Field(
+    workers: tuple[ServerUrl, ...] = Field(
         default=(),
         description="Endpoints of workers for the page of operators, beside those of the local stack, as JSON:"
         ' `["http://10.0.0.7:9464"]`',
