@@ -132,10 +132,13 @@ def main() -> int:
     arguments = parser.parse_args()
     dashboards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))]
     rules = yaml.safe_load(RULES.read_text(encoding="utf-8"))
-    with httpx.Client(base_url=arguments.url, timeout=_TIMEOUT_S) as client:
-        prometheus = Prometheus(client)
-        shown = list(panels(prometheus, dashboards, arguments.window))
-        watched = list(alerts(prometheus, rules))
+    try:
+        with httpx.Client(base_url=arguments.url, timeout=_TIMEOUT_S) as client:
+            prometheus = Prometheus(client)
+            shown = list(panels(prometheus, dashboards, arguments.window))
+            watched = list(alerts(prometheus, rules))
+    except (httpx.HTTPError, httpx.InvalidURL) as error:
+        sys.exit(f"{arguments.url} does not answer as Prometheus: {error}; give its base URL, as http://127.0.0.1:9090")
     failed = sum(row.failed for row in (*shown, *watched))
     report = (
         table(("dashboard", "panel", "shows"), shown),

@@ -5,7 +5,7 @@ from urllib.parse import parse_qs
 import httpx
 import pytest
 
-from deploy.check import Prometheus, Row, alerts, panels, table
+from deploy.check import Prometheus, Row, alerts, main, panels, table
 
 ANSWERS: Mapping[str, list[tuple[dict[str, str], str]]] = {
     "rate(handled[1m])": [({"stage": "embed"}, "2.5"), ({"stage": "chunk"}, "NaN"), ({"stage": "retrieve"}, "12345")],
@@ -93,3 +93,11 @@ def test_an_alert_needs_what_it_watches_unless_that_comes_with_trouble(
 
 def test_rows_become_a_table_of_markdown() -> None:
     assert table(("a", "b"), [Row(cells=("x|y", "z"), failed=False)]) == "| a | b |\n| --- | --- |\n| x&#124;y | z |"
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "127.0.0.1:9090"])
+def test_a_prometheus_that_does_not_answer_is_named(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sys.argv", ["check", url])
+
+    with pytest.raises(SystemExit, match=rf"{url} does not answer as Prometheus"):
+        main()
