@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
+from freki.cli.slow import told_if_slow
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.operators.evaluate import compare, is_in_share, judge_rankings, mean_of, overlap, rank_documents
@@ -76,9 +77,10 @@ async def compare_generations(
         fail("--set asks the questions of sets: leave out --recorded and --share", code=2)
     settings = load_settings()
     threadpool_limits(1, user_api="blas")  # as in a worker
-    async with open_generations(settings) as log:
-        chosen = [settings_of(settings, (await known(log, settings, name))[1]) for name in (first, second)]
-    asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, share, recorded)
+    with told_if_slow("reading questions, and the log of generations"):
+        async with open_generations(settings) as log:
+            chosen = [settings_of(settings, (await known(log, settings, name))[1]) for name in (first, second)]
+        asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, share, recorded)
     if not asked:
         fail(
             "no query was recorded within the retention of their topic, or none of them is in this share: give an"
@@ -87,7 +89,9 @@ async def compare_generations(
     answers: list[list[Answer]] = []
     with bars() as progress:
         for name, each in zip((first, second), chosen, strict=True):
-            async with open_retriever(each) as retriever:
+            async with AsyncExitStack() as opened:
+                with told_if_slow(f"loading the models of {name}"):
+                    retriever = await opened.enter_async_context(open_retriever(each))
                 answers.append(await _answers(retriever, asked, progress, name))
     _show(asked, (first, second), answers)
 

@@ -8,10 +8,10 @@ import sys
 import tempfile
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from random import random
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import typer
 from rich.text import Text
@@ -20,6 +20,7 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building, show_error
+from freki.cli.slow import told_if_slow
 from freki.cli.words import counted
 from freki.client.tasks import cancel_and_wait
 from freki.infra.local.children import ChildSpec, Died, Event
@@ -30,7 +31,7 @@ from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
 from freki.infra.settings.milvus import MilvusSettings
-from freki.schemas import ContextQuery, QueryId, TenantId
+from freki.schemas import ContextQuery, QueryId, RequestKind, TenantId
 from freki.schemas.backoff import backoff
 from freki.schemas.errors import Unavailable
 from freki.schemas.index import GenerationEntry, Statistics, offered, serving
@@ -59,9 +60,10 @@ SEEN_S = 1.0
 """Time within which workers see a switch, in seconds."""
 FOLLOW_S = 10.0
 """Wait for all workers to follow a switch, in seconds."""
+AGAIN_S = 0.2
+"""Wait before workers are asked again, in seconds."""
 CLOSED_S = 2.0
 """Time for workers to close a generation, in seconds."""
-PATIENCE_S = 10.0
 
 Name = Annotated[str, typer.Argument(help="Name of a generation, as `freki generations list` shows it")]
 
@@ -73,6 +75,12 @@ async def list_generations(*, as_json: AsJson = False) -> None:
     settings = load_settings()
     numbers = ("documents", "chunks", "records_waiting")
     rows = Rows("generation", "answers", *numbers, "embedder", "analyser", as_json=as_json, numbers=numbers)
+    with told_if_slow("reading sizes and lag of the generations"):
+        await _add_rows(rows, settings)
+    rows.end(nothing="no generation yet: `freki up` makes the first one")
+
+
+async def _add_rows(rows: Rows, settings: Settings) -> None:
     async with open_generations(settings) as log:
         last = serving(await log.entries())
         for name, made_for in (await log.stored()).items():
@@ -88,7 +96,6 @@ async def list_generations(*, as_json: AsJson = False) -> None:
                     "analyser": made_for.get("analyser"),
                 }
             )
-    rows.end(nothing="no generation yet: `freki up` makes the first one")
 
 
 @generations_app.command("create")
@@ -104,7 +111,8 @@ async def create(
     FREKI_MILVUS__GENERATION=NAME; then they keep it up to date.
     """
     settings = _named(load_settings(), name)
-    await _begin(settings)
+    with told_if_slow(f"creating topics and collections of {name}"):
+        await _begin(settings)
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     ended = asyncio.Event()
@@ -144,12 +152,15 @@ async def switch(
 ) -> None:
     """Answer from another generation from now on; every worker follows within a second, without a restart."""
     settings = load_settings()
-    async with open_generations(settings) as log, open_asker(settings) as asker:
-        last, entry = await known(log, settings, name)
+    async with AsyncExitStack() as opened:
+        with told_if_slow(f"asking store and broker what {name} lacks"):
+            log = await opened.enter_async_context(open_generations(settings))
+            asker = await opened.enter_async_context(open_asker(settings))
+            last, entry = await known(log, settings, name)
+            waiting = await waiting_of(settings_named(settings, name))
         if last is not None and last.generation == name:
             console.print(f"{name} answers already")
             return
-        waiting = await waiting_of(settings_named(settings, name))
         if waiting.is_late and not force:
             age = "" if waiting.oldest_s == math.inf else f", one of them for {waiting.oldest_s:,.0f} s"
             fail(
@@ -157,13 +168,14 @@ async def switch(
                 f"{name}` catch up, or switch with --force"
             )
         await log.append(serving_entry(entry, last))
-        after_s = await _followed(asker, settings, name)
-    if after_s is None:
+        with told_if_slow(f"{name} answers from now on; asking until every worker follows"):
+            followed = await _followed(asker, settings, name)
+    if followed.missing:
         fail(
-            f"{name} answers from now on, but {FOLLOW_S:.0f} s later a worker does not: it is not running, or its log"
-            " says why it cannot open the generation"
+            f"{name} answers from now on, but {FOLLOW_S:.0f} s later {followed}: a worker is not running, is busy, or"
+            " its log says why it cannot open the generation; `freki status` shows workers"
         )
-    console.print(f"{name} answers: {PROBES} of {PROBES} probes after {after_s:.1f} s")
+    console.print(f"{name} answers: {PROBES} of {PROBES} probes after {followed.seconds:.1f} s")
 
 
 @generations_app.command("drop")
@@ -176,17 +188,19 @@ async def drop(
     """Remove a generation: its collections, and the topics that only it has."""
     settings = _named(load_settings(), name)
     async with open_generations(settings) as log:
-        last, _ = await known(log, settings, name)
-        if last is not None and last.generation == name:
-            fail(f"{name} answers queries: switch to another generation first")
-        held = await log.sizes(name)
+        with told_if_slow(f"asking the store for {name}"):
+            last, _ = await known(log, settings, name)
+            if last is not None and last.generation == name:
+                fail(f"{name} answers queries: switch to another generation first")
+            held = await log.sizes(name)
         what = f"{name}: {counted(held.documents, 'document')}, {counted(held.chunks, 'chunk')}"
         if not yes:
             fail(f"{what} would be removed; end what fills it, then say --yes")
-        await log.remove([entry for entry in await log.entries() if entry.generation == name])
-        await asyncio.sleep(CLOSED_S)
-        await log.drop(name)
-    await drop_topics(settings)
+        with told_if_slow(f"removing {name}, once workers have closed it"):
+            await log.remove([entry for entry in await log.entries() if entry.generation == name])
+            await asyncio.sleep(CLOSED_S)
+            await log.drop(name)
+            await drop_topics(settings)
     console.print(f"removed {what}")
 
 
@@ -311,22 +325,49 @@ async def until_full(
         await sleep(LOOK_S)
 
 
-async def _followed(asker: Asker, settings: Settings, name: str) -> float | None:
-    """Ask until all probes are answered from a generation; return the seconds until then, None if some never are."""
+class Followed(NamedTuple):
+    """Which of the last probes came from the generation that was switched to."""
+
+    seconds: float
+    """Time since the switch."""
+    others: int
+    """Probes that another generation answered."""
+    unanswered: int
+
+    @property
+    def missing(self) -> int:
+        """Probes that did not come from it."""
+        return self.others + self.unanswered
+
+    def __str__(self) -> str:
+        found = {"came from another generation": self.others, "had no answer": self.unanswered}
+        return " and ".join(f"{number} of {PROBES} probes {what}" for what, number in found.items() if number)
+
+
+async def _followed(asker: Asker, settings: Settings, name: str) -> Followed:
+    """Ask until all probes are answered from a generation, or the time for that is over."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
-    while (spent_s := loop.time() - started_s) < FOLLOW_S:
-        probes = [probe(settings, "freki", deadline_ms=int(1000 * FOLLOW_S)) for _ in range(PROBES)]
-        try:
-            results = await asyncio.gather(*(asker.ask(probe, patience_s=PATIENCE_S) for probe in probes))
-        except TimeoutError:
-            return None
-        if all(result.generation == name for result in results):
-            if spent_s >= SEEN_S:
-                return spent_s
-            # A worker that has just started may look at the log last of all.
-            await asyncio.sleep(SEEN_S - spent_s)
-    return None
+    while True:
+        spent_s = loop.time() - started_s
+        # It breaks a rule, which a worker says from the generation that it answers by, without store and models: real
+        # questions would wait behind others, and those of people behind them. No ratio of the alerts counts it.
+        probes = [probe(settings, "", kind=RequestKind.CHUNK_READ) for _ in range(PROBES)]
+        results = await asyncio.gather(
+            *(asker.ask(probe, patience_s=max(FOLLOW_S - spent_s, SEEN_S)) for probe in probes), return_exceptions=True
+        )
+        answered = [result for result in results if not isinstance(result, BaseException)]
+        for error in results:
+            if isinstance(error, BaseException) and not isinstance(error, TimeoutError):
+                raise error
+        others = sum(result.generation != name for result in answered)
+        followed = Followed(seconds=loop.time() - started_s, others=others, unanswered=PROBES - len(answered))
+        if not followed.missing and spent_s >= SEEN_S:
+            return followed
+        if followed.missing and followed.seconds >= FOLLOW_S:
+            return followed
+        # A worker that has just started may look at the log last of all.
+        await asyncio.sleep(AGAIN_S if followed.missing else max(0.0, SEEN_S - followed.seconds))
 
 
 def probe(settings: Settings, text: str, **options: Any) -> ContextQuery:  # noqa: ANN401 - fields of a query

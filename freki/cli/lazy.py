@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from freki.cli.slow import told_if_slow
+
 
 class Lazy(NamedTuple):
     """A command that is not imported yet."""
@@ -50,7 +52,9 @@ def _imported(name: str) -> ModuleType:
         return sys.modules[name]
     gc.disable()
     try:
-        return import_module(name)
+        # Two seconds of a processor: half a minute where others use it.
+        with told_if_slow("loading the libraries of this command"):
+            return import_module(name)
     finally:
         gc.freeze()
         gc.enable()

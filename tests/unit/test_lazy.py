@@ -1,14 +1,19 @@
 """The command line imports a command when it is called; what its list says is what the command says of itself."""
 
+import io
 import subprocess
 import sys
+import threading
+from functools import partial
 
 import pytest
 import typer
 from typer.testing import CliRunner
 
+from freki.cli import lazy
 from freki.cli.lazy import Lazy, lazy_group
 from freki.cli.main import COMMANDS, app
+from freki.cli.slow import told_if_slow
 
 
 def modules_after(code: str) -> set[str]:
@@ -67,3 +72,14 @@ def test_a_worker_loads_nothing_that_only_builds_models() -> None:
 
 def test_topics_are_listed_without_store_models_and_stages() -> None:
     assert not modules_after("import freki.cli.topics") & {"pymilvus", "onnxruntime", "faust"}
+
+
+def test_a_command_says_that_it_loads_libraries_where_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
+    told, written = io.StringIO(), threading.Event()
+    monkeypatch.setattr(told, "flush", written.set)
+    monkeypatch.setattr(sys, "stderr", told)
+    monkeypatch.setattr(lazy, "told_if_slow", partial(told_if_slow, after_s=0))
+    monkeypatch.setattr(lazy, "import_module", lambda _: written.wait(60))
+
+    assert lazy._imported("no_such_module") is True
+    assert told.getvalue() == "loading the libraries of this command …\n"
