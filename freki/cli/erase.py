@@ -18,6 +18,7 @@ from freki.cli.prompts import agreed
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments
 from freki.cli.show_document import utc_of
+from freki.cli.slow import told_if_slow
 from freki.cli.words import counted
 from freki.infra.durable_files import create_file
 from freki.infra.settings import Settings
@@ -31,6 +32,10 @@ from freki.streams.wire.erasing import open_erasure, open_places
 
 Key = Annotated[Path | None, typer.Option(help="Private key that signs the report; default: FREKI_AUDIT__KEY_FILE")]
 Report = Annotated[Path, typer.Option(help="New file for the report")]
+SEARCHING = "searching topics, store and claims"
+REMOVING = (
+    f"{SEARCHING}, removing what is found, and waiting for workers: for receipts, and until they have read the topics"
+)
 
 
 class _Documents(TyperGroup):
@@ -74,9 +79,11 @@ async def erase(
     by = f"os:{getpass.getuser()}"
     async with open_erasure(settings, signer, by=by, patience_s=patience) as erasure:
         tenant = TenantId(given.tenant or settings.tenant)
-        plan = await erasure.plan(tenant, await _covered(settings, given, documents))
+        with told_if_slow(SEARCHING):
+            plan = await erasure.plan(tenant, await _covered(settings, given, documents))
         _check(plan, documents, yes=yes)
-        erased = await erasure.run(plan, about={"requested_by": by})
+        with told_if_slow(REMOVING):
+            erased = await erasure.run(plan, about={"requested_by": by})
     show_held(erased)
     if erased.report is None:
         raise typer.Exit(1)
@@ -136,7 +143,8 @@ async def verify(
     console.print("the signature is right")
     async with open_places(settings, patience_s=PATIENCE_S) as places:
         claims: dict[str, frozenset[DocumentId]] = dict.fromkeys(body["claims"], frozenset())
-        found = await places.find(TenantId(body["tenant"]), versions, claims=claims, before_ms=before_ms)
+        with told_if_slow(SEARCHING):
+            found = await places.find(TenantId(body["tenant"]), versions, claims=claims, before_ms=before_ms)
         left = found.described()
     for each in left["records"]:
         console.print(

@@ -6,9 +6,10 @@ import typer
 
 from freki.cli.cases import Tenant, by_user, whose
 from freki.cli.context import command, load_settings
-from freki.cli.erase import Key, Report, show_held, signing_key, write_report
+from freki.cli.erase import REMOVING, Key, Report, show_held, signing_key, write_report
 from freki.cli.outcomes import PATIENCE_S
 from freki.cli.prompts import agreed
+from freki.cli.slow import told_if_slow
 from freki.cli.words import counted
 from freki.schemas import DocumentId
 from freki.streams.wire.erasing import open_rectification
@@ -34,7 +35,8 @@ async def rectify(
         raise typer.Exit(1)
     names = [DocumentId(each) for each in dict.fromkeys(documents)]
     async with open_rectification(settings, signer, by=by_user(), patience_s=patience) as rectification:
-        done = await rectification.run(whose(settings, tenant), names, about={"requested_by": by_user()})
+        with told_if_slow(REMOVING):
+            done = await rectification.run(whose(settings, tenant), names, about={"requested_by": by_user()})
     show_held(done)
     if done.report is not None:
         write_report(report, done)

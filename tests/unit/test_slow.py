@@ -20,21 +20,21 @@ class Told(io.StringIO):
         self.arrived.set()
 
 
-@pytest.fixture
-def told(monkeypatch: pytest.MonkeyPatch) -> Told:
-    stderr = Told()
-    monkeypatch.setattr(sys, "stderr", stderr)
-    return stderr
+def test_what_takes_long_is_named_though_nothing_else_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    # Not in a fixture: pytest sets standard error again before the test.
+    told = Told()
+    monkeypatch.setattr(sys, "stderr", told)
 
-
-def test_what_takes_long_is_named_though_nothing_else_runs(told: Told) -> None:
     with told_if_slow("reading the log", after_s=0):
         assert told.arrived.wait(60)
 
     assert told.getvalue() == "reading the log …\n"
 
 
-def test_what_is_quick_or_fails_is_not_named(told: Told) -> None:
+def test_what_is_quick_or_fails_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told()
+    monkeypatch.setattr(sys, "stderr", told)
+
     with told_if_slow("reading the log", after_s=600):
         pass
     with pytest.raises(ValueError, match="broken"), told_if_slow("reading the log", after_s=600):
