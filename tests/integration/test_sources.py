@@ -162,7 +162,7 @@ async def test_a_site_with_a_login_is_crawled_until_the_login_ends_and_its_secre
     before = contents(await published(world, lambda changes: len(changes) == 2))
     site.opens = lambda _: False
     async with freki(world, *command, **settings) as process:
-        assert await asyncio.wait_for(process.wait(), 3 * PATIENCE_S) == 1
+        assert await asyncio.wait_for(process.wait(), 3 * PATIENCE_S) == 2
 
     printed = "".join(capfd.readouterr())
     assert len(await world.read_all(world.topics.documents)) == len(before) == 2
