@@ -11,10 +11,14 @@ TOLD_AFTER_S = 2.0
 
 @contextmanager
 def told_if_slow(what: str, *, after_s: float = TOLD_AFTER_S) -> Iterator[None]:
-    """Print what is waited for on standard error, once, where it takes longer.
+    """Print what is waited for on standard error, once, where it takes longer and a person may look at it.
 
-    By a thread, since imports and blocking calls leave no time to an event loop.
+    Not into pipes and logs, whose readers take a line there for an error. By a thread, since imports and blocking calls
+    leave no time to an event loop.
     """
+    if not sys.stderr.isatty():
+        yield
+        return
     timer = threading.Timer(after_s, _tell, (what,))
     timer.daemon = True
     timer.start()

@@ -77,6 +77,7 @@ def test_topics_are_listed_without_store_models_and_stages() -> None:
 def test_a_command_says_that_it_loads_libraries_where_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
     told, written = io.StringIO(), threading.Event()
     monkeypatch.setattr(told, "flush", written.set)
+    monkeypatch.setattr(told, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", told)
     monkeypatch.setattr(lazy, "told_if_slow", partial(told_if_slow, after_s=0))
     monkeypatch.setattr(lazy, "import_module", lambda _: written.wait(60))

@@ -15,6 +15,10 @@ class Told(io.StringIO):
     def __init__(self) -> None:
         super().__init__()
         self.arrived = threading.Event()
+        self.is_terminal = True
+
+    def isatty(self) -> bool:
+        return self.is_terminal
 
     def flush(self) -> None:
         self.arrived.set()
@@ -29,6 +33,18 @@ def test_what_takes_long_is_named_though_nothing_else_runs(monkeypatch: pytest.M
         assert told.arrived.wait(60)
 
     assert told.getvalue() == "reading the log …\n"
+
+
+def test_programs_that_read_what_is_printed_are_told_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    told = Told()
+    told.is_terminal = False
+    monkeypatch.setattr(sys, "stderr", told)
+
+    with told_if_slow("reading the log", after_s=0):
+        running = [each for each in threading.enumerate() if isinstance(each, threading.Timer)]
+
+    assert not running
+    assert told.getvalue() == ""
 
 
 def test_what_is_quick_or_fails_is_not_named(monkeypatch: pytest.MonkeyPatch) -> None:
