@@ -184,41 +184,6 @@ async def test_steps_are_left_out_one_at_a_time_on_what_runs(freki: Freki, beir:
     assert "| without reranking | 1.000 |" in report.read_text(encoding="utf-8")
 
 
-async def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(
-    freki: Freki, beir: Path, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for file in ("corpus.jsonl", "queries.jsonl"):
-        (broken / file).write_text((beir / file).read_text(encoding="utf-8"), encoding="utf-8")
-    (broken / "qrels.tsv").write_text("query-id\tcorpus-id\tscore\nq1\turlaub\tyes\n", encoding="utf-8")
-    (tmp_path / "no.json").write_text("{}", encoding="utf-8")
-
-    for arguments, expected, status in (
-        (("eval", str(broken)), "qrels.tsv, line 2: expected a question", 1),
-        (("eval", str(tmp_path / "nowhere")), "a set is a directory with corpus.jsonl", 1),
-        (("eval", str(beir), "--a", "alfa=0.4"), "with a name of deadline_ms, top_k", 1),
-        (("eval", str(beir), "--b", "alpha=2"), "alpha: 2.0 is outside 0.0..1.0", 1),
-        (("eval", str(beir), "--a", "alpha=1", "--b", "alpha=1.0"), "nothing to compare", 2),
-        (
-            ("eval", str(beir), "--against", str(tmp_path / "no.json")),
-            "no.json is not a JSON report of `freki eval`",
-            1,
-        ),
-        (("eval", str(beir), str(beir)), "another set is also named tiny", 2),
-        (("eval", str(beir), "--running", "--fresh"), "--fresh needs a separate stack", 2),
-        (("tune", str(beir), "--turn", "alpha=0.1", "--turn", "alpha=0.2"), "an option is given twice", 2),
-        (("tune", str(beir), "--figure", "facts found"), "no question has facts found", 2),
-        (("ablate", str(beir), "--also", "alfa=0.4"), "with a name of deadline_ms, top_k", 1),
-        (("ablate", str(beir), "--also", "top_k=8"), "'top_k=8' equals the settings", 1),
-        (("ablate", str(tmp_path / "nowhere")), "a set is a directory with corpus.jsonl", 1),
-    ):
-        code, printed = await freki_command(freki, *arguments)
-        assert code == status, printed
-        assert expected in " ".join(printed.split())
-        assert "Traceback" not in printed
-
-
 @pytest.mark.skipif(not XQUAD.is_dir(), reason="the collection is not there")
 async def test_german_questions_find_their_paragraph(freki: Freki, tmp_path: Path) -> None:
     code, printed = await freki_command(

@@ -1,0 +1,54 @@
+"""Mistakes in `freki eval`, `tune` and `ablate` end with one line that names place and fix, before any stack."""
+
+import json
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from freki.cli.main import app
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in a folder with a set, one with broken judgements, and a JSON file that is no report."""
+    for name, score in (("tiny", "1"), ("broken", "yes")):
+        home = tmp_path / name
+        home.mkdir()
+        document = {"_id": "urlaub", "title": "Urlaub", "text": "Der Urlaub ist bei der Leitung zu beantragen."}
+        (home / "corpus.jsonl").write_text(json.dumps(document) + "\n", encoding="utf-8")
+        question = {"_id": "q1", "text": "Wer entscheidet über den Urlaub?"}
+        (home / "queries.jsonl").write_text(json.dumps(question) + "\n", encoding="utf-8")
+        (home / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\nq1\turlaub\t{score}\n", encoding="utf-8")
+    (tmp_path / "no.json").write_text("{}", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FREKI_LOCAL__STATE_DIR", str(tmp_path / "state"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("command", "expected", "code"),
+    [
+        ("eval broken", "qrels.tsv, line 2: expected a question", 1),
+        ("eval nowhere", "a set is a directory with corpus.jsonl", 1),
+        ("eval tiny --a alfa=0.4", "with a name of deadline_ms, top_k", 1),
+        ("eval tiny --b alpha=2", "alpha: 2.0 is outside 0.0..1.0", 1),
+        ("eval tiny --a alpha=1 --b alpha=1.0", "nothing to compare", 2),
+        ("eval tiny --against no.json", "no.json is not a JSON report of `freki eval`", 1),
+        ("eval tiny tiny", "another set is also named tiny", 2),
+        ("eval tiny --running --fresh", "--fresh needs a separate stack", 2),
+        ("tune tiny --turn alpha=0.1 --turn alpha=0.2", "an option is given twice", 2),
+        ("tune tiny --figure", "no question has facts found", 2),
+        ("ablate tiny --also alfa=0.4", "with a name of deadline_ms, top_k", 1),
+        ("ablate tiny --also top_k=8", "'top_k=8' equals the settings", 1),
+        ("ablate nowhere", "a set is a directory with corpus.jsonl", 1),
+    ],
+)
+def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(command: str, expected: str, code: int) -> None:
+    arguments = command.split() + ["facts found"] * command.endswith("--figure")
+
+    done = CliRunner().invoke(app, arguments)
+
+    assert done.exit_code == code, done.output
+    assert expected in " ".join(done.output.split())
+    assert "Traceback" not in done.output
