@@ -53,7 +53,6 @@ async def test_all_clients_connect_and_a_stage_takes_records_through(
     [
         ({"client_secret": "hush"}, "FREKI_KAFKA__OAUTH__CLIENT_SECRET"),
         ({"scope": "kafka.read"}, "FREKI_KAFKA__OAUTH__SCOPE"),
-        ({"token_url": "ftp://127.0.0.1/token"}, "FREKI_KAFKA__OAUTH__TOKEN_URL"),
     ],
 )
 async def test_a_provider_that_refuses_is_named_with_its_settings(
