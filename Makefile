@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 OUT ?= training-results
 SEEDS ?= 10000
-# Processes that run tests. One of them starts the stacks, which take 3 GB and most of two cores.
+# Processes that run tests. One of them starts the stacks, which take 3 GB and most of two cores. Beside Apache Kafka there are two:
+# its brokers compute too.
 JOBS ?= 3
 BESIDE = --dist loadgroup -n
 # Processes that tests start read what was compiled once, wherever this is switched off.

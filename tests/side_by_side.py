@@ -1,4 +1,4 @@
-"""Which tests run one after another where several processes share them: `pytest -n 2 --dist loadgroup`.
+"""Which tests run one after another where several processes share them: `pytest -n 3 --dist loadgroup`.
 
 One process has all tests of the stack that many share, the others meanwhile what needs no stack; then all take the
 files that start stacks of their own, and last what is short.

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
@@ -151,8 +151,12 @@ class QueryHandler:
 
     async def _fail(self, received: Received[ContextQuery]) -> None:
         reply_to = received.value.reply_to
-        known = self._keeps_apart or reply_to in self._reply_topics
-        await self._refuse(received, FAILED, to=reply_to if known else None)
+        is_allowed = reply_to in self._topics_allowed(received.value)
+        await self._refuse(received, FAILED, to=reply_to if is_allowed else None)
+
+    def _topics_allowed(self, query: ContextQuery) -> Collection[str]:
+        """Return the topics that the answer to an admitted query may go to, besides that of all answers."""
+        return {query.reply_to or ""} if self._keeps_apart else self._reply_topics
 
     async def _admitted(self, batch: Sequence[Received[ContextQuery]]) -> Sequence[Received[ContextQuery]]:
         """Refuse queries whose token does not allow them; return the others in the name of who asks."""
@@ -177,11 +181,10 @@ class QueryHandler:
         valid = []
         for received in batch:
             try:
-                reply_topics = {received.value.reply_to or ""} if self._keeps_apart else self._reply_topics
                 validate_query(
                     received.value,
                     max_characters=self._max_query_chars,
-                    reply_topics=reply_topics,
+                    reply_topics=self._topics_allowed(received.value),
                     encrypts_names=self._encrypts_names,
                 )
             except InvalidQuery as error:

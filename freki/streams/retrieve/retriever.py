@@ -50,8 +50,8 @@ from freki.streams.retrieve.steps.widen import Widener
 
 MAX_TRIES = 3
 """Attempts to locate hits whose documents are replaced meanwhile; after the last one lost hits are left out."""
-FEWER = 4
-"""Share of the candidates, as its inverse, that a query without time for all of them gets."""
+CANDIDATES_DIVISOR = 4
+"""Divisor of the number of candidates for a query without time for all of them."""
 WORTH = {AUGMENT: 0.15, EXPAND: 0.01}
 """Share of queries for which a step adds the whole section with the answer to the context: docs/queries.md."""
 
@@ -230,11 +230,11 @@ class Retriever:
         return EmbeddedQuery.of(typed, embedding, boosts)
 
     def _with_fewer_candidates(self, query: EmbeddedQuery) -> EmbeddedQuery:
-        """Search less deep where time is short: of all that can be left out it is missed least (docs/tuning.md)."""
+        """Search less deep where time is short, which costs the least quality of all savings (docs/tuning.md)."""
         if query.is_read or query.options.candidates is not None:
             return query
         usual = query.options.depth
-        fewer = max(usual // FEWER, query.wanted)
+        fewer = max(usual // CANDIDATES_DIVISOR, query.wanted)
         if fewer >= usual or self._attempts.spare_s(query, before=(*SEARCHING, AUGMENT, *FINISHING)) > 0:
             return query
         query.log.notice("search", NoticeKind.SKIPPED, f"{fewer} instead of {usual} candidates, for lack of time")
