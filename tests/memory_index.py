@@ -111,6 +111,10 @@ class MemoryIndex:
             for row_id, (row, _) in (await self.fetch(row_ids)).items()
         }
 
+    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
+        """Read the codes of rows."""
+        return {row_id: row.match_code for row_id, (row, _) in (await self.fetch(row_ids)).items()}
+
     async def insert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows; vectors: (rows, width), finite, of which each row's embedder has its part.
 
@@ -350,7 +354,6 @@ class MemoryIndex:
                 row_id=chunk.row_id,
                 root_id=chunk.root_id,
                 score=value,
-                match_code=chunk.match_code,
                 version=chunk.version,
                 edition=chunk.edition,
             )

@@ -1,7 +1,7 @@
 """A cache bounded by size and age."""
 
 import time
-from collections.abc import Callable, Collection, Hashable
+from collections.abc import Callable, Collection, Hashable, Mapping
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
@@ -61,8 +61,15 @@ class BoundedCache(Generic[T]):
 
     def keep(self, key: object, value: T, *, size: int) -> None:
         """Store a value of about `size` bytes, evicting the least recently used ones."""
-        if size + _ENTRY_BYTES <= self._entries.maxsize:
-            self._entries[_digest(key)] = _Held(value, size)
+        self.keep_all({key: value}, size=lambda _: size)
+
+    def keep_all(self, values: Mapping[K, T], *, size: Callable[[T], int]) -> None:
+        """Store values of about these sizes in bytes, evicting the least recently used ones."""
+        for key, value in values.items():
+            held = _Held(value, size(value))
+            if held.size + _ENTRY_BYTES <= self._entries.maxsize:
+                self._entries[_digest(key)] = held
+        # Together, as in `_find`.
         self._calls.holds(self._name, self.held_bytes)
         self._calls.evicted(self._name, self._entries.take_evicted())
 

@@ -824,7 +824,7 @@ class IndexContract:
         assert [hit.score for hit in dense] == pytest.approx([1, math.sqrt(0.5)], abs=1e-6)
         assert lexical[0].score > lexical[1].score
 
-    async def test_what_is_found_comes_with_its_row_and_its_match_code(self, index: Index) -> None:
+    async def test_what_is_found_comes_with_its_row_whose_match_code_is_read_by_it(self, index: Index) -> None:
         printable = "".join(map(chr, range(ord("*"), ord("z") + 1))) + "~|"
         await index.insert(
             [chunk("a", match_code=printable, lexical="fox"), chunk("b", lexical="fox")], vectors((1.0,), (0.9, 0.1))
@@ -833,9 +833,9 @@ class IndexContract:
         [dense] = await index.dense(vectors((1.0,)), [scope()], limit=9, strong=True)
         [lexical] = await index.lexical(["fox"], [scope()], limit=9, strong=True)
 
-        expected = {row("a"): printable, row("b"): ""}
-        assert {hit.row_id: hit.match_code for hit in dense} == expected
-        assert {hit.row_id: hit.match_code for hit in lexical} == expected
+        rows = [hit.row_id for hit in dense]
+        assert set(rows) == {hit.row_id for hit in lexical} == {row("a"), row("b")}
+        assert await index.match_codes([*rows, row("c")]) == {row("a"): printable, row("b"): ""}
 
     async def test_a_ranking_is_no_longer_than_asked_for(self, index: Index) -> None:
         await index.insert([chunk(name) for name in "abc"], vectors((1.0,), (1.0, 0.1), (1.0, 0.9)))

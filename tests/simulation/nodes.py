@@ -42,6 +42,7 @@ from freki.streams.ingest.index import Indexer, IndexRules
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED
+from freki.streams.retrieve.cache.known_rows import KnownRows, RowCaches
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
@@ -275,7 +276,14 @@ class Worker:
             RetrievalModels(embedder=embedder),
             Stores(
                 search=store,
-                rows=store,
+                rows=KnownRows(
+                    store,
+                    RowCaches(
+                        match_codes=self._kept("match_codes"),
+                        contents=self._kept("contents"),
+                        passages=self._kept("passages"),
+                    ),
+                ),
                 roots=store,
                 places=self._kept("places"),
                 pages=self._kept("pages"),

@@ -19,6 +19,9 @@ from freki.schemas.index import ChunkContent, IndexedChunk, Passage, RowHead, Ro
 FETCHED_CHUNKS = 200
 """Chunk rows per read: about 60 MB at their largest; messages above 64 MiB are refused."""
 
+FETCHED_CODES = 3_500
+"""Match codes per read: 60 MB at their largest."""
+
 
 class MilvusChunkRows(MilvusConnection):
     """Satisfies ChunkRows of `streams.ports`."""
@@ -58,6 +61,12 @@ class MilvusChunkRows(MilvusConnection):
             )
             for _, row in rows
         }
+
+    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
+        """Return what late interaction compares of rows, empty for rows without token vectors."""
+        fields = ["row_id", "root_id", "match_code"]
+        rows = await self._opened(await self._chunk_rows(row_ids, fields, size=FETCHED_CODES))
+        return {RowId(row["row_id"]): row["match_code"] for _, row in rows}
 
     async def insert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows with keys that no row has; vectors: (rows, width), finite; a row uses the block of its embedder.

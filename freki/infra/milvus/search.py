@@ -80,13 +80,6 @@ class MilvusSearch(MilvusConnection):
         sealer = self._sealer
         return scopes if sealer is None else [sealer.scope(scope) for scope in scopes]
 
-    async def _open_codes(self, hits: Sequence[Row]) -> None:
-        """Decrypt the match codes of hits; those of destroyed keys become empty."""
-        opened = [] if self._sealer is None else await self._sealer.unseal_chunks(hits)
-        codes = {row["row_id"]: row["match_code"] for row in opened}
-        for hit in hits:
-            hit["match_code"] = codes.get(hit["row_id"], "")
-
     async def _rankings(
         self,
         shard: Shard,
@@ -112,8 +105,6 @@ class MilvusSearch(MilvusConnection):
             )
             for condition, positions in groups.items()
         )
-        if self._sealer is not None:
-            await self._open_codes([hit for found in answers for hits in found for hit in hits])
         rankings: list[list[Candidate]] = [[] for _ in scopes]
         for positions, found in zip(groups.values(), answers, strict=True):
             for position, hits in zip(positions, found, strict=True):
@@ -146,7 +137,6 @@ def _candidate(hit: Row) -> Candidate:
         row_id=hit["row_id"],
         root_id=hit["root_id"],
         score=hit["distance"],
-        match_code=hit["match_code"],
         version=hit["version"],
         edition=hit["edition"],
     )

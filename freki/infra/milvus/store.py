@@ -30,8 +30,8 @@ BATCH_BYTES = 16_000_000
 """Maximum size of an upsert; the server refuses messages above 64 MiB."""
 BATCH_KEYS = 5_000
 """Maximum keys per filter expression."""
-SEARCH_ROWS = 3_500
-"""Maximum rows per search call, over all its queries: 60 MB at their largest, and messages above 64 MiB are refused."""
+SEARCH_ROWS = 50_000
+"""Maximum rows per search call, over all its queries: 40 MB at their largest, and messages above 64 MiB are refused."""
 DDL_TIMEOUT_S = 120.0
 """Timeout for creating, opening and loading a collection: Milvus Lite answers nothing else while it loads one, for 17 s
 at 100,000 chunks."""
@@ -205,7 +205,7 @@ class MilvusStore:
     async def search(
         self, layout: Layout, column: str, data: Sequence[Any], condition: str, *, limit: int, strong: bool
     ) -> list[list[Row]]:
-        """Return the nearest chunks of each datum: key, `distance`, document, match code and revision."""
+        """Return the nearest chunks of each datum: key, `distance`, document and revision."""
         found: list[list[Row]] = []
         for batch in batched(data, max(1, SEARCH_ROWS // limit)):
             try:
@@ -218,7 +218,7 @@ class MilvusStore:
                     filter=condition,
                     limit=min(limit, MAX_LIMIT),
                     # Keys come with every hit.
-                    output_fields=["root_id", "match_code", "version", "edition"],
+                    output_fields=["root_id", "version", "edition"],
                     consistency_level="Strong" if strong else "Bounded",
                 )
                 found += [[_hit(layout, *each) for each in zip(hits.ids, hits, strict=True)] for hits in rankings]

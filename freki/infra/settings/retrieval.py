@@ -88,6 +88,11 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
     )
     batch_queries: int = Field(default=8, ge=1, description="Most queries answered together")
     batches: int = Field(default=6, ge=1, description="Most such batches at a time: a new one waits for no other")
+    row_cache_mb: int = Field(
+        default=64,
+        ge=0,
+        description="Room for rows that were read, in MiB, about 10 for 1,000 chunks; 0: each query reads its rows",
+    )
     cache_mb: int = Field(
         default=0,
         ge=0,

@@ -60,8 +60,6 @@ class Candidate:
     root_id: RootId
     score: float
     """Cosine similarity, or BM25; higher is better; comparable within one ranking."""
-    match_code: str = ""
-    """What late interaction compares, see `operators.late_interaction`."""
     version: int = 0
     """Version of the revision that wrote the row, as `edition`."""
     edition: int = 0

@@ -94,6 +94,9 @@ class Cache(Protocol[T]):
     def keep(self, key: object, value: T, *, size: int) -> None:
         """Add a value; size: its approximate bytes."""
 
+    def keep_all(self, values: Mapping[K, T], *, size: Callable[[T], int]) -> None:
+        """Add values by key; size: returns the approximate bytes of one."""
+
 
 class Reranker(Protocol):
     """Scorer of how well a text answers a query, 0..1. Errors may carry the wait before a retry in `wait_s`."""

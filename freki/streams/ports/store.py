@@ -25,20 +25,30 @@ from freki.schemas.index import (
 )
 
 
-class ChunkRows(Protocol):
-    """Chunk rows of one generation. A row is written once, under a unique key, and never changed."""
+class ReadableRows(Protocol):
+    """What answers read of chunk rows of one generation. A row is written once, under a unique key, and never changed.
+
+    Missing rows are absent.
+    """
+
+    async def contents(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[ChunkContent, Floats]]:
+        """Return what ranking and answers read of rows, with their vectors, shape (dim,)."""
+
+    async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
+        """Return the texts of rows with headings and contexts."""
+
+    async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
+        """Return what late interaction compares, see `operators.late_interaction`; empty without token vectors."""
+
+
+class ChunkRows(ReadableRows, Protocol):
+    """Chunk rows of one generation, as they are written, read and deleted."""
 
     async def stored(self, chunk_ids: Sequence[ChunkId]) -> Mapping[ChunkId, Sequence[StoredRow]]:
         """Return all rows of chunks, by any writer; chunks without rows are absent."""
 
     async def fetch(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[IndexedChunk, Floats]]:
         """Return rows with their vectors, shape (dim,); missing rows are absent."""
-
-    async def contents(self, row_ids: Sequence[RowId]) -> Mapping[RowId, tuple[ChunkContent, Floats]]:
-        """Return what ranking and answers read of rows, with their vectors, shape (dim,); missing rows are absent."""
-
-    async def passages(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Passage]:
-        """Return the texts of rows with headings and contexts; missing rows are absent."""
 
     async def insert(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
         """Write rows with keys that no row has, as those of a new attempt. vectors: (rows, dim)."""

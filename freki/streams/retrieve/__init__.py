@@ -53,7 +53,8 @@ deadline_lock    one local reranking at a time, the most urgent first
 load             durations of lookups by their number at once
 admit            queries that there is time for
 
-cache/, answers to queries that are asked again:
+cache/, what queries need again:
 caching          vectors, rankings and answers by principals
 epochs           whether a cached value still holds
+known_rows       rows that were read before
 """

@@ -10,7 +10,7 @@ from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import LeftOut, ManifestPage, PageId, Place
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
-from freki.streams.ports import AnalyseText, Cache, ChunkRows, ChunkSearch, Embedder, EmbedTexts, Reranker, Roots
+from freki.streams.ports import AnalyseText, Cache, ChunkSearch, Embedder, EmbedTexts, ReadableRows, Reranker, Roots
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.steps.rewrite import Rewriter
 
@@ -23,7 +23,7 @@ class Stores:
     """Parts of the store, and the consistency of searches in it."""
 
     search: ChunkSearch
-    rows: ChunkRows
+    rows: ReadableRows
     roots: Roots
     places: Cache[Places]
     """Places that were read before, by document."""

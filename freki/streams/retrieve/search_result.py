@@ -48,8 +48,6 @@ class Ranked(NamedTuple):
     lexical: float | None
     variant: int
     """Index of the first variant that found it."""
-    match_code: str = ""
-    """What late interaction compares."""
     version: int = 0
     """Version of the revision that wrote the row, as `edition`."""
     edition: int = 0

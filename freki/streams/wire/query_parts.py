@@ -20,6 +20,7 @@ from freki.streams.documents.handler import noted as noted_in_report
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
+from freki.streams.retrieve.cache.known_rows import KnownRows, RowCaches
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_judgements, follow_judgements
 from freki.streams.retrieve.handler import QueryHandler, noted, without_content
@@ -50,7 +51,9 @@ _CACHE_SHARES = {"answers": 0.5, "rankings": 0.4, "question_vectors": 0.1}
 MANIFEST_BYTES = 16 * MIB
 """Most bytes that are kept of places, and as many of manifest pages: of some 40,000 and 20,000 chunks."""
 MANIFEST_S = 600.0
-"""Time for which they are kept, in seconds: they never change, but their document may be gone."""
+"""Time for which they and rows are kept, in seconds: they never change, but their document may be gone."""
+ROW_SHARES = {"match_codes": 0.5, "contents": 0.25, "passages": 0.25}
+"""Share of FREKI_RETRIEVAL__ROW_CACHE_MB that each column set has."""
 
 
 @record
@@ -163,7 +166,7 @@ class QueryParts:
             ),
             Stores(
                 search=CachedSearch(index, rankings=caches.rankings, epochs=caches.epochs) if caches else index,
-                rows=index,
+                rows=KnownRows(index, self._row_caches()) if settings.row_cache_mb else index,
                 roots=index,
                 places=self._kept("places"),
                 pages=self._kept("pages"),
@@ -207,8 +210,13 @@ class QueryParts:
             epochs=Epochs(strong=self._settings.retrieval.strong),
         )
 
-    def _kept(self, name: str) -> BoundedCache[Any]:
-        return BoundedCache(name, most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S, calls=self._parts.calls)
+    def _row_caches(self) -> RowCaches:
+        most_bytes = self._settings.retrieval.row_cache_mb * MIB
+        kept = {name: self._kept(name, int(share * most_bytes)) for name, share in ROW_SHARES.items()}
+        return RowCaches(match_codes=kept["match_codes"], contents=kept["contents"], passages=kept["passages"])
+
+    def _kept(self, name: str, most_bytes: int = MANIFEST_BYTES) -> BoundedCache[Any]:
+        return BoundedCache(name, most_bytes=most_bytes, seconds=MANIFEST_S, calls=self._parts.calls)
 
     def _cache(self, name: str) -> BoundedCache[Any]:
         return BoundedCache(

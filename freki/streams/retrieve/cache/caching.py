@@ -38,7 +38,7 @@ from freki.streams.retrieve.steps.compose import DEGRADING
 from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
-"""Approximate size of a cached candidate without its code: three ids, a score, and the record around them."""
+"""Approximate size of a cached candidate: three ids, a score, and the record around them."""
 SHARE = 0.5
 """Share of the time left that looking up may take: an answer that is not found has to be made."""
 _CACHEABLE = frozenset({ResultStatus.COMPLETE, ResultStatus.EMPTY})
@@ -150,8 +150,7 @@ class CachedSearch:
             epoch = epochs[place]
             if epoch is not None:
                 ranking = Ranking(candidates=tuple(candidates), epoch=epoch)
-                size = sum(CANDIDATE_BYTES + len(each.match_code) for each in candidates)
-                self._rankings.keep(keys[place], ranking, size=size)
+                self._rankings.keep(keys[place], ranking, size=CANDIDATE_BYTES * len(candidates))
         return dict(zip(places, found, strict=True))
 
 

@@ -54,7 +54,6 @@ def fuse(query: EmbeddedQuery, variants: Sequence[SearchedVariant]) -> tuple[lis
             best_dense.get(chunk_id),
             best_lexical.get(chunk_id),
             first[chunk_id],
-            hit.match_code,
             hit.version,
             hit.edition,
         )

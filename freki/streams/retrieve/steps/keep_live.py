@@ -16,7 +16,8 @@ from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
 from freki.streams.retrieve.steps.live import LiveDocument, read_live
-from freki.streams.retrieve.steps.match import match
+from freki.streams.retrieve.steps.match import STEP as MATCH
+from freki.streams.retrieve.steps.match import match, matched_rows
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
@@ -58,11 +59,10 @@ async def keep_live(
     selections = [_LiveSelection(query, search) for query, search in zip(queries, searches, strict=True)]
     ended_ns = logs[0].clock_ns()
     if late_interaction:
-        for selection in selections:
-            selection.match()
+        await _match(stores, attempts, selections)
     matched_ns = logs[0].clock_ns()
     with timed(logs, STEP, lambda place: len(selections[place].found)):
-        is_live = await _take_best(stores, attempts, selections)
+        is_live = await _take_best(stores, attempts, selections, late_interaction=late_interaction)
         for log, each in zip(logs, selections, strict=True):
             # Counted here, without documents that the principals may not read.
             log.ran("fuse", started_ns, len(each.ranked), ended_ns=ended_ns)
@@ -70,7 +70,19 @@ async def keep_live(
     return [each.result() for each in selections], is_live
 
 
-async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
+async def _match(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> None:
+    """Order by late interaction, with one read of all match codes."""
+    unread = {row_id: None for each in selections for row_id in each.unread}
+    if unread:
+        queries = [each.query for each in selections]
+        codes = await attempts(queries, MATCH, stores.rows.match_codes(list(unread))) or {}
+        for each in selections:
+            each.match(codes)
+
+
+async def _take_best(
+    stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]", *, late_interaction: bool
+) -> bool:
     short = selections
     while short:
         # The best candidates are nearly always live, so that looking further down is seldom necessary, and few of
@@ -86,6 +98,8 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
         for each, ranked in zip(short, slices, strict=True):
             if not each.hide_unreadable(ranked, live):
                 each.take_live(ranked, live, rows)
+            elif late_interaction:
+                await _match(stores, attempts, [each])
         short = [each for each in short if each.is_short]
     for each in selections:
         each.keep_newest()
@@ -116,7 +130,7 @@ class _LiveSelection:
 
     def __init__(self, query: EmbeddedQuery, search: SearchResult) -> None:
         self.query = query
-        self._is_matched = False
+        self._codes: dict[RowId, str] = {}
         self._variants = list(search.variants)
         self._roots = dict(search.roots)
         self._history = History()
@@ -124,7 +138,7 @@ class _LiveSelection:
 
     def _start(self) -> None:
         self.ranked, self._alpha = fuse(self.query, self._variants)
-        self._best_first = match(self.query, self.ranked) if self._is_matched else self.ranked
+        self._best_first = match(self.query, self.ranked, self._codes) if self._codes else self.ranked
         self.found: list[LiveChunk] = []
         self.rows: dict[RowId, Row] = {}
         self.dead = 0
@@ -132,10 +146,15 @@ class _LiveSelection:
         self._at = 0
         self._length = self.query.wanted
 
-    def match(self) -> None:
-        """Order by late interaction."""
-        self._is_matched = True
-        self._best_first = match(self.query, self.ranked)
+    @property
+    def unread(self) -> list[RowId]:
+        """Rows that late interaction compares, and whose codes were not read."""
+        return [row_id for row_id in matched_rows(self.query, self.ranked) if row_id not in self._codes]
+
+    def match(self, codes: Mapping[RowId, str]) -> None:
+        """Order by late interaction; rows without a code have none."""
+        self._codes |= {row_id: codes.get(row_id, "") for row_id in self.unread}
+        self._best_first = match(self.query, self.ranked, self._codes)
 
     def result(self) -> LiveCandidates:
         search = SearchResult(

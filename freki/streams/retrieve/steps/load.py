@@ -7,7 +7,7 @@ from freki.operators.fold import fold
 from freki.schemas.arrays import Floats
 from freki.schemas.index import ChunkContent, RowId
 from freki.schemas.names import extended
-from freki.streams.ports import ChunkRows
+from freki.streams.ports import ReadableRows
 from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -18,7 +18,7 @@ STEP = "load"
 
 
 async def load(
-    rows: ChunkRows, attempts: Attempts, queries: Sequence[EmbeddedQuery], found: Sequence[LiveCandidates]
+    rows: ReadableRows, attempts: Attempts, queries: Sequence[EmbeddedQuery], found: Sequence[LiveCandidates]
 ) -> tuple[list[LoadedCandidates], bool]:
     """Read the rows of all candidates that were not read yet, in one call; the flag is False if that failed."""
     missing = list(dict.fromkeys(each.row_id for live in found for each in live.found if each.row_id not in live.rows))

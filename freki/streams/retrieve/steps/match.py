@@ -1,11 +1,12 @@
 """Score candidates by late interaction: the token vectors of the query with those stored of each candidate."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from freki.operators.late_interaction import ENGLISH, OTHERS, SearchScores, relevance, similarities
 from freki.schemas import RerankerChoice
+from freki.schemas.index import RowId
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.search_result import Ranked
 from freki.streams.retrieve.steps.fuse import fused_in_unit
@@ -14,12 +15,20 @@ STEP = "match"
 _WITHOUT = frozenset({RerankerChoice.NONE, RerankerChoice.COSINE})
 
 
-def match(query: EmbeddedQuery, ranked: Sequence[Ranked]) -> list[Ranked]:
-    """Return the candidates by the probability that they are relevant; those that were not matched come last."""
-    head, rest = ranked[: query.options.depth], ranked[query.options.depth :]
+def matched_rows(query: EmbeddedQuery, ranked: Sequence[Ranked]) -> list[RowId]:
+    """Return the rows whose match codes `match` compares."""
     if query.embedding is None or query.options.reranker in _WITHOUT:
+        return []
+    return [each.row_id for each in ranked[: query.options.depth]]
+
+
+def match(query: EmbeddedQuery, ranked: Sequence[Ranked], codes: Mapping[RowId, str]) -> list[Ranked]:
+    """Return the candidates by the probability that they are relevant; those that were not matched come last."""
+    rows = matched_rows(query, ranked)
+    head, rest = ranked[: len(rows)], ranked[len(rows) :]
+    if query.embedding is None or not rows:
         return list(ranked)
-    found = similarities(query.embedding, [each.match_code for each in head])
+    found = similarities(query.embedding, [codes.get(row_id, "") for row_id in rows])
     if np.isnan(found.tokens).all():
         return list(ranked)
     # Dense search gave all others a lower cosine.

@@ -5,7 +5,7 @@ from collections.abc import Collection, Sequence
 from freki.operators.augment import SectionWindow, document_around, neighbours_of, section_around
 from freki.schemas import NoticeKind, QueryType
 from freki.schemas.index import ManifestEntry
-from freki.streams.ports import ChunkRows
+from freki.streams.ports import ReadableRows
 from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Surrounding, Surroundings
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -21,7 +21,7 @@ BEST_DOCUMENTS = 3
 class Surround:
     """The step that adds sections and neighbours to hits, by the manifest, and texts to all of them, by the rows."""
 
-    def __init__(self, rows: ChunkRows, attempts: Attempts) -> None:
+    def __init__(self, rows: ReadableRows, attempts: Attempts) -> None:
         self._rows = rows
         self._attempts = attempts
 
