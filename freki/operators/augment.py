@@ -18,6 +18,8 @@ class SectionWindow(NamedTuple):
     path: str
     entries: tuple[ManifestEntry, ...]
     """Consecutive leaves in reading order, the hit among them."""
+    room: int = 0
+    """Characters before the first leaf that are in no other one and that the limit has room for: of its heading."""
 
 
 class Neighbours(NamedTuple):
@@ -30,7 +32,7 @@ class Neighbours(NamedTuple):
 def section_around(
     manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, max_characters: int = 4000
 ) -> SectionWindow | None:
-    """Return the leaves of the hit's section around the hit that span at most `max_characters`.
+    """Return the leaves of the hit's section around the hit that span at most `max_characters`, `room` among them.
 
     manifest: all live chunks of the document, in reading order, a section before its children. A leaf is a chunk
     without children. The section of a leaf is its path up to the last slash; that of a summary is the summarised one,
@@ -47,7 +49,7 @@ def section_around(
     before = () if summary else _while_in(path, _leaves(manifest, range(place - 1, -1, -1)))
     hit = next(after, None) if summary else manifest[place]
     entries = _window(before, hit, after, max_characters) if hit else []
-    return SectionWindow(path, tuple(entries)) if summary or len(entries) > 1 else None
+    return _shown(manifest, path, entries, max_characters) if summary or len(entries) > 1 else None
 
 
 def document_around(
@@ -64,7 +66,9 @@ def document_around(
     after = _leaves(manifest, range(place + 1, len(manifest)))
     before = _leaves(manifest, range(place - 1, -1, -1))
     entries = _window(before, hit, after, max_characters, max_leaves)
-    return None if [entry.chunk_id for entry in entries] == [chunk_id] else SectionWindow(ROOT_PATH, tuple(entries))
+    if [entry.chunk_id for entry in entries] == [chunk_id]:
+        return None
+    return _shown(manifest, ROOT_PATH, entries, max_characters)
 
 
 def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count: int = 1) -> Neighbours:
@@ -95,23 +99,25 @@ def section_part(section: SectionWindow, passages: Mapping[ChunkId, Passage]) ->
     """Return the text of a section: character i is character start + i of the document.
 
     Characters outside of chunks, or of missing texts, are blank, except that a heading which changes between two leaves
-    is written into the gap if it fits. None where all texts are missing.
+    is written into the gap if it fits; then that of the first leaf stands before it, if the window has room. None where
+    all texts are missing.
     """
-    start, end = section.entries[0].start, section.entries[-1].end
-    pieces: list[str] = []
-    at = start
-    heading = None
-    for entry in section.entries:
-        passage = passages.get(entry.chunk_id)
-        if passage is None or len(passage.text) != entry.end - entry.start or entry.end <= at:
-            continue
-        title = passage.heading if heading not in {None, passage.heading} else ""
-        pieces += [_gap(entry.start - at, title), passage.text[max(at - entry.start, 0) :]]
-        at, heading = entry.end, passage.heading
-    if not pieces:
+    first, end = section.entries[0], section.entries[-1].end
+    there = [(entry, passages[entry.chunk_id]) for entry in section.entries if _fits(passages, entry)]
+    if not there:
         return None
+    at, path = first.start, there[0][1].heading_path
+    changes = first is there[0][0] and any(passage.heading_path != path for _, passage in there)
+    opening = _opening(there[0][1].heading, section.room) if changes else ""
+    pieces = [opening]
+    for entry, passage in there:
+        if entry.end <= at:
+            continue
+        title = passage.heading if passage.heading_path != path else ""
+        pieces += [_gap(entry.start - at, title), passage.text[max(at - entry.start, 0) :]]
+        at, path = entry.end, passage.heading_path
     text = "".join(pieces) + _blank(end - at)
-    return ContextPart(chunk_id=None, path=section.path, start=start, end=end, text=text)
+    return ContextPart(chunk_id=None, path=section.path, start=first.start - len(opening), end=end, text=text)
 
 
 def neighbour_parts(entries: Sequence[ManifestEntry], passages: Mapping[ChunkId, Passage]) -> tuple[ContextPart, ...]:
@@ -186,6 +192,30 @@ def _window(
             window.append(entry)
         sides.append(side)
     return list(window)
+
+
+def _shown(
+    manifest: Sequence[ManifestEntry], path: str, entries: Sequence[ManifestEntry], max_characters: int
+) -> SectionWindow:
+    """Return the window of some leaves, with the room before them."""
+    if not entries:
+        return SectionWindow(path, ())
+    first = entries[0]
+    before = _leaves(manifest, range(_place(manifest, first.chunk_id) - 1, -1, -1))
+    # Of a document that is not given from its beginning, nothing is known of what stands before.
+    begin = first.start if manifest[0].ordinal else 0
+    free = first.start - next((leaf.end for leaf in before), begin)
+    return SectionWindow(path, tuple(entries), max(0, min(free, max_characters - (entries[-1].end - first.start))))
+
+
+def _fits(passages: Mapping[ChunkId, Passage], entry: ManifestEntry) -> bool:
+    """Return whether the text of a leaf is there, and as long as its span."""
+    return entry.chunk_id in passages and len(passages[entry.chunk_id].text) == entry.end - entry.start
+
+
+def _opening(title: str, room: int) -> str:
+    """Return the heading on a line before a section, with room for a line break above it as in `_gap`; else nothing."""
+    return f"{title}\n" if title and len(title) + 2 <= room else ""
 
 
 def _gap(characters: int, title: str) -> str:

@@ -124,6 +124,29 @@ def test_text_of_another_section_does_not_stand_below_the_heading_of_the_hit() -
     assert [line.strip() for line in of_same.splitlines()[1:3]] == ["Gesetz > § 2 Frist", "Davor gilt anderes."]
 
 
+def test_the_heading_of_the_first_lines_of_a_section_stands_above_them() -> None:
+    start, end = sentences(4, 7)
+    opening = "§ 1 Miete\nDavor gilt anderes.\n§ 2 Frist\n"
+    section = ContextPart(
+        chunk_id=None, path="0/0", start=start - len(opening), end=end, text=opening + DOCUMENT[start:end]
+    )
+    first = start - len("Davor gilt anderes.\n§ 2 Frist\n")
+    of_later = hit(1, start, end, heading_path=("Gesetz", "§ 2 Frist"), parent=section)
+    of_first = hit(
+        1,
+        first,
+        first + len("Davor gilt anderes."),
+        text="Davor gilt anderes.",
+        heading_path=("Gesetz", "§ 1 Miete"),
+        parent=section,
+    )
+
+    texts = [assemble([each], max_tokens=500, count_tokens=count_words).text for each in (of_later, of_first)]
+
+    for text in texts:
+        assert text.splitlines()[1:5] == ["Gesetz", "§ 1 Miete", "Davor gilt anderes.", "§ 2 Frist"]
+
+
 def neighbour(number: int, first: int, last: int) -> ContextPart:
     start, end = sentences(first, last)
     return ContextPart(

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.augment import document_around, neighbour_parts, neighbours_of, section_around, section_part
+from freki.operators.augment import (
+    SectionWindow,
+    document_around,
+    neighbour_parts,
+    neighbours_of,
+    section_around,
+    section_part,
+)
 from freki.schemas import ChunkId
 from freki.schemas.index import ManifestEntry, Passage, RowId
 
@@ -210,3 +217,78 @@ def test_a_heading_between_leaves_is_shown_where_it_stood() -> None:
         if key in {"1", "2", "3", "4", "5"}:
             start = span(each.text)[0] - part.start
             assert part.text[start : start + len(each.text)] == each.text
+
+
+def outlined(
+    source: str, *paths: tuple[str, str, tuple[str, ...]]
+) -> tuple[list[ManifestEntry], dict[ChunkId, Passage]]:
+    """Return manifest and texts of leaves, given as text, path and headings."""
+    manifest = [entry("0", "0", 0, len(source))]
+    passages: dict[ChunkId, Passage] = {}
+    for text, path, headings in paths:
+        start = source.index(text)
+        manifest.append(entry(text, path, start, start + len(text), len(manifest)))
+        passages[ChunkId(text)] = Passage(text=text, heading_path=headings)
+    return manifest, passages
+
+
+LEASE = "# Miete\n\n## Kaution\n\nDrei Monate.\n\n## Frist\n\n```\n# Tage\n```\n\n# Kauf\n\n## Frist\n\nSofort.\n"
+LEASE_LEAVES = (
+    ("Drei Monate.", "0/0/0", ("Miete", "Kaution")),
+    ("```\n# Tage\n```", "0/0/1", ("Miete", "Frist")),
+    ("Sofort.", "0/1", ("Kauf", "Frist")),
+)
+
+
+def shown_of(around: SectionWindow | None, passages: dict[ChunkId, Passage]) -> tuple[str, int]:
+    """Return the text of a section and where it starts, after its characters were compared with the document."""
+    assert around is not None
+    part = section_part(around, passages)
+    assert part is not None
+    assert len(part.text) == part.end - part.start
+    for each in around.entries:
+        assert part.text[each.start - part.start : each.end - part.start] == passages[each.chunk_id].text
+    return part.text, part.start
+
+
+def test_a_section_begins_with_the_heading_of_its_first_lines() -> None:
+    manifest, passages = outlined(LEASE, *LEASE_LEAVES)
+
+    text, start = shown_of(section_around(manifest, ChunkId("```\n# Tage\n```")), passages)
+
+    assert text.split() == ["Kaution", "Drei", "Monate.", "Frist", "```", "#", "Tage", "```"]
+    assert text.startswith("Kaution\nDrei")
+    assert start == LEASE.index("Drei") - len("Kaution\n")
+
+
+def test_the_heading_of_the_first_lines_is_within_the_limit_of_a_section() -> None:
+    manifest, passages = outlined(LEASE, *LEASE_LEAVES)
+    hit, leaves = ChunkId("Drei Monate."), LEASE.index("```\n\n# Kauf") + 3 - LEASE.index("Drei")
+
+    text, _ = shown_of(section_around(manifest, hit, max_characters=leaves + len("Kaution")), passages)
+
+    assert text.startswith("Drei")
+
+
+def test_a_section_of_one_heading_does_not_repeat_it() -> None:
+    manifest, passages = outlined(LEASE, *((text, path, ("Miete",)) for text, path, _ in LEASE_LEAVES))
+
+    text, _ = shown_of(section_around(manifest, ChunkId("Drei Monate.")), passages)
+
+    assert text.startswith("Drei")
+
+
+def test_what_stands_before_the_given_part_of_a_document_is_not_written_over() -> None:
+    manifest, passages = outlined(LEASE, *LEASE_LEAVES)
+
+    text, _ = shown_of(section_around(manifest[1:], ChunkId("Drei Monate.")), passages)
+
+    assert text.startswith("Drei")
+
+
+def test_sections_of_the_same_name_in_other_sections_are_told_apart() -> None:
+    manifest, passages = outlined(LEASE, *LEASE_LEAVES)
+
+    text, _ = shown_of(document_around(manifest, ChunkId("Sofort.")), passages)
+
+    assert text.split() == ["Kaution", "Drei", "Monate.", "Frist", "```", "#", "Tage", "```", "Frist", "Sofort."]
