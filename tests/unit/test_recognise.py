@@ -247,3 +247,63 @@ def test_any_bytes_are_text_or_refused(content: bytes) -> None:
     except UnreadableContent:
         return
     assert "\x00" not in recognised.content
+
+
+NOTES = """# Mietrecht
+
+Stand: 2024
+
+## Kaution
+
+Der Vermieter darf höchstens drei Monatsmieten verlangen.
+
+```sh
+# kein Titel
+rent = 3
+```
+
+### Frist
+Sie endet am dritten Werktag des Monats.
+
+## Ende
+"""
+
+
+@pytest.mark.parametrize("name", ["a.txt", "README", "a.log"])
+@pytest.mark.parametrize("text", [NOTES, f"\n{NOTES}", NOTES.replace("\n", "\r\n"), NOTES.replace("```", "~~~~")])
+def test_text_that_is_markdown_beyond_doubt_is_read_as_markdown(name: str, text: str) -> None:
+    recognised = recognise(name, "text/plain", text)
+
+    assert recognised[:2] == ("text/markdown", Profile.MARKDOWN)
+    assert recognise(name, None, text.encode()).profile is Profile.MARKDOWN
+
+
+SENTENCE = "Der Vermieter darf höchstens drei Monatsmieten verlangen."
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"{SENTENCE}\n\n{NOTES}",
+        NOTES.replace("## Ende", "##Ende"),
+        NOTES.replace("## Ende", "## ##"),
+        NOTES.replace("## Ende", "#!/bin/sh"),
+        NOTES.replace("## Ende", "#### Ende").replace("### Frist", "## Frist"),
+        NOTES.replace("\n### Frist", "Text\n### Frist"),
+        NOTES.replace("```", "``"),
+        NOTES.replace("Stand: 2024", "stand: 2024"),
+        NOTES.replace("Stand: 2024", "Stand = 2024"),
+        f"# Miete\n\n{SENTENCE}\n\n# Kaution\n\n{SENTENCE}\n",
+        "# Miete\n\n## Kaution\n\nDrei Monate.\n",
+        f"#mietrecht\n\n## Kaution\n\n{SENTENCE}\n",
+        "# apt update\nHit:1 mirror of the distribution\nReading package lists\n# apt upgrade\n",
+        f"# Settings of the server\n\n## Ports\n\nport: 80\n\n# {SENTENCE}\n",
+        f"# Settings of the server\n## Ports\n# {SENTENCE}\n\nlisten 80\n",
+        f"# {SENTENCE}\n\n## Imports\n\nfrom os import path\n",
+        f"# {SENTENCE}\n\n## Types\n\nclass Lease(Contract):\n    the lease has a tenant and rent\n",
+        f"# {SENTENCE}\n\n## Hosts\n\n- name: all\n  what the servers have to do first\n",
+        f"[10:02] Anna: # {SENTENCE}\n[10:03] Ben: ## nein\n",
+    ],
+)
+def test_text_whose_number_signs_may_be_something_else_stays_text(text: str) -> None:
+    assert recognise("a.txt", "text/plain", text)[:2] == ("text/plain", Profile.TEXT)

@@ -1,8 +1,9 @@
 """Recognition of the format of content.
 
-content  by the content
-kinds    by name and media type
-decode   decoding of text
+content   by the content
+markdown  of Markdown in plain text
+kinds     by name and media type
+decode    decoding of text
 """
 
 from freki.operators.recognise.content import Recognised, recognise, scan_type

@@ -9,6 +9,7 @@ from zipfile import BadZipFile, ZipFile
 from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.recognise.decode import AS_UTF8, decode
 from freki.operators.recognise.kinds import MEDIA_TYPES, Profile, bare, declared, is_script, language_of
+from freki.operators.recognise.markdown import is_markdown
 
 
 class Recognised(NamedTuple):
@@ -69,9 +70,10 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
 
     Bytes with the signature of a PDF or Office file are recognised by it. Otherwise the profile comes from a specific
     media type, else from the extension of the name, else from the content: headers of a mail, a doctype or `<html`, or
-    the line of an interpreter; all other text is plain text. Decoded text, or text/plain, may have the name of the file
-    that it was extracted from. Empty content is valid. Raises UnreadableContent, naming the fix, for anything else:
-    other files, binary data, a damaged encoding; NoText for pictures.
+    the line of an interpreter; all other text is plain text, or Markdown if it is that beyond doubt. Decoded text, or
+    text/plain, may have the name of the file that it was extracted from. Empty content is valid. Raises
+    UnreadableContent, naming the fix, for anything else: other files, binary data, a damaged encoding; NoText for
+    pictures.
     """
     says_text = isinstance(content, str) or bare(media_type) == "text/plain"
     says = declared(name, media_type)
@@ -83,6 +85,8 @@ def recognise(name: str, media_type: str | None, content: str | bytes) -> Recogn
     text = decode(name, media_type, content) if isinstance(content, bytes) else content.removeprefix("\ufeff")
     _refuse_junk(name, text)
     profile = says if says is not None and says not in _BINARY else _sniffed(text)
+    if profile is Profile.TEXT and is_markdown(text):
+        profile = Profile.MARKDOWN
     stated = bare(media_type)
     language = language_of(name, media_type, text) if profile is Profile.CODE else ""
     return Recognised(stated if stated not in _GENERIC else MEDIA_TYPES[profile], profile, text, language)

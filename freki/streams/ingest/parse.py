@@ -31,9 +31,12 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.EMAIL: 5,
     Profile.MARKDOWN: 4,
     Profile.RST: 3,
-    Profile.TEXT: 5,
+    Profile.TEXT: 6,
 }
-"""Version of each parser; increment it when the parser returns other text or blocks for the same content."""
+"""Version of each parser; increment it when the parser returns other text or blocks for the same content.
+
+Also that of a format whose documents are recognised as another one: they are outdated only if theirs changes.
+"""
 
 LIGHT_LENGTH = 50_000
 """Maximum length of content parsed in this process, in characters or bytes: a child process would cost more time."""
