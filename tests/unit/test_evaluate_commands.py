@@ -11,7 +11,7 @@ from freki.cli.main import app
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Work in a folder with a set, one with broken judgements, and a JSON file that is no report."""
+    """Work in a folder with a set, one with broken judgements, a JSON file that is no report, and an empty report."""
     for name, score in (("tiny", "1"), ("broken", "yes")):
         home = tmp_path / name
         home.mkdir()
@@ -21,6 +21,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (home / "queries.jsonl").write_text(json.dumps(question) + "\n", encoding="utf-8")
         (home / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\nq1\turlaub\t{score}\n", encoding="utf-8")
     (tmp_path / "no.json").write_text("{}", encoding="utf-8")
+    earlier = {"format": "freki evaluation 1", "made_at": "", "took_s": 1, "made_with": {"threshold": "0.5"}, "sets": []}
+    (tmp_path / "earlier.json").write_text(json.dumps(earlier), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FREKI_LOCAL__STATE_DIR", str(tmp_path / "state"))
     return tmp_path
@@ -35,6 +37,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("eval tiny --b alpha=2", "alpha: 2.0 is outside 0.0..1.0", 1),
         ("eval tiny --a alpha=1 --b alpha=1.0", "nothing to compare", 2),
         ("eval tiny --against no.json", "no.json is not a JSON report of `freki eval`", 1),
+        ("eval tiny --against earlier.json --threshold 0.7", "counts false positives from 0.5, not 0.7", 1),
+        ("eval tiny --against earlier.json", "the earlier evaluation has no set tiny", 1),
         ("eval tiny tiny", "another set is also named tiny", 2),
         ("eval tiny --running --fresh", "--fresh needs a separate stack", 2),
         ("tune tiny --turn alpha=0.1 --turn alpha=0.2", "an option is given twice", 2),

@@ -31,7 +31,16 @@ from freki.schemas.evaluation import CorpusDocument, Question
 from freki.streams.evaluate.configuration import parse_configuration
 from freki.streams.evaluate.corpus import fingerprint_of, missing, roots_of, tenant_of
 from freki.streams.evaluate.examine import DEPTH, Examiner
-from freki.streams.evaluate.result import Answered, Evaluation, Run, SetResult, beside, breakdown, headline
+from freki.streams.evaluate.result import (
+    Answered,
+    Evaluation,
+    KeptRank,
+    Run,
+    SetResult,
+    beside,
+    breakdown,
+    headline,
+)
 from freki.streams.ingest.chunk import content_hash
 from tests.contract.index_records import root
 from tests.unit.evaluations import hit, result
@@ -366,6 +375,55 @@ def test_an_earlier_run_stands_beside_this_one_as_far_as_it_has_the_same_questio
     assert found.notes == ("one note", "1 of 2 questions were not asked before")
     with pytest.raises(ValueError, match="other questions"):
         beside(compared([answered("9", 0.5)]), now, made_at="2026-11-22T03:15:56+00:00")
+
+
+def test_an_earlier_answer_is_found_by_its_text_where_ids_are_positions() -> None:
+    earlier = compared([replace(answered("1", 0.1), text="first?"), replace(answered("2", 0.2), text="second?")])
+    now = compared(
+        [replace(answered(str(place), 0.7), text=text) for place, text in enumerate(["new?", "first?", "second?"], 1)]
+    )
+
+    found = beside(earlier, now, made_at="2026-11-22T03:15:56+00:00")
+
+    assert [(each.question_id, each.text) for each in found.runs[0].answers] == [("2", "first?"), ("3", "second?")]
+    assert "1 of 3 questions were not asked before" in found.notes
+    assert {name: each.difference.value for name, each in found.comparison().items()}["nDCG@10"] == pytest.approx(0.55)
+
+
+def test_an_earlier_answer_that_was_judged_by_other_documents_is_not_compared() -> None:
+    same, other = answered("1", 0.5), answered("2", 0.5)
+    regraded = replace(answered("3", 0.5), ranking=(KeptRank(DocumentId("doc"), 0.9, 2),))
+    earlier = compared(
+        [same, replace(other, relevant={DocumentId("else"): None}), replace(regraded, ranking=_graded(regraded, 1))]
+    )
+
+    found = beside(earlier, compared([same, other, regraded]), made_at="2026-11-22T03:15:56+00:00")
+
+    assert [answer.question_id for answer in found.runs[0].answers] == ["1"]
+    assert "2 of 3 questions had other relevant documents: not compared" in found.notes
+    assert not any("not asked before" in note for note in found.notes)
+    with pytest.raises(ValueError, match="other relevant documents"):
+        beside(
+            compared([replace(other, relevant={DocumentId("else"): None})]),
+            compared([other]),
+            made_at="2026-11-22T03:15:56+00:00",
+        )
+
+
+def _graded(answer: Answered, grade: int) -> tuple[KeptRank, ...]:
+    return tuple(rank._replace(grade=grade) for rank in answer.ranking)
+
+
+def test_questions_that_are_there_twice_are_told_apart_by_their_documents() -> None:
+    twice = [
+        replace(answered(name, score), text="same?", relevant={DocumentId(name): 1})
+        for name, score in (("a", 0.1), ("b", 0.9))
+    ]
+
+    found = beside(compared(twice), compared(twice[::-1]), made_at="2026-11-22T03:15:56+00:00")
+
+    assert [answer.question_id for answer in found.runs[0].answers] == ["b", "a"]
+    assert found.comparison()["nDCG@10"].difference.value == 0.0
 
 
 @pytest.mark.parametrize("runs", [1, 2])

@@ -91,9 +91,10 @@ async def evaluate(
     configurations = _configurations(
         [given.b or ""] if given.against else [given.a] if given.b is None else [given.a, given.b]
     )
-    earlier = None if given.against is None else _read(given.against)
+    earlier = None if given.against is None else _read(given.against, threshold=_threshold(given.threshold))
     require_folder(given.out)
     examined = chosen_questions(read_sets(sets, corpus=given.corpus), given.part, reviewed=given.reviewed)
+    formers = {} if earlier is None else _former_results(earlier, examined)
     made_at, started = datetime.now(UTC), time.monotonic()
     results: list[SetResult] = []
     for one in examined:
@@ -101,13 +102,13 @@ async def evaluate(
             asked = sample(one.questions, given.queries, given.seed)
             runs, titles = await _ask(place, asked, configurations, given.threshold)
         result = _result(one, place, runs, titles)
-        results.append(result if earlier is None else _beside(earlier, result))
+        results.append(result if earlier is None else _beside(earlier, formers[one.name], result))
         show_set(console, results[-1])
     evaluation = Evaluation(
         format="freki evaluation 1",
         made_at=made_at.isoformat(timespec="seconds"),
         took_s=round(time.monotonic() - started, 1),
-        made_with={**provenance(), **made_with(settings), "threshold": f"{given.threshold:g}"},
+        made_with={**provenance(), **made_with(settings), "threshold": _threshold(given.threshold)},
         sets=tuple(results),
     )
     name = f"{'+'.join(result.name for result in results)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
@@ -250,14 +251,24 @@ def _absent(examined: EvaluationSet, run: Run) -> list[str]:
     return [f"{expected} {are} not in the corpus, and cannot be found: {', '.join(absent[:SHOWN_ABSENT])}{more}"]
 
 
-def _beside(earlier: Evaluation, result: SetResult) -> SetResult:
-    former = next((one for one in earlier.sets if one.name == result.name), None)
-    if former is None:
-        fail(f"the earlier evaluation has no set {result.name}; it has {', '.join(one.name for one in earlier.sets)}")
+def _former_results(earlier: Evaluation, examined: Sequence[EvaluationSet]) -> dict[str, SetResult]:
+    """Return the earlier result of each set, by name; end the command, before anything is asked, if one has none."""
+    found = {one.name: one for one in earlier.sets}
+    for one in examined:
+        if one.name not in found:
+            fail(f"the earlier evaluation has no set {one.name}; it has {', '.join(found)}")
+    return found
+
+
+def _beside(earlier: Evaluation, former: SetResult, result: SetResult) -> SetResult:
     try:
         return beside(former, result, made_at=earlier.made_at)
     except ValueError as error:
         fail(str(error))
+
+
+def _threshold(score: float) -> str:
+    return f"{score:g}"
 
 
 def made_with(settings: Settings) -> dict[str, str]:
@@ -271,13 +282,17 @@ def made_with(settings: Settings) -> dict[str, str]:
     }
 
 
-def _read(path: Path) -> Evaluation:
+def _read(path: Path, *, threshold: str) -> Evaluation:
+    """Read an earlier evaluation. Raises Rejected, also if it counted false positives from another threshold."""
     try:
-        return TypeAdapter(Evaluation).validate_json(path.read_bytes())
+        earlier = TypeAdapter(Evaluation).validate_json(path.read_bytes())
     except OSError as error:
         raise Rejected(f"{path}: {error.strerror}") from error
     except ValidationError as error:
         raise Rejected(f"{path} is not a JSON report of `freki eval`: {error.errors()[0]['msg']}") from error
+    if (former := earlier.made_with.get("threshold", threshold)) != threshold:
+        raise Rejected(f"{path} counts false positives from {former}, not {threshold}: give --threshold {former}")
+    return earlier
 
 
 def _write(evaluation: Evaluation, out: Path, name: str) -> tuple[Path, Path]:

@@ -115,17 +115,21 @@ class QueryGroup:
 def beside(earlier: SetResult, now: SetResult, *, made_at: str) -> SetResult:
     """Combine the first run of an earlier evaluation with the only run of this one, on their common questions.
 
+    Questions are the same if their texts are: ids of a file without ids are positions, which shift. Earlier answers
+    that were judged by other relevant documents are left out; the notes say how many.
     made_at: time of the earlier evaluation, in UTC. Raises ValueError if they have no question in common.
     """
     (run,) = now.runs
-    asked = {answer.question_id: answer.text for answer in run.answers}
-    former = tuple(each for each in earlier.runs[0].answers if asked.get(each.question_id) == each.text)
+    former, rejudged = _earlier_answers(earlier.runs[0].answers, run.answers)
     if not former:
-        raise ValueError(f"{earlier.name}: the earlier evaluation asked other questions")
+        also = f", or judged them by other relevant documents ({rejudged})" if rejudged else ""
+        raise ValueError(f"{earlier.name}: the earlier evaluation asked other questions{also}")
     title = f"{earlier.runs[0].title}, at {made_at[:16].replace('T', ' ')} UTC"
     notes = now.notes
-    if len(former) < len(asked):
-        notes = (*notes, f"{len(asked) - len(former)} of {len(asked)} questions were not asked before")
+    if unasked := len(run.answers) - len(former) - rejudged:
+        notes = (*notes, f"{unasked} of {len(run.answers)} questions were not asked before")
+    if rejudged:
+        notes = (*notes, f"{rejudged} of {len(run.answers)} questions had other relevant documents: not compared")
     if earlier.fingerprint != now.fingerprint:
         notes = (*notes, "the earlier evaluation had other documents")
     return replace(
@@ -133,6 +137,32 @@ def beside(earlier: SetResult, now: SetResult, *, made_at: str) -> SetResult:
         notes=notes,
         runs=(replace(earlier.runs[0], title=title, answers=former), run),
         titles={**earlier.titles, **now.titles},
+    )
+
+
+def _earlier_answers(earlier: Iterable[Answered], now: Iterable[Answered]) -> tuple[tuple[Answered, ...], int]:
+    """Return the earlier answers to questions of now, under their ids of now, and how many were judged otherwise."""
+    by_text: defaultdict[str, list[Answered]] = defaultdict(list)
+    for answer in earlier:
+        by_text[answer.text].append(answer)
+    kept: list[Answered] = []
+    rejudged = 0
+    for answer in now:
+        # A set may ask the same twice, of other documents.
+        same = [each for each in by_text[answer.text] if _is_judged_alike(each, answer)]
+        if same:
+            closest = next((each for each in same if each.question_id == answer.question_id), same[0])
+            kept.append(replace(closest, question_id=answer.question_id))
+        elif by_text[answer.text]:
+            rejudged += 1
+    return tuple(kept), rejudged
+
+
+def _is_judged_alike(earlier: Answered, now: Answered) -> bool:
+    """Return whether both have the same relevant documents, with the same grades as far as both rankings tell."""
+    grades = {rank.document_id: rank.grade for rank in earlier.ranking}
+    return earlier.relevant.keys() == now.relevant.keys() and all(
+        grades.get(rank.document_id, rank.grade) == rank.grade for rank in now.ranking
     )
 
 
