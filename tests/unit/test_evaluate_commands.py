@@ -21,8 +21,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         (home / "queries.jsonl").write_text(json.dumps(question) + "\n", encoding="utf-8")
         (home / "qrels.tsv").write_text(f"query-id\tcorpus-id\tscore\nq1\turlaub\t{score}\n", encoding="utf-8")
     (tmp_path / "no.json").write_text("{}", encoding="utf-8")
-    earlier = {"format": "freki evaluation 1", "made_at": "", "took_s": 1, "made_with": {"threshold": "0.5"}, "sets": []}
-    (tmp_path / "earlier.json").write_text(json.dumps(earlier), encoding="utf-8")
+    report = {"format": "freki evaluation 1", "made_at": "", "took_s": 1, "made_with": {"threshold": "0.5"}, "sets": []}
+    (tmp_path / "earlier.json").write_text(json.dumps(report), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("FREKI_LOCAL__STATE_DIR", str(tmp_path / "state"))
     return tmp_path

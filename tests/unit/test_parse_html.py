@@ -111,6 +111,31 @@ def test_behind_tags_that_close_themselves_parts_are_still_told_apart() -> None:
     assert parse_html(page).text == "Wartung\n\n- eins"
 
 
+@pytest.mark.parametrize(
+    "subset",
+    [
+        """<!ENTITY x "y">""",
+        """<!ENTITY x "a ]> b">\n<!ENTITY z 'c "]>" d'>""",
+        """<!-- it's ]> --><!ELEMENT p (#PCDATA)><?target it's ]> ?>%names;""",
+        "",
+    ],
+)
+@pytest.mark.parametrize("prolog", ["", '<?xml version="1.0"?>\n<!-- [ -->\n'])
+@pytest.mark.parametrize("name", ["html", 'html PUBLIC "-//W3C//DTD XHTML 1.0//EN" "xhtml1.dtd"'])
+def test_declarations_of_a_document_type_are_not_text(name: str, prolog: str, subset: str) -> None:
+    document = parse_html(f"{prolog}<!DOCTYPE {name} [ {subset} ] >{XHTML}<body><p>Text</p></body></html>")
+
+    assert document.text == "Text"
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["<!DOCTYPE html [ <p>Text</p>", "<!DOCTYPE html><p>a[1]&gt;2 <!-- <!DOCTYPE x [ --> Text</p><p>]&gt;</p>"],
+)
+def test_a_page_without_such_declarations_loses_nothing(page: str) -> None:
+    assert "Text" in parse_html(page).text
+
+
 def test_outside_of_xhtml_a_slash_does_not_close_a_part_that_is_closed_later() -> None:
     page = "<div><main><div class=box/><p>Text</p></div><p>Ende</p></main></div>"
 

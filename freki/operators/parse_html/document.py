@@ -17,6 +17,15 @@ _AIDS = re.compile(
     r"""<a\s[^<>]{0,300}class=["'][^"'<>]{0,200}\b(?:skip-?\w|headerlink|hash-link|anchor-?link)[^<>]{0,300}>[^<>]{0,100}</a>""",
     re.IGNORECASE,
 )
+# A document type with declarations of its own, as XHTML may have; a parser of HTML ends it at the first `>` in them.
+# What may follow at each place begins with another character, so that the time stays linear.
+_COMMENT, _QUOTED = r"<!--(?:[^-]|-(?!->))*-->", r""""[^"]*"|'[^']*'"""
+_INSTRUCTION = r"<\?(?:[^?]|\?(?!>))*\?>"
+_DECLARATIONS = re.compile(
+    rf"""(\s*(?:(?:{_COMMENT}|{_INSTRUCTION})\s*)*<!DOCTYPE(?:{_QUOTED}|[^"'\[<>])*)"""
+    rf"""\[(?:{_COMMENT}|{_INSTRUCTION}|{_QUOTED}|[^"'<\]]|<(?!!--|\?))*\]\s*>""",
+    re.IGNORECASE,
+)
 _FORMATTING = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
 _VOID = {
     *("br", "hr", "img", "input", "meta", "link", "area", "base", "embed", "source", "track", "wbr", "param", "col"),
@@ -47,9 +56,10 @@ def parse_html(source: str) -> ParsedDocument:
     unless their column has no text at all. A list or table that contains a heading or a table is layout: its parts are
     separate blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang`
     and the `<meta>` author, description, keywords and date give attributes. Tags such as `<title/>` and `<path/>` are
-    elements without content; parts such as `<div/>` only in XHTML.
+    elements without content; parts such as `<div/>` only in XHTML. Declarations in a document type are left out, and
+    entities that they define stay as written.
     """
-    tree = LexborHTMLParser(_flattened(tidy(source)))
+    tree = LexborHTMLParser(_flattened(_undeclared(tidy(source))))
     root = tree.body or tree.root
     layout = _layout(tree)
     writer = _written(main_parts(tree), layout)
@@ -62,6 +72,12 @@ def parse_html(source: str) -> ParsedDocument:
         title=one_line(title.text(deep=True)) or None if title else None,
         attributes=as_attributes(_metadata(tree)),
     )
+
+
+def _undeclared(source: str) -> str:
+    """Remove the declarations within a document type."""
+    found = _DECLARATIONS.match(source)
+    return source if found is None else f"{found[1]}>{source[found.end() :]}"
 
 
 def _flattened(source: str) -> str:
