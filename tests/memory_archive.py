@@ -71,7 +71,7 @@ class MemoryArchive:
                 last=last,
                 documents=sum(not root.deleted for root in roots),
                 deleted=sum(root.deleted for root in roots),
-                chunks=len(self._chunks[-1]),
+                chunks=sum(root.chunks for root in roots if not root.deleted),
                 files=(),
                 left_out=tuple(self._left_out),
             )

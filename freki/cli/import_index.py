@@ -126,8 +126,12 @@ def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dr
         highlight=False,
         soft_wrap=True,
     )
-    if report.present:
-        console.print(f"in the index already, or newer there: {counted(report.present, 'document')}", highlight=False)
+    if report.present or report.present_deleted:
+        console.print(
+            f"in the index already, or newer there: {counted(report.present, 'document')} "
+            f"({counted(report.present_deleted, 'deletion')})",
+            highlight=False,
+        )
     console.print(f"the archive is {shown_completeness(manifest)}", highlight=False, soft_wrap=True)
     if manifest.left_out:
         names = ", ".join(f"{each.tenant}/{each.document_id}" for each in manifest.left_out[:3])

@@ -58,6 +58,7 @@ class ArchiveVolume:
     deleted: int
     """Deletions that the index remembers."""
     chunks: int
+    """Chunks of the live documents. Files may hold more rows: of revisions that were superseded meanwhile."""
     files: tuple[ArchiveFile, ...]
     left_out: tuple[LeftOut, ...] = ()
 
@@ -82,7 +83,7 @@ class ArchiveManifest:
 
     @property
     def chunks(self) -> int:
-        """Number of chunk rows."""
+        """Number of chunks of the live documents."""
         return sum(volume.chunks for volume in self.volumes)
 
     @property

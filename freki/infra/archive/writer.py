@@ -94,7 +94,7 @@ class ArchiveWriter:
 
     @property
     def chunks(self) -> int:
-        """Number of chunk rows of the complete volumes."""
+        """Number of chunks of the complete volumes."""
         return sum(volume.chunks for volume in self._volumes)
 
     async def add_chunks(self, rows: Sequence[IndexedChunk], vectors: Floats) -> None:
@@ -106,7 +106,6 @@ class ArchiveWriter:
             written.append(chunk_row(row, vector[shard.block]))
         for layout, dim, written in laid_out.values():
             await self._add(layout, dim, written)
-        self._open_volume.chunks += len(rows)
 
     async def add_documents(
         self, roots: Sequence[Root], pages: Sequence[ManifestPage], left_out: Sequence[LeftOut] = ()
@@ -116,6 +115,7 @@ class ArchiveWriter:
         await self._add(DOCUMENTS, len(PLACEHOLDER), [root_row(root) for root in roots])
         self._open_volume.documents += sum(not root.deleted for root in roots)
         self._open_volume.deleted += sum(root.deleted for root in roots)
+        self._open_volume.chunks += sum(root.chunks for root in roots if not root.deleted)
         self._open_volume.left_out += left_out
 
     async def end_documents(self, last: RootId) -> None:

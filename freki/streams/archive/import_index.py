@@ -1,6 +1,6 @@
 """Import: documents of an archive into an index, by the commit protocol."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from freki.operators.rekey import rekeyed_pages, rekeyed_root, rekeyed_row, to_write
@@ -26,7 +26,9 @@ class ImportReport:
     chunks: int = 0
     """Chunk rows written."""
     present: int = 0
-    """Documents of which the index had this version or a newer one."""
+    """Live documents of which the index had this version or a newer one."""
+    present_deleted: int = 0
+    """The same of deletions: all four numbers together are what the archive has."""
 
 
 class Importer:
@@ -67,7 +69,7 @@ class Importer:
             await self._archive.check(volume)
             archived = {root.root_id: root for root in await self._archive.roots(volume)}
             wanted, _ = await self._compare(archived)
-            report.present += len(archived) - len(wanted)
+            _count_present(report, (root for key, root in archived.items() if key not in wanted))
             if dry_run:
                 _count(report, wanted.values())
                 self._advance(volume.chunks)
@@ -101,7 +103,7 @@ class Importer:
         overtaken = {key: each for key, each in written.items() if key not in committed or committed[key].deleted}
         await self._commit(list(committed.values()))
         await self._abandon(overtaken)
-        report.present += len(wanted) - len(committed)
+        _count_present(report, (root for key, root in wanted.items() if key not in committed))
         _count(report, committed.values())
         await self._sweep_volume(committed, known, attempt)
 
@@ -179,4 +181,12 @@ class Importer:
 def _count(report: ImportReport, roots: Collection[Root]) -> None:
     report.documents += sum(not root.deleted for root in roots)
     report.deleted += sum(root.deleted for root in roots)
-    report.chunks += sum(root.chunks for root in roots)
+    report.chunks += sum(root.chunks for root in roots if not root.deleted)
+
+
+def _count_present(report: ImportReport, roots: Iterable[Root]) -> None:
+    for root in roots:
+        if root.deleted:
+            report.present_deleted += 1
+        else:
+            report.present += 1
