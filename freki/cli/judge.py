@@ -4,17 +4,20 @@ from collections.abc import AsyncIterator
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import whole_table
 from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
+from freki.schemas.errors import InfraError
+from freki.schemas.names import root_id
 from freki.streams.messages import Outgoing
 from freki.streams.retrieve.follow_judgements import erase_judgements
 from freki.streams.retrieve.steps.judged import judgement_key, key_parts
-from freki.streams.wire.connect import open_outbox, open_registry
+from freki.streams.wire.connect import open_index, open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.topic_records import current_values
 
@@ -56,6 +59,29 @@ async def give(
         value = Codec(Judgement, registry=registry).encode(judgement)
         topic = topics_of(settings).judgements.name
         await outbox.send(Outgoing(topic=topic, key=judgement_key(judgement), value=value))
+    await _warn_of_unknown(settings, judgement)
+
+
+async def _warn_of_unknown(settings: Settings, judgement: Judgement) -> None:
+    """Tell of a judgement that counts for nothing, since the index has no such document: the id may be mistyped.
+
+    It is given all the same: the document may be on its way, and who judges need not reach the index.
+    """
+    name, key = judgement.document_id, root_id(judgement.tenant, judgement.document_id)
+    try:
+        async with open_index(settings) as index:
+            root = (await index.roots([key])).get(key)
+    except InfraError as error:
+        errors.print(Text(f"judged; whether there is a document {name!r} is not known: {error}", style="yellow"))
+        return
+    if root is None or root.deleted:
+        errors.print(
+            Text(
+                f"judged, but the index has no document {name!r} of tenant {judgement.tenant!r}: "
+                "`freki documents list` shows the ids, `freki judge erase` takes a judgement back",
+                style="yellow",
+            )
+        )
 
 
 @judge_app.command("list")

@@ -16,6 +16,7 @@ from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, upsert
+from tests.acceptance.test_command_line import freki_command
 
 TENANT = "judged"
 QUESTION = "Was kostet ein Zwischenzeugnis?"
@@ -93,3 +94,21 @@ async def test_what_is_said_of_a_document_whose_deletion_nobody_noticed_is_erase
         async for record in reader:
             if record.key == judgement_key(late) and record.value is None:
                 break
+
+
+async def test_who_judges_a_document_that_the_index_does_not_have_is_warned(freki: Freki) -> None:
+    await publish(freki, upsert(TENANT, "known.md", "Ein Zwischenzeugnis ist zu beantragen."))
+
+    codes, printed = zip(
+        *[
+            await freki_command(freki, "judge", "give", QUESTION, name, "up", "--as", "otto", "--tenant", TENANT)
+            for name in ("known.md", "knwon.md")
+        ],
+        strict=True,
+    )
+    _, listed = await freki_command(freki, "judge", "list", "--as", "otto", "--tenant", TENANT)
+
+    assert codes == (0, 0), printed
+    assert printed[0] == ""
+    assert "the index has no document 'knwon.md' of tenant 'judged'" in " ".join(printed[1].split())
+    assert "knwon.md" in listed
