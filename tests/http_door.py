@@ -74,6 +74,7 @@ class InProcess:
         self.ends: ResultStatus | Exception | None = None
         self.ends_at = "validate"
         self.report = ReportStatus.FOUND
+        self.message = ""
         self.notices: tuple[Notice, ...] = ()
         self.go_on = asyncio.Event()
         self.go_on.set()
@@ -126,7 +127,7 @@ class InProcess:
             query_id=query.query_id,
             tenant=query.tenant,
             status=self.report,
-            message="",
+            message=self.message,
             generation="g1",
             asked_at=Timestamp(1),
             answered_at=Timestamp(2),

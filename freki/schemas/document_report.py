@@ -5,6 +5,11 @@ from enum import StrEnum
 
 from freki.schemas.names import ChunkId, DocumentId, QueryId, TenantId, Timestamp, record
 
+NOT_ADMITTED = "the question is refused: "
+"""Beginning of the message of a report that a token does not allow."""
+WITHHELD = "the report is withheld, because the audit log cannot be written; ask again later"
+"""Message of a report that may not leave before it is recorded."""
+
 
 class ReportStatus(StrEnum):
     """How the question ended."""

@@ -27,6 +27,7 @@ from freki.schemas import (
     Verdict,
 )
 from freki.schemas.avro import UnencodableError
+from freki.schemas.document_report import NOT_ADMITTED, WITHHELD
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LIMIT
@@ -443,6 +444,25 @@ async def test_documents_are_listed_and_one_that_is_not_there_is_not_found(gatew
         assert (await client.get("/v1/documents?prefix=a&principal=ada")).json()["status"] == "FOUND"
         gateway.report = ReportStatus.NOT_FOUND
         assert (await client.get("/v1/documents/a/b.md")).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("report", "message", "status"),
+    [
+        (ReportStatus.REJECTED, "cursor: '-' is none of SHOW; give `next` of the report before", 400),
+        (ReportStatus.REJECTED, f"{NOT_ADMITTED}it expired", 403),
+        (ReportStatus.EXPIRED, "it waited longer than its deadline; ask again", 504),
+        (ReportStatus.EXPIRED, WITHHELD, 503),
+    ],
+)
+async def test_a_question_about_documents_is_refused_with_the_status_of_its_reason(
+    gateway: InProcess, report: ReportStatus, message: str, status: int
+) -> None:
+    gateway.report, gateway.message = report, message
+    async with door(gateway) as client:
+        replies = [await client.get("/v1/documents"), await client.get("/v1/documents/a")]
+
+    assert [(reply.status_code, reply.json()["detail"]) for reply in replies] == [(status, message)] * 2
 
 
 async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_name(gateway: InProcess) -> None:

@@ -49,6 +49,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import UnencodableError
+from freki.schemas.document_report import NOT_ADMITTED, WITHHELD
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.names import LARGEST_INTEGER
 
@@ -260,14 +261,22 @@ class _Stored(Exception):
 
 async def _report(gateway: Gateway, query: DocumentQuery, caller: Caller) -> DocumentReport:
     report = await answered(gateway.ask_documents(query, token=caller.token))
-    refused = {
+    if (refused := _refusal_of(report)) is not None:
+        raise Problem(refused, report.message or "no such document, or you may not read it")
+    return report
+
+
+def _refusal_of(report: DocumentReport) -> HTTPStatus | None:
+    """Return the status of what has no report, as of queries: 403 for tokens, 503 for the audit log; None: it has."""
+    if report.status is ReportStatus.REJECTED and report.message.startswith(NOT_ADMITTED):
+        return HTTPStatus.FORBIDDEN
+    if report.status is ReportStatus.EXPIRED and report.message == WITHHELD:
+        return HTTPStatus.SERVICE_UNAVAILABLE
+    return {
         ReportStatus.NOT_FOUND: HTTPStatus.NOT_FOUND,
         ReportStatus.REJECTED: HTTPStatus.BAD_REQUEST,
         ReportStatus.EXPIRED: HTTPStatus.GATEWAY_TIMEOUT,
     }.get(report.status)
-    if refused is not None:
-        raise Problem(refused, report.message or "no such document, or you may not read it")
-    return report
 
 
 def _handle_errors(app: FastAPI) -> None:

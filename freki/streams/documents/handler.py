@@ -20,6 +20,7 @@ from freki.schemas import (
     Timestamp,
     may_read,
 )
+from freki.schemas.document_report import NOT_ADMITTED, WITHHELD
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Refusal
 from freki.schemas.index import LeftOut, Root, Selection
@@ -131,7 +132,7 @@ class DocumentHandler:
         with attached(received.trace):
             _log.info("question about documents refused", query_id=judged.query_id, reason=judged.reason)
         await self._record_refusal(received, judged.reason, judged)
-        message = f"the question is refused: {judged.reason.told}"
+        message = f"{NOT_ADMITTED}{judged.reason.told}"
         await self._replies.send(received, self._without(received.value, ReportStatus.REJECTED, message), to=None)
         return None
 
@@ -148,8 +149,7 @@ class DocumentHandler:
         try:
             await self._audit.record(reported(self._audit, received, report))
         except AuditUnwritable:
-            message = "the report is withheld, because the audit log cannot be written; ask again later"
-            return self._without(received.value, ReportStatus.EXPIRED, message)
+            return self._without(received.value, ReportStatus.EXPIRED, WITHHELD)
         return report
 
     async def report(self, query: DocumentQuery) -> DocumentReport:
