@@ -53,8 +53,14 @@ async def _beating(events: AsyncIterator[bytes], until: asyncio.Event) -> AsyncG
                 yield b": still here\n\n"
     finally:
         ended.cancel()
-        coming.cancel()
-        # Its error was raised above, or belongs to nobody.
-        await asyncio.wait({coming})
-        if isinstance(events, AsyncGenerator):
-            await events.aclose()
+        # In a task of its own: the scope of a response that ends cancels each wait in it anew, also one in `finally`.
+        await asyncio.shield(asyncio.ensure_future(_close(events, coming)))
+
+
+async def _close(events: AsyncIterator[bytes], coming: asyncio.Future[bytes | None]) -> None:
+    """End the event that is awaited, then what makes the events."""
+    coming.cancel()
+    # Its error was raised before, or belongs to nobody.
+    await asyncio.wait({coming})
+    if isinstance(events, AsyncGenerator):
+        await events.aclose()
