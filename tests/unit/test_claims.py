@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from freki.infra.claims import ClaimStore
 from freki.infra.claims.location import parse_location
 from freki.infra.keys import Cipher, LocalKeys, make_keys
+from freki.infra.keys.envelope import Damaged
 from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck, DocumentId, RootId, TenantId
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -607,6 +608,10 @@ def bytes_of(claim: ClaimCheck) -> bytes:
     return Path(unquote(urlsplit(claim.uri).path)).read_bytes()
 
 
+def rewrite(claim: ClaimCheck, content: bytes) -> None:
+    Path(unquote(urlsplit(claim.uri).path)).write_bytes(content)
+
+
 def encrypted(tmp_path: Path) -> tuple[ClaimStore, Cipher, LocalKeys]:
     keys = make_keys(tmp_path / "freki.keys")
     cipher = Cipher(keys, cache_s=0.001)
@@ -640,6 +645,27 @@ async def test_an_encrypted_claim_that_was_altered_or_renamed_is_refused(tmp_pat
     paths[1].write_bytes(raw)
     with pytest.raises(Rejected, match="altered"):
         await store.get(second)
+
+
+@pytest.mark.parametrize("damage", [bytes(8), b"local:vx", b"local:v0", b"!ocal:v1"])
+async def test_a_claim_whose_wrapped_key_was_damaged_is_held_against_no_setting(damage: bytes, tmp_path: Path) -> None:
+    store, _, _ = encrypted(tmp_path)
+    claim = await put(store, b"content")
+    raw = bytes_of(claim)
+    at = raw.index(b"local:v1")
+    for damaged in (raw[:at] + damage + raw[at + len(damage) :], raw[: at + 20] + bytes(9) + raw[at + 29 :]):
+        rewrite(claim, damaged)
+        with pytest.raises(Damaged, match="publish it again"):
+            await store.get(claim)
+
+
+async def test_another_key_file_is_held_against_no_claim(tmp_path: Path) -> None:
+    store, _, _ = encrypted(tmp_path)
+    claim = await put(store, b"content")
+    (tmp_path / "freki.keys").unlink()
+    other = Cipher(make_keys(tmp_path / "freki.keys"), cache_s=1)
+    with pytest.raises(Misconfigured, match="put that file back"):
+        await ClaimStore(settings(tmp_path, max_bytes=10_000), other).get(claim)
 
 
 async def test_claims_are_wrapped_anew_and_plain_ones_encrypted(tmp_path: Path) -> None:

@@ -1,18 +1,21 @@
 """Encryption of values that carry their own data key, wrapped: claim files and dead letters."""
 
 import asyncio
+import re
 import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cachetools import TTLCache
 
-from freki.infra.keys.envelope import DataKey, is_sealed, key_name, new_secret, renamed, seal, unseal
+from freki.infra.keys.envelope import Damaged, DataKey, is_sealed, key_name, new_secret, renamed, seal, unseal
 from freki.infra.keys.service import KeyService, version_of
 
 _MOST_VALUES = 1 << 24
 """Values that one data key encrypts at most: far below 2^32, where random nonces of 12 bytes may come twice."""
 _MOST_KEYS = 4096
+_WRAPPED = re.compile(rb"[a-z][a-z0-9]*:v[1-9][0-9]*:(?:[A-Za-z0-9+/]{4})+(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?")
+"""A wrapped key as of `KeyService`. No setting makes another one of it: what differs was damaged."""
 
 Value = tuple[bytes, bytes]
 """The place that a value belongs to, and the value."""
@@ -46,7 +49,8 @@ class Cipher:
     async def unseal(self, values: Sequence[Value]) -> list[bytes]:
         """Return the values in envelopes, in order; a value that is no envelope is returned as it is.
 
-        Raises Damaged, Unavailable, Misconfigured.
+        Raises Damaged, Unavailable, Misconfigured; the last also for a wrapped key that looks whole, since it cannot be
+        told from one of another key file.
         """
         sealed = [envelope for _, envelope in values if is_sealed(envelope)]
         secrets = await self._unwrapped([key_name(envelope) for envelope in sealed])
@@ -91,6 +95,8 @@ class Cipher:
     async def _unwrapped(self, names: Sequence[bytes]) -> dict[bytes, bytes]:
         found = {name: secret for name in names if (secret := self._secrets.get(name)) is not None}
         missing = sorted(set(names) - found.keys())
+        if not all(map(_WRAPPED.fullmatch, missing)):
+            raise Damaged("the wrapped data key of an encrypted value was damaged: publish it again")
         if missing:
             secrets = await self._service.unwrap([_ascii(name) for name in missing])
             found |= dict(zip(missing, secrets, strict=True))
