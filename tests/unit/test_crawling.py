@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from freki.schemas import Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
-from freki.streams.feed import crawl as crawling
+from freki.streams.feed import crawl_sitemaps
 from freki.streams.feed.crawl import Crawl
 from freki.streams.feed.crawl_documents import document_id
 from freki.streams.feed.crawl_records import CrawlPorts, CrawlScope, Report, Visit
@@ -363,7 +363,7 @@ async def test_pages_of_a_sitemap_that_is_gone_are_deleted_and_a_site_needs_none
 
 
 async def test_of_very_many_sitemaps_the_rest_is_missed(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(crawling, "MAX_SITEMAPS", 2)
+    monkeypatch.setattr(crawl_sitemaps, "MAX_SITEMAPS", 2)
     site.pages["/robots.txt"] = "".join(f"Sitemap: {HOME}/{number}.xml\n" for number in range(3))
     site.pages |= {f"/{number}.xml": "<urlset></urlset>" for number in range(3)}
 

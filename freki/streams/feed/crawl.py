@@ -6,14 +6,15 @@ from dataclasses import replace
 from math import inf
 from urllib.parse import urljoin
 
-from freki.operators.crawl import Sitemap, decode_page, host_of, is_login, is_logout, normalise_url, read_sitemap
+from freki.operators.crawl import decode_page, host_of, is_login, is_logout, normalise_url
 from freki.operators.errors import UnreadableContent
 from freki.operators.mass_deletion import is_mass_deletion
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_documents import PAGES, deletion_of, followed, is_indexed, upsert_of, validators
 from freki.streams.feed.crawl_login import MAX_PROBES, PASSWORD, LoginWatch, Refusal, redirect_to, refusal_of
-from freki.streams.feed.crawl_records import BATCH_DELETIONS, MAX_SITEMAPS, CrawlPorts, CrawlScope, Report, Visit
+from freki.streams.feed.crawl_records import BATCH_DELETIONS, CrawlPorts, CrawlScope, Report, Visit
+from freki.streams.feed.crawl_sitemaps import SitemapReader
 from freki.streams.feed.ledger import ITSELF, SourceLedger
 from freki.streams.feed.page_study import PageStudy
 from freki.streams.feed.polite_fetch import (
@@ -29,8 +30,6 @@ from freki.streams.feed.polite_fetch import (
 
 MAX_TRIES = 2
 """Maximum requests of a URL per crawl."""
-SITEMAP = "sitemap "
-"""Beginning of the key of a sitemap that was read; no URL begins with it."""
 RESUME_MS = 24 * 60 * 60 * 1000
 """Maximum age of an interrupted crawl that is resumed, in milliseconds; an older one starts again."""
 
@@ -68,6 +67,7 @@ class Crawl:
         """Visits of documents that are to be deleted, until it is known how many these are."""
         self._unread: set[str] = set()
         self._watch = LoginWatch(scope.login, ())
+        self._sitemaps = SitemapReader(self._fetcher, ledger, scope, self.report)
 
     async def walk(self, seeds: Sequence[str]) -> Report:
         """Publish new and changed pages, then delete pages that are gone, unless these are too many (see `Report`).
@@ -79,7 +79,8 @@ class Crawl:
         for seed in seeds:
             self._found(seed, 0)
         for seed in {urljoin(seed, "/"): seed for seed in seeds}.values():
-            await self._read_sitemaps(seed)
+            async for page in self._sitemaps.pages(seed, run=self._run):
+                self._found(page, 0)
         while (url := self._next()) is not None or self._moves:
             if url is None:
                 await self._settle_moves()
@@ -470,59 +471,6 @@ class Crawl:
             [deletion_of(url, self._scope, version=max(now, visit.version + 1), now=now) for url, visit in gone]
         )
         self.report.deleted += len(gone)
-
-    async def _read_sitemaps(self, seed: str) -> None:
-        """Queue the pages in a host's sitemaps at depth 0.
-
-        The crawl is incomplete if some could not be read: pages to which nothing else leads would seem to be gone.
-        """
-        robots = await self._fetcher.rules(seed)
-        if robots is None:
-            # Which sitemaps there are is unknown; `_visit` tells why.
-            self.report.complete = False
-            return
-        waiting = deque(robots.sitemaps or [urljoin(seed, "/sitemap.xml")])
-        seen: set[str] = set()
-        while waiting:
-            url = waiting.popleft()
-            if url in seen or host_of(url) not in self._scope.hosts:
-                continue
-            if len(seen) == MAX_SITEMAPS:
-                self._miss(f"{url} and further sitemaps were not read: there are more than {MAX_SITEMAPS}")
-                return
-            seen.add(url)
-            sitemap = await self._sitemap(url, declared=bool(robots.sitemaps))
-            if sitemap is not None:
-                await self._ledger.write({f"{SITEMAP}{url}": Visit(run=self._run)})
-                waiting.extend(sitemap.sitemaps)
-                for page in sitemap.pages:
-                    self._found(page, 0)
-
-    async def _sitemap(self, url: str, *, declared: bool) -> Sitemap | None:
-        """Read a sitemap; None if there is none. One that robots.txt declares, or that was read before, is missed."""
-        expected = declared or self._ledger[f"{SITEMAP}{url}"] is not None
-        try:
-            answer = await self._fetcher.follow(url)
-            if is_login(answer.url):
-                self._miss(f"{url} asks for a login", matters=expected or bool(self._scope.login))
-            elif answer.status in GONE:
-                self._miss(f"{url}: status {answer.status}", matters=declared)
-            elif answer.status != OK:
-                self._miss(f"{url}: status {answer.status}")
-            else:
-                return read_sitemap(answer.content, url=url)
-        except Misconfigured:
-            raise
-        except Unavailable as error:
-            self._miss(str(error))
-        except (Rejected, UnreadableContent) as error:
-            self._miss(str(error), matters=expected)
-        return None
-
-    def _miss(self, reason: str, *, matters: bool = True) -> None:
-        if matters:
-            self.report.failed.append(reason)
-            self.report.complete = False
 
     def _try_later(self, url: str, answer: WebAnswer | None = None) -> bool:
         """Queue a URL again, after the server's Retry-After; return False after `MAX_TRIES` requests."""
