@@ -94,7 +94,7 @@ def _handle(
 ) -> Handle[bytes | None]:
     changes_of = _mapping(one, TenantId(one.tenant or settings.tenant))
     decode = as_they_are if one.encoding == "json" or registry is None else from_avro(registry)
-    return relay_handler(changes_of, publisher.publish, decode=decode)
+    return relay_handler(changes_of, publisher.publish, decode=decode, keyed_by_row=one.format == "debezium")
 
 
 def _stage(

@@ -17,6 +17,7 @@ from freki.operators.map_envelope import (
     read_outbox,
     to_change,
     to_changes,
+    without_overtaken,
 )
 from freki.operators.map_envelope.envelope import ordered
 from freki.schemas import DocumentChange, Operation, TenantId, Timestamp
@@ -190,6 +191,63 @@ def test_a_row_whose_document_gets_another_id_deletes_the_former(before: Any, de
     assert (change.operation, change.document_id) == (Operation.UPSERT, "shop/tea")
     assert [each.document_id for each in former] == deleted
     assert all((each.operation, each.version) == (Operation.DELETE, change.version) for each in former)
+
+
+def slugs(*records: tuple[int, str, str | None, str | None]) -> list[tuple[Operation, str]]:
+    """Map records of one transaction: row, op, slug before and after; give what is left of their changes."""
+    mapped = []
+    for place, (number, op, before, after) in enumerate(records):
+        rows = [None if slug is None else {"id": number, "slug": slug, "body": "b"} for slug in (before, after)]
+        event = read_change(
+            replace(
+                changed(op, POSTGRES | {"lsn": 100 + place}, before=rows[0], after=rows[1]),
+                key=f'{{"id": {number}}}'.encode(),
+            )
+        )
+        assert event is not None
+        changes = to_changes(event, replace(ROW, document_id="/row/slug"), tenant=TenantId("t"))
+        mapped.append((f"{number}".encode(), changes))
+    return [(each.operation, each.document_id.removeprefix("shop/")) for each in without_overtaken(mapped)]
+
+
+UPSERT, DELETE = Operation.UPSERT, Operation.DELETE
+
+
+def test_rows_that_swap_the_ids_of_their_documents_delete_none_of_them() -> None:
+    swapped = slugs((1, "u", "a", "b"), (2, "u", "b", "a"))
+
+    assert swapped == [(DELETE, "a"), (UPSERT, "b"), (UPSERT, "a")]
+
+
+@pytest.mark.parametrize(
+    ("records", "left"),
+    [
+        # Taken over, and then deleted by whose it was.
+        ([(1, "u", "a", "b"), (2, "d", "b", None)], [(DELETE, "a"), (UPSERT, "b")]),
+        ([(2, "d", "b", None), (1, "u", "a", "b")], [(DELETE, "b"), (DELETE, "a"), (UPSERT, "b")]),
+        # In a circle of three.
+        (
+            [(1, "u", "a", "b"), (2, "u", "b", "c"), (3, "u", "c", "a")],
+            [(DELETE, "a"), (UPSERT, "b"), (UPSERT, "c"), (UPSERT, "a")],
+        ),
+        # By the row that has it.
+        ([(1, "u", "a", "b"), (1, "d", "b", None)], [(DELETE, "a"), (UPSERT, "b"), (DELETE, "b")]),
+        (
+            [(1, "u", "a", "b"), (2, "u", "b", "a"), (1, "d", "b", None)],
+            [(DELETE, "a"), (UPSERT, "b"), (UPSERT, "a"), (DELETE, "b")],
+        ),
+    ],
+)
+def test_a_row_deletes_only_a_document_that_no_other_row_has_taken(records: Any, left: Any) -> None:
+    assert slugs(*records) == left
+
+
+def test_without_keys_of_rows_every_deletion_stays() -> None:
+    delete = row(changed("d", before={"id": 9}))
+    upsert = row(changed("c", after={"id": 9, "body": "b"}))
+
+    assert without_overtaken([(None, [upsert]), (b"2", [delete])]) == [upsert, delete]
+    assert without_overtaken([(b"1", [upsert]), (None, [delete])]) == [upsert, delete]
 
 
 def test_the_null_value_after_a_deletion_says_nothing() -> None:

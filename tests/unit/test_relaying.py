@@ -1,5 +1,6 @@
 import json
 from collections.abc import Iterable
+from dataclasses import replace
 
 import pytest
 from opentelemetry.context import Context
@@ -53,6 +54,22 @@ async def test_what_records_tell_of_is_published_in_order() -> None:
     await relay_handler(mapped, published.take)([received("b"), received("nothing"), received("a")])
 
     assert published == ["b", "a"]
+
+
+@pytest.mark.parametrize(("keyed_by_row", "expected"), [(True, ["b"]), (False, ["b", "b"])])
+async def test_only_of_tables_a_later_deletion_by_another_row_is_left_out(
+    expected: list[str], *, keyed_by_row: bool
+) -> None:
+    published = Published()
+
+    def changes_of(envelope: Envelope) -> list[DocumentChange]:
+        [deletion] = mapped(envelope)
+        return [replace(deletion, operation=Operation.UPSERT, content="b")] if envelope.key == b"k" else [deletion]
+
+    handle = relay_handler(changes_of, published.take, keyed_by_row=keyed_by_row)
+    await handle([received("b"), replace(received("b"), key=b"other")])
+
+    assert published == expected
 
 
 @pytest.mark.parametrize(("text", "error"), [("bad", InvalidEnvelope), ("x" * 600, InvalidChange)])

@@ -1,7 +1,7 @@
 """Mapping of an event to a document change."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from functools import partial
@@ -64,6 +64,26 @@ def to_changes(event: Event, fields: Fields, *, tenant: TenantId) -> list[Docume
         priority=change.priority,
     )
     return [deletion, change]
+
+
+def without_overtaken(mapped: Iterable[tuple[bytes | None, Sequence[DocumentChange]]]) -> list[DocumentChange]:
+    """Return the changes of consecutive records in order, without deletions of documents that another row has taken.
+
+    mapped: the key of each record, which identifies its row (None: unknown), and its changes. Two rows may swap their
+    document ids in one transaction: the first takes the id of the second, which gives it up only afterwards, so that
+    the deletion is the later change. The same where a row takes the id of one that is deleted afterwards.
+    """
+    owners: dict[DocumentId, bytes | None] = {}
+    kept: list[DocumentChange] = []
+    for key, changes in mapped:
+        for change in changes:
+            owner = owners.get(change.document_id)
+            if change.operation is not Operation.DELETE:
+                owners[change.document_id] = key
+            elif owner is not None and key is not None and owner != key:
+                continue
+            kept.append(change)
+    return kept
 
 
 def to_change(event: Event, fields: Fields, *, tenant: TenantId) -> DocumentChange:

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
 
 from freki.operators.errors import InvalidEnvelope
-from freki.operators.map_envelope import Envelope
+from freki.operators.map_envelope import Envelope, without_overtaken
 from freki.operators.validate_change import validate_change
 from freki.schemas import DocumentChange
 from freki.schemas.avro import JsonOfAvro, UndecodableError
@@ -42,15 +42,19 @@ def from_avro(registry: SchemaRegistry) -> Decode:
     return decode
 
 
-def relay_handler(changes_of: Map, publish: Publish, *, decode: Decode = as_they_are) -> Handle[bytes | None]:
+def relay_handler(
+    changes_of: Map, publish: Publish, *, decode: Decode = as_they_are, keyed_by_row: bool = False
+) -> Handle[bytes | None]:
     """Return a handler that publishes the changes in records.
 
+    keyed_by_row: keys of records identify rows of a table, as Debezium's do (see `without_overtaken`).
     All records are mapped before any change is sent, so that a bad record does not cause repeated changes.
     """
 
     async def handle(batch: Sequence[Received[bytes | None]]) -> None:
         envelopes = await decode([_envelope(received) for received in batch])
-        changes = [change for envelope in envelopes for change in changes_of(envelope)]
+        mapped = [(envelope.key, changes_of(envelope)) for envelope in envelopes]
+        changes = without_overtaken(mapped) if keyed_by_row else [change for _, several in mapped for change in several]
         for change in changes:
             validate_change(change, key=f"{change.tenant}/{change.document_id}")
         await publish(*changes)
