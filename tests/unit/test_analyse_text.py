@@ -474,3 +474,31 @@ def test_other_protected_words_are_another_analyser(tmp_path: Path) -> None:
     assert len(versions) == 3
     with pytest.raises(Misconfigured, match="FREKI_LEXICAL__PROTECTED"):
         analyser_of(LexicalSettings(protected=tmp_path / "gone"))
+
+
+def _grouped(number: int, sign: str) -> str:
+    return f"{number:,}".replace(",", sign)
+
+
+@given(st.integers(1, 10**9), st.integers(0, 99), st.sampled_from(["de", "en", "und"]))
+def test_an_amount_has_the_same_terms_however_it_is_written(euros: int, cents: int, language: str) -> None:
+    small = f"{cents:02}"
+    german = [f"{euros},{small}", f"{_grouped(euros, '.')},{small}", f"{_grouped(euros, ' ')},{small}"]
+    english = [f"{euros}.{small}", f"{_grouped(euros, ',')}.{small}"]
+    numbers = [*german, *english]
+    if cents == 0:
+        numbers += [f"{euros}", _grouped(euros, "."), _grouped(euros, ","), _grouped(euros, " "), f"{euros},-"]
+    amounts = [number + currency for number in numbers for currency in (" €", "€", " EUR", " Euro")]
+
+    assert len({analyse_text(amount, language=language) for amount in amounts}) == 1
+    assert {query_terms(amount, language=language) for amount in amounts} == {
+        analyse_text(amounts[0], language=language)
+    }
+
+
+@given(st.integers(1, 999), st.integers(1, 999), st.integers(1, 99))
+def test_what_looks_like_an_amount_and_is_none_keeps_its_own_terms(one: int, two: int, three: int) -> None:
+    assert analyse_text(f"nach § {one} Abs. {two}", language="de") == f"§{one} {one} abs{two} {two}"
+    assert f"{one}.{three}.{three}" in analyse_text(f"Version {one}.{three}.{three}", language="de").split()
+    assert f"{one}/{two}" in analyse_text(f"Az. {one}/{two}", language="de").split()
+    assert analyse_text("1.2.2024", language="de") == "2024-02-01 2024-02 2024"
