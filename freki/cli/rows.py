@@ -43,7 +43,13 @@ class Rows:
     def end(self, *, nothing: str) -> None:
         """Print the table; nothing: what stands for an empty one."""
         if not self._as_json:
+            self._keep_names_whole()
             console.print(self._table if self._table.row_count else nothing)
+
+    def _keep_names_whole(self) -> None:
+        """Fold the other columns first: a name is copied from the list; one that takes half of the line is folded."""
+        names = self._table.columns[0]
+        names.no_wrap = max((len(str(name)) for name in names.cells), default=0) <= console.width // 2
 
 
 def print_json(value: object) -> None:

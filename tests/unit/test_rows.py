@@ -28,6 +28,15 @@ def test_a_table_has_units_and_names_as_a_whole(capsys: pytest.CaptureFixture[st
     assert {"yes", "x, y", "–"} <= {cell.strip() for line in printed.splitlines() for cell in line.split("  ")}
 
 
+def test_a_name_that_leaves_half_of_the_line_is_in_one_piece(capsys: pytest.CaptureFixture[str]) -> None:
+    name = "mmarco-mMiniLMv2-L12-H384-v1"
+    table = Rows("model", "kind", "state", "licence", as_json=False)
+    table.add({"model": name, "kind": "reranker", "state": "needs download " * 3, "licence": "Apache-2.0"})
+    table.end(nothing="none")
+
+    assert name in capsys.readouterr().out
+
+
 def test_an_empty_table_says_so_and_empty_json_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
     rows(as_json=False).end(nothing="nobody has groups")
     assert capsys.readouterr().out == "nobody has groups\n"
