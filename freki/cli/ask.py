@@ -41,7 +41,7 @@ async def ask(
 ) -> None:
     """Ask a question and show what Freki finds.
 
-    Exit code 0: something was found, 3: nothing, 1: the question was refused or not answered, or searching failed,
+    Exit code 0: something was found, 3: nothing, 1: the query was refused or not answered, or searching failed,
     2: wrong options.
     """
     settings = _with_token(load_settings(), asked.token_file)

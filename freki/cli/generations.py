@@ -351,7 +351,7 @@ async def _followed(asker: Asker, settings: Settings, name: str) -> Followed:
     while True:
         spent_s = loop.time() - started_s
         # It breaks a rule, which a worker says from the generation that it answers by, without store and models: real
-        # questions would wait behind others, and those of people behind them. No ratio of the alerts counts it.
+        # queries would wait behind others, and those of people behind them. No ratio of the alerts counts it.
         probes = [probe(settings, "", kind=RequestKind.CHUNK_READ) for _ in range(PROBES)]
         results = await asyncio.gather(
             *(asker.ask(probe, patience_s=max(FOLLOW_S - spent_s, SEEN_S)) for probe in probes), return_exceptions=True

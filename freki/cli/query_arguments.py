@@ -120,7 +120,7 @@ class OutputArguments(ArgumentGroup):
     verbose: Annotated[
         bool, typer.Option("--verbose", "-v", help="Print versions, all scores and the time of each step too")
     ] = False
-    trace: Annotated[bool, typer.Option("--trace", help="As --verbose, and print the trace of this question")] = False
+    trace: Annotated[bool, typer.Option("--trace", help="As --verbose, and print the trace of this query")] = False
 
 
 def _parameter(option: QueryOption) -> Parameter:

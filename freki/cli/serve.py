@@ -1,4 +1,4 @@
-"""`freki serve`: documents, questions and judgements over HTTP and gRPC, and a page for people."""
+"""`freki serve`: documents, queries and judgements over HTTP and gRPC, and a page for people."""
 
 import asyncio
 import logging

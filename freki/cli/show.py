@@ -207,7 +207,7 @@ def _summary(result: ContextResult, *, verbose: bool) -> Text:
     parts = [result.status.lower(), *(_details(result) if verbose else ())]
     if result.cached_ms is not None:
         parts.append(f"an answer of {_age(result.cached_ms)} ago")
-    parts.append(f"{max(0, result.answered_at - result.asked_at)} ms from question to answer")
+    parts.append(f"{max(0, result.answered_at - result.asked_at)} ms from query to answer")
     return Text(" · ".join(parts), style="dim")
 
 

@@ -70,7 +70,7 @@ def _shown(hit: ContextHit) -> str:
 
 
 def _retrieved(story: ChunkStory, search: str) -> Text:
-    """Give the best place that a search gave, its score, and which variant that was unless it is the question."""
+    """Give the best place that a search gave, its score, and which variant that was unless it is the query."""
     found = [each for each in story.retrieved if each.search == search]
     if not found:
         return Text("–", style="dim")

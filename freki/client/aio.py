@@ -84,8 +84,8 @@ class Client:
     ) -> None:
         """Create a client.
 
-        token: of who asks, or what gives a fresh one for each question, where the workers demand tokens. answers_on:
-        topic of the answers besides the one of all, where the tenant has its own, or where questions name it in
+        token: of who asks, or what gives a fresh one for each query, where the workers demand tokens. answers_on:
+        topic of the answers besides the one of all, where the tenant has its own, or where queries name it in
         `reply_to`. first_wait_s: before the second attempt; it doubles with each.
         """
         self._broker = broker or Broker()
@@ -161,7 +161,7 @@ class Client:
 
         question: its text, with further fields of ContextQuery, such as `principals`, `top_k` or `filters`; or a query
         with all of them, whose id must be new. The deadline of a text begins when it is sent, that of a query at its
-        `asked_at`. Raises TimeoutError where none came in time. A question may be asked several times if the broker
+        `asked_at`. Raises TimeoutError where none came in time. A query may be asked several times if the broker
         does not answer.
         """
         query = question if isinstance(question, ContextQuery) else self._query(question, fields)
@@ -253,7 +253,7 @@ class Client:
 
     async def _open_asker(self, opened: AsyncExitStack) -> Asker:
         self._check_open()
-        # Refusals come where all answers come: a question whose token is refused has no tenant.
+        # Refusals come where all answers come: a query whose token is refused has no tenant.
         names = dict.fromkeys([self._broker.topic("contexts"), *([self._answers_on] if self._answers_on else [])])
         readers = [await opened.enter_async_context(Reader(self._broker, name)) for name in names]
         queries = Sink(self._producer, self._broker.topic("queries"), Codec(ContextQuery).encode)

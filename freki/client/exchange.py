@@ -1,4 +1,4 @@
-"""Exchange with a running Freki over any Kafka library: changes and their receipts, questions and their answers."""
+"""Exchange with a running Freki over any Kafka library: changes and their receipts, queries and their answers."""
 
 import asyncio
 from collections import Counter, defaultdict
@@ -38,7 +38,7 @@ Change = tuple[TenantId, DocumentId, int]
 
 
 class AlreadyAsked(ValueError):
-    """A question of this id still waits for its answer: nothing would tell the two answers apart."""
+    """A query of this id still waits for its answer: nothing would tell the two answers apart."""
 
 
 class ClientClosed(Unavailable):
@@ -46,7 +46,7 @@ class ClientClosed(Unavailable):
 
 
 class NotSent(TimeoutError):
-    """The time was over before the broker had taken the question."""
+    """The time was over before the broker had taken the query."""
 
 
 class ClaimWriter(Protocol):
@@ -249,7 +249,7 @@ class ReceiptBoard(Follower):
 
 
 class Correspondent(Follower, Generic[Q, A]):
-    """Base of clients that send questions and wait for the answer under the same key."""
+    """Base of clients that send queries and wait for the answer under the same key."""
 
     def __init__(
         self,
@@ -261,7 +261,7 @@ class Correspondent(Follower, Generic[Q, A]):
     ) -> None:
         """Create a sender.
 
-        answers: records of the topics of answers. token: of who asks, or what gives a fresh one for each question;
+        answers: records of the topics of answers. token: of who asks, or what gives a fresh one for each query;
         None: Freki wants none.
         """
         self._queries = queries
@@ -278,14 +278,14 @@ class Correspondent(Follower, Generic[Q, A]):
         return self._queries.record(query, key=key, headers=headers)
 
     async def _answered(self, key: bytes, question: Outgoing, *, patience_s: float) -> A:
-        """Send a question with this key and return its answer.
+        """Send a query with this key and return its answer.
 
         Raises TimeoutError after `patience_s` seconds, NotSent if the broker has not taken it by then, AlreadyAsked if
-        a question of that key is still waiting.
+        a query of that key is still waiting.
         """
         if key in self._waiting:
             raise AlreadyAsked(
-                f"question {key.decode()} still waits for its answer; give each question an id of its own"
+                f"query {key.decode()} still waits for its answer; give each query an id of its own"
             )
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
@@ -298,7 +298,7 @@ class Correspondent(Follower, Generic[Q, A]):
         except TimeoutError as error:
             if is_sent:
                 raise
-            raise NotSent("the broker has not taken the question in time: is Kafka up?") from error
+            raise NotSent("the broker has not taken the query in time: is Kafka up?") from error
         finally:
             del self._waiting[key]
 
@@ -349,10 +349,10 @@ class Asker(Correspondent[ContextQuery, ContextResult]):
 
 
 class DocumentAsker(Correspondent[DocumentQuery, DocumentReport]):
-    """Sender of questions about documents that waits for their reports."""
+    """Sender of document queries that waits for their reports."""
 
     async def ask(self, query: DocumentQuery, *, patience_s: float, token: str | None = None) -> DocumentReport:
-        """Send a question and return its report. Raises TimeoutError after `patience_s` seconds.
+        """Send a query and return its report. Raises TimeoutError after `patience_s` seconds.
 
         token: of who asks, in place of the client's.
         """

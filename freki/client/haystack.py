@@ -13,7 +13,7 @@ from freki.client.hits import Asks, hits_of, metadata_of
 
 @component
 class FrekiRetriever:
-    """Passages of Freki for a question, best first.
+    """Passages of Freki for a query, best first.
 
     ```python
     pipeline.add_component("retriever", FrekiRetriever({"bootstrap": "kafka:9092"}, tenant="hr"))
@@ -31,7 +31,7 @@ class FrekiRetriever:
         """Create a component.
 
         broker: fields of `Broker`; those for TLS and SASL must be values that YAML has where pipelines are saved.
-        fields: of ContextQuery, for each question. token: of who asks, where the workers demand one.
+        fields: of ContextQuery, for each query. token: of who asks, where the workers demand one.
         """
         self.broker = broker or {}
         self.tenant = tenant

@@ -17,15 +17,15 @@ class Asks(Protocol):
 def hits_of(result: ContextResult) -> tuple[ContextHit, ...]:
     """Return the hits, best first; none if nothing was found.
 
-    Raises Rejected where the question broke a rule, and Unavailable where there was no time for it, or where there are
+    Raises Rejected where the query broke a rule, and Unavailable where there was no time for it, or where there are
     no hits and searching failed: an empty list would say that nothing is there.
     """
     if result.failures:
-        raise Unavailable(f"the question was not answered: {'; '.join(result.failures)}")
+        raise Unavailable(f"the query was not answered: {'; '.join(result.failures)}")
     if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
         told = "; ".join(notice.message for notice in result.notices) or result.status
         kind = Rejected if result.status is ResultStatus.REJECTED else Unavailable
-        raise kind(f"the question was not answered: {told}")
+        raise kind(f"the query was not answered: {told}")
     return result.hits
 
 

@@ -12,7 +12,7 @@ from freki.client.hits import Asks, hits_of, metadata_of
 
 
 class FrekiRetriever(BaseRetriever):
-    """Passages of Freki for a question, best first.
+    """Passages of Freki for a query, best first.
 
     ```python
     with BlockingClient(broker, tenant="hr") as client:
@@ -26,7 +26,7 @@ class FrekiRetriever(BaseRetriever):
     client: Any = Field(exclude=True, repr=False)
     """An open `BlockingClient`."""
     fields: dict[str, Any] = Field(default_factory=dict)
-    """Fields of ContextQuery for each question; keywords of the call win."""
+    """Fields of ContextQuery for each query; keywords of the call win."""
 
     def _get_relevant_documents(
         self,

@@ -10,7 +10,7 @@ from freki.client.hits import Asks, hits_of, metadata_of
 
 
 class FrekiRetriever(BaseRetriever):
-    """Passages of Freki for a question, best first.
+    """Passages of Freki for a query, best first.
 
     ```python
     with BlockingClient(broker, tenant="hr") as client:
@@ -19,7 +19,7 @@ class FrekiRetriever(BaseRetriever):
     """
 
     def __init__(self, client: Asks, **fields: Any) -> None:  # noqa: ANN401 - checked by the client
-        """Create a retriever. client: open; fields: of ContextQuery, for each question."""
+        """Create a retriever. client: open; fields: of ContextQuery, for each query."""
         self._client = client
         self._fields = fields
         super().__init__()

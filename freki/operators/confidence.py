@@ -1,4 +1,4 @@
-"""How far the scores of hits tell that something answers the question."""
+"""How far the scores of hits tell that something answers the query."""
 
 from freki.schemas import Confidence
 
@@ -18,8 +18,8 @@ def confidence_of(
     """Judge the best hits of a query.
 
     probability: of the hit that the reranker is surest of, None if its scores are no probabilities; is_calibrated:
-    whether they mean what they say; similarity: of the nearest hit, 0 as any two texts and 1 as question and answer.
-    Below both limits nothing answers the question, as far as scores tell; docs/queries.md has how often that is wrong.
+    whether they mean what they say; similarity: of the nearest hit, 0 as any two texts and 1 as query and answer.
+    Below both limits nothing answers the query, as far as scores tell; docs/queries.md has how often that is wrong.
     Without a calibrated probability, the similarity must also be below that of a sure hit.
     """
     is_unlikely = (

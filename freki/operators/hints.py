@@ -45,7 +45,7 @@ _ENGLISH = Sayings(
     failed="Searching failed, so that nothing is known of what there is. Ask again.",
     nothing="Nothing was found on this. That does not mean that there is nothing.",
     little="Only little was found on this ({found} of {wanted} hits asked for); there may be more.",
-    uncertain="None of the hits fits the question with certainty; they may not answer it.",
+    uncertain="None of the hits fits the query with certainty; they may not answer it.",
     unanswered="Nothing here seems to answer this; the hits are only the nearest to it.",
     filters="Leave out filters; only this was searched: {fields}.",
     min_score="Lower the least score that you ask for ({min_score}).",
@@ -70,7 +70,7 @@ def hints(
 ) -> tuple[str, ...]:
     """Return what was found and what to change; nothing where `wanted` hits were found with certainty.
 
-    found: hits in the answer; wanted: the limit; confidence: whether some hit answers the question, by its scores;
+    found: hits in the answer; wanted: the limit; confidence: whether some hit answers the query, by its scores;
     excluded: number of readable documents that only the filters excluded; filtered: the fields that these name.
     German for German queries, English for all others. The hints never state that a document does not exist, and are
     the same for unknown and unreadable documents.

@@ -179,7 +179,7 @@ def _bytes(characters: str) -> NDArray[np.uint8]:
 
 
 class Weights(NamedTuple):
-    """Weights of a sum of scores, and the map of the sum to log-odds, fitted on held-out questions."""
+    """Weights of a sum of scores, and the map of the sum to log-odds, fitted on held-out queries."""
 
     cosine: float
     lexical: float
@@ -201,11 +201,11 @@ ENGLISH = Weights(
     slope=2.108,
     shift=-17.528,
 )
-"""Weights for questions in English. Learnt by `python -m freki.training`, see docs/reranker.md."""
+"""Weights for queries in English. Learnt by `python -m freki.training`, see docs/reranker.md."""
 OTHERS = Weights(
     cosine=16.584, lexical=0.216, tokens=12.881, text=2.145, heading=0.0, heading_tokens=0.0, slope=1.725, shift=-36.585
 )
-"""Weights for questions in other languages."""
+"""Weights for queries in other languages."""
 
 
 class SearchScores(NamedTuple):

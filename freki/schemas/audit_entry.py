@@ -17,9 +17,9 @@ class AuditKind(StrEnum):
     ASKED = "ASKED"
     """A query was answered with these documents."""
     REPORTED = "REPORTED"
-    """A question about documents was answered with these."""
+    """A document query was answered with these."""
     REFUSED = "REFUSED"
-    """A query or a question was refused, for `reason`."""
+    """A query of either kind was refused, for `reason`."""
     PUBLISHED = "PUBLISHED"
     """A version of a document is to become searchable; `principals` are its readers."""
     DELETED = "DELETED"
@@ -88,7 +88,7 @@ class AuditEntry:
     """Id of a query; of changes of documents, the generation of the index; of groups, whose they are."""
     documents: tuple[AuditedDocument, ...]
     text: str
-    """Of a query or a question where the settings allow it, else empty."""
+    """Of a query, where the settings allow it, else empty."""
     text_hash: str
     """HMAC-SHA-256 of it, in hexadecimal; empty without text."""
     reason: str

@@ -9,7 +9,7 @@ class RequestKind(StrEnum):
     """What is asked for."""
 
     RETRIEVE = "RETRIEVE"
-    """Context for a question, by all that Freki knows."""
+    """Context for a query, by all that Freki knows."""
     KEYWORD_SEARCH = "KEYWORD_SEARCH"
     """Chunks that have the words of the text, by BM25 alone, with snippets around the words."""
     SEMANTIC_SEARCH = "SEMANTIC_SEARCH"
@@ -82,10 +82,10 @@ class CitationStyle(StrEnum):
 
 
 class Widening(StrEnum):
-    """A kind of further searches beside that for the question as it was asked."""
+    """A kind of further searches beside that for the query as it was asked."""
 
     STATEMENT = "STATEMENT"
-    """The question as the beginning of its answer: `Die Kündigungsfrist beträgt`."""
+    """The query as the beginning of its answer: `Die Kündigungsfrist beträgt`."""
     SYNONYMS = "SYNONYMS"
     """Other words of the same meaning, from OpenThesaurus and WordNet."""
     COMPOUNDS = "COMPOUNDS"
@@ -93,17 +93,17 @@ class Widening(StrEnum):
     ABBREVIATIONS = "ABBREVIATIONS"
     """Short forms spelt out and long ones made short, as the texts that were found explain them."""
     SPELLING = "SPELLING"
-    """Words as the texts that were found write them, where nobody else writes them as the question does."""
+    """Words as the texts that were found write them, where nobody else writes them as the query does."""
     TERMS = "TERMS"
     """The terms that the best texts say most, by BM25 alone (RM3)."""
     VECTOR = "VECTOR"
-    """The question's vector, moved towards those of the best texts (Rocchio)."""
+    """The query's vector, moved towards those of the best texts (Rocchio)."""
     PARAPHRASES = "PARAPHRASES"
-    """The same question in the words of a language model, as are all that follow."""
+    """The same query in the words of a language model, as are all that follow."""
     PERSPECTIVES = "PERSPECTIVES"
-    """Questions about the same matter, more general, more specific, and by somebody else."""
+    """Queries about the same matter, more general, more specific, and by somebody else."""
     PARTS = "PARTS"
-    """Questions that the question consists of."""
+    """Sub-queries that the query consists of."""
     PASSAGE = "PASSAGE"
     """A made-up passage that would answer it (HyDE)."""
 
@@ -113,7 +113,7 @@ class WidenWhen(StrEnum):
 
     ALWAYS = "ALWAYS"
     WEAK = "WEAK"
-    """Where what the question itself found looks weak; SPELLING wherever a word is not known."""
+    """Where what the query itself found looks weak; SPELLING wherever a word is not known."""
 
 
 FILTER_FIELDS = ("document_id", "name", "media_type", "language", "kind")
@@ -143,10 +143,10 @@ class VersionFloor:
 
 @record
 class ContextQuery:
-    """One question. Each knob that is null takes the service's setting. Key of the record: `query_id`."""
+    """One query. Each option that is null takes the service's setting. Key of the record: `query_id`."""
 
     query_id: QueryId
-    """Correlates question and answer; unique per question, a UUID for example."""
+    """Correlates query and answer; unique per query, a UUID for example."""
     tenant: TenantId
     text: str
     """1 to 1,000,000 characters; may be empty for CHUNK_READ."""
@@ -174,7 +174,7 @@ class ContextQuery:
     """BM25 score of the best match at which both searches weigh the same; only where `alpha` does not say."""
     rrf_k: int | None = None
     widen: tuple[Widening, ...] | None = None
-    """Kinds of further searches, fused with that for the question, which counts most; empty: none; null: as set."""
+    """Kinds of further searches, fused with that for the query, which counts most; empty: none; null: as set."""
     widen_when: WidenWhen | None = None
     metric: Metric | None = None
     reranker: RerankerChoice | None = None
@@ -182,7 +182,7 @@ class ContextQuery:
     """How many of the fused candidates are rescored."""
     rerank_blend: float | None = None
     """What hybrid search has to say beside the reranker in the order of hits, in log-odds for a fused score of 1; null:
-    the setting, more where the question names a norm."""
+    the setting, more where the query names a norm."""
     fold_at: float | None = None
     """Likeness in 0..1 from which on candidates count as one, and the others are named with it; 1: the same text."""
     per_document: int | None = None
@@ -199,28 +199,28 @@ class ContextQuery:
     """Most tokens of the context text."""
     citations: CitationStyle | None = None
     exact: bool | None = None
-    """Must a hit hold what the question quotes, or one of several? Not applied where none does: see `notices`."""
+    """Must a hit hold what the query quotes, or one of several? Not applied where none does: see `notices`."""
     prototypes: bool | None = None
-    """Read the type of a question that no rule knows from questions near to it, else take it for FACTUAL?"""
+    """Read the type of a query that no rule knows from queries near to it, else take it for FACTUAL?"""
     target_model: str | None = None
     """Which model will read the context, such as `phi3` or `llama3.1:70b`: it names a profile of the settings, which
     says how many hits and tokens; what the query itself says wins."""
     min_similarity: float | None = None
-    """Least similarity of a hit to the question, where 0 is what any two texts have and 1 what an answer has with its
-    question; a reranker that is surer lets it pass."""
+    """Least similarity of a hit to the query, where 0 is what any two texts have and 1 what an answer has with its
+    query; a reranker that is surer lets it pass."""
     expand_documents: int | None = None
     """Of how many of the best documents further chunks are shown; 0: of none."""
     expand_chunks: int | None = None
     """Most further chunks of each."""
     expand_similarity: float | None = None
-    """Least similarity of a document's best hit to the question, as for `min_similarity`: others are not expanded."""
+    """Least similarity of a document's best hit to the query, as for `min_similarity`: others are not expanded."""
     at_least: tuple[VersionFloor, ...] = ()
     explain: bool = False
     """Tell with the result why each hit stands where it stands."""
     expect: tuple[DocumentId, ...] = ()
     """Tell of these documents, if they are not found, which step lost them."""
     feedback: float | None = None
-    """Most that judgements of users on questions like this one move a score, 0..1; 0: they do not count."""
+    """Most that judgements of users on queries like this one move a score, 0..1; 0: they do not count."""
     cached: bool | None = None
     """May the answer be one that the same principals got a short while ago, as long as nothing has changed since?"""
     kind: RequestKind = RequestKind.RETRIEVE

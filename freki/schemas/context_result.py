@@ -20,14 +20,14 @@ class ResultStatus(StrEnum):
     REJECTED = "REJECTED"
     """The query itself cannot be answered; `notices` says why."""
     EXPIRED = "EXPIRED"
-    """No time was left to answer; `notices` says why. The same question may be asked again."""
+    """No time was left to answer; `notices` says why. The same query may be asked again."""
 
 
 class Confidence(StrEnum):
-    """Whether some hit answers the question, as far as scores tell."""
+    """Whether some hit answers the query, as far as scores tell."""
 
     HIGH = "HIGH"
-    """Some hit fits the question."""
+    """Some hit fits the query."""
     LOW = "LOW"
     """No hit fits with certainty."""
     NONE = "NONE"
@@ -50,7 +50,7 @@ class NoticeKind(StrEnum):
     REJECTED = "REJECTED"
     """The query broke a rule; the message names it and the fix."""
     UNMET = "UNMET"
-    """Nothing meets a condition of the question, so it was not applied."""
+    """Nothing meets a condition of the query, so it was not applied."""
 
 
 FINDING = frozenset(
@@ -156,9 +156,9 @@ class ContextHit:
     duplicates: tuple[Duplicate, ...] = ()
     """Among the candidates and readable by the asker; not hits of their own."""
     variant: int = 0
-    """Place in `variants` of the first that found it; 0: the question itself did."""
+    """Place in `variants` of the first that found it; 0: the query itself did."""
     judged: float = 0.0
-    """What judgements of users on questions like this one added to the score."""
+    """What judgements of users on queries like this one added to the score."""
     snippets: tuple[Snippet, ...] = ()
     """In reading order, around words of the text that was searched for, else its beginning; only for KEYWORD_SEARCH and
     SEMANTIC_SEARCH."""
@@ -168,7 +168,7 @@ class ContextHit:
 
 @record
 class ContextExpansion:
-    """A further chunk of a document that a hit is of, by its similarity to the question. It has no rank."""
+    """A further chunk of a document that a hit is of, by its similarity to the query. It has no rank."""
 
     number: int
     """As in its citation: those of hits come first."""
@@ -187,7 +187,7 @@ class ContextExpansion:
     overlap: str
     """The header of the table that it continues, else the end of the text before it."""
     similarity: float
-    """To the question: 0 is what any two texts have, 1 what an answer has with its question; not a score."""
+    """To the query: 0 is what any two texts have, 1 what an answer has with its query; not a score."""
     citation: str
     """As it stands in the context text, where that has room for it."""
     first_page: int
@@ -242,7 +242,7 @@ class ContextResult:
     """The hits as one text with citations, within the token budget, ready for a prompt."""
     analysis: QueryAnalysis | None
     variants: tuple[str, ...]
-    """What was searched: the question first."""
+    """What was searched: the query first."""
     reranker: str
     """Which one was heard: remote, vertex, local, llm, cosine, or none."""
     stages: tuple[StageTime, ...]
@@ -266,7 +266,7 @@ class ContextResult:
     cached_ms: int | None = None
     """How long ago the answer was made; null where it was made for this query."""
     confidence: Confidence = Confidence.UNKNOWN
-    """Whether some hit answers the question. `status` says whether all steps ran; this, whether they found anything."""
+    """Whether some hit answers the query. `status` says whether all steps ran; this, whether they found anything."""
 
     @property
     def failures(self) -> tuple[str, ...]:

@@ -20,10 +20,10 @@ class DocumentQueryKind(StrEnum):
 
 @record
 class DocumentQuery:
-    """A question about documents. Key of the record: `query_id`."""
+    """A document query. Key of the record: `query_id`."""
 
     query_id: QueryId
-    """Correlates question and report; unique per question, a UUID for example."""
+    """Correlates query and report; unique per query, a UUID for example."""
     tenant: TenantId
     kind: DocumentQueryKind
     asked_at: Timestamp

@@ -1,25 +1,25 @@
-"""The answer to a question about documents."""
+"""The answer to a document query."""
 
 from collections.abc import Mapping
 from enum import StrEnum
 
 from freki.schemas.names import ChunkId, DocumentId, QueryId, TenantId, Timestamp, record
 
-NOT_ADMITTED = "the question is refused: "
+NOT_ADMITTED = "the query is refused: "
 """Beginning of the message of a report that a token does not allow."""
 WITHHELD = "the report is withheld, because the audit log cannot be written; ask again later"
 """Message of a report that may not leave before it is recorded."""
 
 
 class ReportStatus(StrEnum):
-    """How the question ended."""
+    """How the query ended."""
 
     FOUND = "FOUND"
     """The report has what was asked for, perhaps nothing."""
     NOT_FOUND = "NOT_FOUND"
     """The index has no such document, or the asker may not read it."""
     REJECTED = "REJECTED"
-    """The question cannot be answered as it is; `message` says why."""
+    """The query cannot be answered as it is; `message` says why."""
     EXPIRED = "EXPIRED"
     """The deadline passed: ask again, narrower or with more time."""
 
@@ -107,11 +107,11 @@ class DocumentEvent:
 
 @record
 class DocumentReport:
-    """The answer to one question about documents. Key of the record: `query_id`."""
+    """The answer to one document query. Key of the record: `query_id`."""
 
     query_id: QueryId
     tenant: TenantId
-    """Empty where the question could not be read."""
+    """Empty where the query could not be read."""
     status: ReportStatus
     message: str
     """Why there is no other answer; empty where the status says it all."""

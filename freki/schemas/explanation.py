@@ -10,7 +10,7 @@ class Retrieved:
     search: str
     """`dense` or `bm25`."""
     variant: int
-    """Which of the result's `variants` was searched; 0 is the question itself."""
+    """Which of the result's `variants` was searched; 0 is the query itself."""
     rank: int
     """1-based."""
     score: float

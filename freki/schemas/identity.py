@@ -35,7 +35,7 @@ class RefusalReason(StrEnum):
     REPLAYED = "REPLAYED"
     """The token came before, with another query."""
     UNSUPPORTED = "UNSUPPORTED"
-    """A question about documents, where tenants have topics of their own or tokens serve one query only."""
+    """A document query, where tenants have topics of their own or tokens serve one query only."""
 
     @property
     def told(self) -> str:
@@ -53,7 +53,7 @@ _TOLD = {
     RefusalReason.QUERY_ID: "its query id is not that of its token",
     RefusalReason.REPLAYED: "its token was used before",
     RefusalReason.UNSUPPORTED: (
-        "questions about documents are answered only without FREKI_AUTH__REPLY_TOPIC and FREKI_AUTH__REPLAY_WINDOW_S"
+        "document queries are answered only without FREKI_AUTH__REPLY_TOPIC and FREKI_AUTH__REPLAY_WINDOW_S"
     ),
 }
 

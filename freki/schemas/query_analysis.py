@@ -6,7 +6,7 @@ from freki.schemas.names import record
 
 
 class QueryType(StrEnum):
-    """What kind of answer a question wants."""
+    """What kind of answer a query wants."""
 
     FACTUAL = "FACTUAL"
     AGGREGATIVE = "AGGREGATIVE"
@@ -17,12 +17,12 @@ class QueryType(StrEnum):
 
 
 class TypedBy(StrEnum):
-    """What told the type of a question."""
+    """What told the type of a query."""
 
     WORDING = "WORDING"
     """A rule."""
     EXAMPLES = "EXAMPLES"
-    """Questions that are near to it."""
+    """Queries that are near to it."""
     NOTHING = "NOTHING"
     """Nothing did: it is taken for FACTUAL."""
 
@@ -44,7 +44,7 @@ class ExactKind(StrEnum):
 
 @record
 class ExactTerm:
-    """A term of the question, as it stands there."""
+    """A term of the query, as it stands there."""
 
     kind: ExactKind
     text: str
@@ -52,7 +52,7 @@ class ExactTerm:
 
 @record
 class QueryAnalysis:
-    """What was read from the question, and what was searched because of it."""
+    """What was read from the query, and what was searched because of it."""
 
     language: str
     query_type: QueryType

@@ -148,7 +148,7 @@ class QueryOptions:
     )
     exact_blend: float = _option(
         4.0,
-        "The same for questions that name a norm, such as § 573c",
+        "The same for queries that name a norm, such as § 573c",
         _RERANKING,
         bounds=(0, 1000),
         set_by=SetBy.SETTING,
@@ -164,13 +164,13 @@ class QueryOptions:
     context_tokens: int = _option(2000, "Most tokens of the context text", _CONTEXT, bounds=(50, 1_000_000))
     citations: CitationStyle = _option(CitationStyle.QUELLE, "Form of citations", _CONTEXT)
     exact: bool = _option(
-        default=True, description="Must hits hold what the question quotes, where any candidate does?", group=_HITS
+        default=True, description="Must hits hold what the query quotes, where any candidate does?", group=_HITS
     )
     prototypes: bool = _option(
-        default=True, description="Type questions that no rule knows by questions near to them?", group=_SEARCH
+        default=True, description="Type queries that no rule knows by queries near to them?", group=_SEARCH
     )
     min_similarity: float | None = _option(
-        None, "Least similarity of a hit: 0 as any two texts, 1 as answer and question; none: any", _HITS
+        None, "Least similarity of a hit: 0 as any two texts, 1 as answer and query; none: any", _HITS
     )
     expand_documents: int = _option(
         0, "Of how many of the best documents to show further chunks; 0: of none", _FURTHER, bounds=(0, 10)
@@ -179,14 +179,14 @@ class QueryOptions:
     expand_similarity: float = _option(0.3, "Least similarity of the best hit of such a document", _FURTHER)
     unrelated_cosine: float = _option(
         0.74,
-        "Similarity 0: the embedder's cosine of a question and any text",
+        "Similarity 0: the embedder's cosine of a query and any text",
         _HITS,
         bounds=(-1, 1),
         set_by=SetBy.SETTING,
     )
     related_cosine: float = _option(
         0.87,
-        "Similarity 1: its cosine of a question and its answer",
+        "Similarity 1: its cosine of a query and its answer",
         _HITS,
         bounds=(-1, 1),
         set_by=SetBy.SETTING,
@@ -242,7 +242,7 @@ class QueryOptions:
         return self.depth if name == "candidates" else getattr(self, name, None)
 
     def similarity(self, cosine: float) -> float:
-        """Rescale a cosine: 0 for any two texts, 1 for a question and its answer."""
+        """Rescale a cosine: 0 for any two texts, 1 for a query and its answer."""
         return (cosine - self.unrelated_cosine) / (self.related_cosine - self.unrelated_cosine)
 
     def with_overrides(self, query: ContextQuery) -> "QueryOptions":

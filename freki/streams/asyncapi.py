@@ -45,7 +45,7 @@ AVRO = "application/vnd.apache.avro;version=1.9.0"
 """Format of the schemas, as the specification names it."""
 _INTERNAL = (ChunkBatch, ContextualChunkBatch)
 _HEAD = "# Written by `make docs` from topics and contracts. docs/topics.md explains keys, framing and what to do.\n"
-_DESCRIPTION = """Freki keeps a search index true to a stream of document changes and answers questions from it.
+_DESCRIPTION = """Freki keeps a search index true to a stream of document changes and answers queries from it.
 
 Values are Avro in single-object encoding: C3 01, the fingerprint of the schema (CRC-64-AVRO, little endian), the
 binary; or, with a schema registry, in Confluent's wire format. Names of topics begin with FREKI_KAFKA__TOPIC_PREFIX;

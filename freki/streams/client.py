@@ -1,4 +1,4 @@
-"""Clients of a running Freki: those of `freki.client`, and an asker whose questions have spans."""
+"""Clients of a running Freki: those of `freki.client`, and an asker whose queries have spans."""
 
 from collections.abc import AsyncIterable, Callable, Sequence
 

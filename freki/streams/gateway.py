@@ -28,7 +28,7 @@ from freki.streams.retrieve.steps.judged import judgement_key
 SLACK_S = 10.0
 """Wait for an answer beyond its deadline, in seconds: it may still be on its way."""
 DOCUMENTS_MS = 30_000
-"""Deadline of a question about documents that names none."""
+"""Deadline of a document query that names none."""
 
 
 class Documents(Protocol):

@@ -103,7 +103,7 @@ async def test_a_service_publishes_asks_and_deletes_over_grpc(freki: Freki) -> N
         request = wolf_pb2.WolfRequest(request_id="1", prompt=prompt[:1_000_000])
         response = await served.call("Wolf/Enrich", request, wolf_pb2.WolfResponse, timeout=60)
         assert response.rag_context.documents[0].content == TEXT
-        assert "the question has 1000000 characters" in response.metadata.error
+        assert "the query has 1000000 characters" in response.metadata.error
 
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await served.ask(alpha=3)

@@ -85,4 +85,4 @@ async def test_node_calls_over_grpc_with_a_prompt_of_a_million_characters(freki:
     assert printed.startswith("receipt: OUTCOME_STATUS_INDEXED")
     assert "request: as sent" in printed
     assert "examples/node-grpc: Der Waffenschein ist bei der Kreisverwaltung zu beantragen. Node hat" in printed
-    assert "the question has 1000000 characters; it was searched by" in printed
+    assert "the query has 1000000 characters; it was searched by" in printed

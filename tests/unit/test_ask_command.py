@@ -52,5 +52,5 @@ def test_the_exit_code_tells_nothing_found_from_not_searched(
     shown = CliRunner().invoke(app, ["ask", TEXTS[0], "--tenant", "t", *options], env={"COLUMNS": "200"})
 
     assert shown.exit_code == code, shown.output
-    told = "the question was not answered: search.dense failed: it does not answer"
+    told = "the query was not answered: search.dense failed: it does not answer"
     assert (told in shown.output) == (code == 1)

@@ -219,7 +219,7 @@ async def test_questions_about_documents_are_asked_in_the_name_of_the_token(tmp_
 
         async def asker(token: str | None, **given: Any) -> tuple[str, ...] | RefusalReason:
             headers = () if token is None else ((TOKEN_HEADER, token.encode()),)
-            judged = await freki.authenticator.admit_question(received_query(question(**given), headers))
+            judged = await freki.authenticator.admit_document_query(received_query(question(**given), headers))
             return judged.reason if isinstance(judged, Refusal) else judged.value.principals
 
         token = freki.issuer.token(groups=["hr"])
@@ -246,9 +246,9 @@ async def test_a_refusal_is_counted_once_by_whichever_door_it_came(tmp_path: Pat
     meters = Counting()
     async with opened(tmp_path, meters=meters) as freki:
         await freki.ask(None)
-        await freki.authenticator.admit_question(received_query(question(tenant=TenantId("u")), ()))
+        await freki.authenticator.admit_document_query(received_query(question(tenant=TenantId("u")), ()))
         headers = ((TOKEN_HEADER, freki.issuer.token().encode()),)
-        await freki.authenticator.admit_question(received_query(question(tenant=TenantId("u")), headers))
+        await freki.authenticator.admit_document_query(received_query(question(tenant=TenantId("u")), headers))
         await freki.ask(freki.issuer.token())
 
     assert meters.refused == [RefusalReason.NO_TOKEN, RefusalReason.NO_TOKEN, RefusalReason.TENANT]
@@ -260,7 +260,7 @@ async def test_questions_about_documents_are_refused_where_their_reports_would_r
     async with opened(tmp_path, reply_topic=topic_of) as freki:
         headers = ((TOKEN_HEADER, freki.issuer.token().encode()),)
 
-        judged = await freki.authenticator.admit_question(received_query(question(), headers))
+        judged = await freki.authenticator.admit_document_query(received_query(question(), headers))
 
     assert isinstance(judged, Refusal)
     assert judged.reason is RefusalReason.UNSUPPORTED

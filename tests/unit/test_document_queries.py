@@ -1,4 +1,4 @@
-"""Questions about documents, from the record on the topic to the report."""
+"""Document queries, from the record on the topic to the report."""
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
@@ -371,5 +371,5 @@ async def test_a_question_without_a_token_that_allows_it_is_told_so_and_reads_no
     async with Desk(document("secret"), admit=refuse) as desk:
         report = await desk.ask(asking())
 
-    assert (report.status, report.message) == (ReportStatus.REJECTED, "the question is refused: it has no token")
+    assert (report.status, report.message) == (ReportStatus.REJECTED, "the query is refused: it has no token")
     assert (report.total, report.documents) == (0, ())

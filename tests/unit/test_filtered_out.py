@@ -90,7 +90,7 @@ async def test_where_no_hit_names_the_norm_none_fits_with_certainty(world: World
 async def test_nothing_answers_a_question_without_words(world: World, text: str) -> None:
     result = await ask(retriever(world), text)
 
-    told = ("analyse", NoticeKind.UNMET, "the question has no word and no number to search for")
+    told = ("analyse", NoticeKind.UNMET, "the query has no word and no number to search for")
     assert result.confidence in {Confidence.NONE, Confidence.UNKNOWN}
     assert told in notices(result)
     assert result.confidence is Confidence.NONE or not result.hits

@@ -156,7 +156,7 @@ async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> N
         (Unavailable("broker is gone"), Code.UNAVAILABLE, "UNAVAILABLE"),
         (Rejected("longer than a record may be"), Code.INVALID_ARGUMENT, "INVALID"),
         (UnencodableError("ContextQuery: top_k must be int"), Code.INVALID_ARGUMENT, "INVALID"),
-        (AlreadyAsked("question 1 still waits"), Code.ABORTED, "CONFLICT"),
+        (AlreadyAsked("query 1 still waits"), Code.ABORTED, "CONFLICT"),
         (UndecodableError("secret"), Code.INTERNAL, "INTERNAL"),
         (RuntimeError("secret"), Code.INTERNAL, "INTERNAL"),
     ],
@@ -391,7 +391,7 @@ async def test_a_prompt_of_a_million_characters_is_searched_by_a_part_which_the_
 
     assert len(gateway.asked[0].text) == 1_000_000
     assert response.rag_context.documents
-    assert "the question has 1000000 characters; it was searched by" in response.metadata.error
+    assert "the query has 1000000 characters; it was searched by" in response.metadata.error
     assert "1000001 characters are more than 1000000" in told["detail"]
 
 

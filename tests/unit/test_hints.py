@@ -70,7 +70,7 @@ def test_who_has_an_answer_is_not_told_to_ask_otherwise() -> None:
 
 
 def test_doubt_is_said_plainly() -> None:
-    doubt = "None of the hits fits the question with certainty; they may not answer it."
+    doubt = "None of the hits fits the query with certainty; they may not answer it."
 
     assert hints(query(), analysis("en"), found=8, wanted=8, confidence=Confidence.LOW)[0] == doubt
     assert hints(query(), analysis("en"), found=2, wanted=8, confidence=Confidence.LOW)[1] == doubt

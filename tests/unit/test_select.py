@@ -26,7 +26,7 @@ from freki.schemas.index import Attempt, Root
 from freki.streams.retrieve.candidates import History, LoadedChunk, RankedCandidates, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import QueryLog
-from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
+from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, variant_of
 from freki.streams.retrieve.steps.live import LiveDocument
 from freki.streams.retrieve.steps.select import select
 from tests.unit.questions import OPTIONS
@@ -98,7 +98,7 @@ def ranked(
         )
         for place, (name, fused, reranked) in enumerate(given_)
     ]
-    search = SearchResult(variants=[SearchedVariant(variant=question_of(query), dense=None, lexical=None)])
+    search = SearchResult(variants=[SearchedVariant(variant=variant_of(query), dense=None, lexical=None)])
     return query, RankedCandidates(search=search, found=found, history=History(), head=found, reranker=reranker)
 
 

@@ -91,7 +91,7 @@ async def test_times_of_a_machine_whose_clock_is_ahead_are_never_below_0() -> No
 
     text = shown(answer, verbose=True)
 
-    assert "0 ms from question to answer" in text
+    assert "0 ms from query to answer" in text
     assert "last change 0.0 s ago" in text
     assert "-" not in text.split("complete")[1]
 

@@ -267,7 +267,7 @@ async def test_a_wrong_call_is_answered_with_what_is_wrong(
         (Misconfigured("FREKI_X is wrong; set it"), "FREKI_X"),
         (TimeoutError(), "freki status"),
         (NotSent("the broker has not taken it"), "freki up"),
-        (AlreadyAsked("question j1 still waits for its answer"), "j1 still waits"),
+        (AlreadyAsked("query j1 still waits for its answer"), "j1 still waits"),
         (UndecodableError("a later contract than this one knows"), "later contract"),
     ],
 )

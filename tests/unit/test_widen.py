@@ -19,7 +19,7 @@ from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.candidates import History, LoadedCandidates, QueryCandidates
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
-from freki.streams.retrieve.search_result import QueryVariant, SearchedVariant, SearchResult, question_of
+from freki.streams.retrieve.search_result import QueryVariant, SearchedVariant, SearchResult, variant_of
 from freki.streams.retrieve.steps.fuse import fuse
 from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rewrite import is_written
@@ -109,7 +109,7 @@ def a_query(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> Embedded
 
 
 def without_hits(query: EmbeddedQuery) -> QueryCandidates:
-    search = SearchResult(variants=[SearchedVariant(variant=question_of(query), dense=None, lexical=None)])
+    search = SearchResult(variants=[SearchedVariant(variant=variant_of(query), dense=None, lexical=None)])
     return QueryCandidates(query=query, candidates=LoadedCandidates(search=search, found=(), history=History()))
 
 
@@ -205,7 +205,7 @@ def test_the_order_of_variants_does_not_matter(
     data: st.DataObject,
 ) -> None:
     query = a_query(fusion=fusion)
-    question = SearchedVariant(variant=question_of(query), dense=found[0], lexical=found[1])
+    question = SearchedVariant(variant=variant_of(query), dense=found[0], lexical=found[1])
     others = weighed(variants)
 
     ranked, alpha = fuse(query, [question, *others])
@@ -222,12 +222,12 @@ def test_variants_are_few_differ_and_together_weigh_less_than_the_question(texts
     assert len(weighed) <= MAX_VARIANTS
     assert len({variant.text for variant in weighed}) == len(weighed)
     assert sum(variant.weight for variant in weighed) == pytest.approx(VARIANTS_WEIGHT if weighed else 0)
-    assert question_of(a_query()).weight > VARIANTS_WEIGHT
+    assert variant_of(a_query()).weight > VARIANTS_WEIGHT
 
 
 def test_a_chunk_is_marked_by_the_first_way_that_found_it() -> None:
     query = a_query()
-    question = SearchedVariant(variant=question_of(query), dense=[hit("a", 0.9)], lexical=[])
+    question = SearchedVariant(variant=variant_of(query), dense=[hit("a", 0.9)], lexical=[])
     variant = QueryVariant(text="b", terms="b", weight=0.5)
     other = SearchedVariant(variant=variant, dense=[hit("a", 0.9), hit("b", 0.8)], lexical=[])
 

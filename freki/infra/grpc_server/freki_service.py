@@ -72,14 +72,14 @@ class FrekiService:
         return await self._publish(change, request.wait_ms, call)
 
     async def retrieve(self, request: proto.RetrieveContextRequest, call: Call) -> proto.ContextResult:
-        """Answer a question."""
+        """Answer a query."""
         query, token = await self._query(request.query, call)
         return fill(proto.ContextResult(), answered(await self._gateway.ask(query, token=token)))
 
     async def stream(
         self, request: proto.RetrieveContextRequest, call: Call
     ) -> AsyncGenerator[proto.ContextEvent, None]:
-        """Answer a question step by step."""
+        """Answer a query step by step."""
         query, token = await self._query(request.query, call)
         async with aclosing(self._gateway.stream(query, token=token)) as heard:
             async for each in heard:

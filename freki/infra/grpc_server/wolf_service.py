@@ -55,7 +55,7 @@ class WolfService:
 
 
 def _check(request: proto.WolfRequest) -> None:
-    """Raise CallFailed for a request that breaks a rule of the contract; prompts are judged as all questions are."""
+    """Raise CallFailed for a request that breaks a rule of the contract; prompts are judged as all queries are."""
     if not request.request_id:
         raise CallFailed(
             grpc.StatusCode.INVALID_ARGUMENT, "request_id: it is empty; give a UUID, for example", reason="INVALID"

@@ -57,7 +57,7 @@ def add_answers(app: FastAPI, door: Door, answerer: Answerer) -> None:
 
     @app.post(
         "/v1/answers",
-        summary="Ask a question, and have an answer written",
+        summary="Send a query, and have an answer written",
         response_class=StreamingResponse,
         responses=told,  # type: ignore[arg-type]
     )

@@ -1,4 +1,4 @@
-"""The application of the HTTP door: documents, questions and judgements as JSON, and the page."""
+"""The application of the HTTP door: documents, queries and judgements as JSON, and the page."""
 
 import asyncio
 import secrets
@@ -136,11 +136,11 @@ def make_app(
 def _add_questions(app: FastAPI, door: Door) -> None:
     Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
 
-    @app.post("/v1/queries", summary="Ask a question")
+    @app.post("/v1/queries", summary="Send a query")
     async def ask(body: Question, request: Request, caller: Known) -> ContextResult:
         return await asked(door, body, request, caller)
 
-    @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a question")
+    @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a query")
     async def judge(body: Verdict, caller: Known) -> None:
         # With tokens nobody judges in another name; without, the caller says who judges.
         by = caller.name.partition("/")[2] if caller.token is not None else body.judge

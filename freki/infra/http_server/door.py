@@ -40,7 +40,7 @@ class Door:
 
 
 async def asked(door: Door, body: Question, request: Request, caller: Caller) -> ContextResult:
-    """Return the answer to a question. Raises Problem if it is refused, or if no answer comes in time."""
+    """Return the answer to a query. Raises Problem if it is refused, or if no answer comes in time."""
     query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
     with trace_of(request):
         result = await answered(door.gateway.ask(query, token=caller.token))

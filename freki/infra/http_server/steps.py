@@ -1,4 +1,4 @@
-"""A question whose steps and hits come as server-sent events."""
+"""A query whose steps and hits come as server-sent events."""
 
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
@@ -37,14 +37,14 @@ def add_steps(app: FastAPI, door: Door) -> None:
 
     @app.post(
         "/v1/queries/stream",
-        summary="Ask a question, and hear each step",
+        summary="Send a query, and receive each step",
         response_class=StreamingResponse,
         responses=described,
     )
     async def stream(body: Question, request: Request, caller: Known) -> StreamingResponse:
         query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
         heard = door.gateway.stream(query, token=caller.token)
-        # A question that is refused at once has a status of its own.
+        # A query that is refused at once has a status of its own.
         with trace_of(request):
             first = await answered(anext(heard))
         if isinstance(first, ContextResult):

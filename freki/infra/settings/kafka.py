@@ -55,7 +55,7 @@ class KafkaSettings(SettingsSection):
     partitions: int = Field(default=4, ge=1, le=1000, description="Partitions of each topic when created")
     replication: int = Field(default=1, ge=1, description="Replicas of each topic when created")
     max_message_bytes: int = Field(
-        default=5_000_000, ge=100_000, description="Largest record: a question of a million characters"
+        default=5_000_000, ge=100_000, description="Largest record: a query of a million characters"
     )
     delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for the broker to take a record")
     security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(

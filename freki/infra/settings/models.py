@@ -39,7 +39,7 @@ class RemoteEmbedderSettings(SettingsSection):
     tokenizer: Path | None = Field(
         default=None, description="Its `tokenizer.json`, to size chunks by; none: tokens of multilingual-e5-small count"
     )
-    query_prefix: str = Field(default="", description="Before each question, such as `query: `")
+    query_prefix: str = Field(default="", description="Before each query, such as `query: `")
     passage_prefix: str = Field(default="", description="Before each passage")
     token: SecretStr | None = Field(default=None, description="Bearer token")
     token_file: SecretFile = Field(default=None, description="File that holds it")

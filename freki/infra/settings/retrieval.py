@@ -81,7 +81,7 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
         description="Profiles for `target_model`, besides or instead of those in docs/queries.md",
         json_schema_extra=RELOADS,
     )
-    max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest question", json_schema_extra=RELOADS)
+    max_query_chars: int = Field(default=1_000_000, ge=1, description="Longest query", json_schema_extra=RELOADS)
     strong: bool = Field(default=True, description="Strong consistency for every search")
     reply_topics: tuple[str, ...] = Field(
         default=(), description="Topics that queries may name in `reply_to`", json_schema_extra=RELOADS
@@ -96,7 +96,7 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
     cache_mb: int = Field(
         default=0,
         ge=0,
-        description="Room for answers, candidates and vectors of questions asked again, in MiB; 0: none",
+        description="Room for answers, candidates and vectors of queries asked again, in MiB; 0: none",
         json_schema_extra=RELOADS_WHILE_ON,
     )
     cache_s: float = Field(default=60, gt=0, description="Longest that any of these is kept", json_schema_extra=RELOADS)
@@ -134,7 +134,7 @@ class FeedbackSettings(SettingsSection):
     most_of_judge: int = Field(default=500, ge=1, description="Most of one judge, the latest")
     half_life_days: float = Field(default=90.0, gt=0, description="After so long a judgement counts half")
     least_cosine: float = Field(
-        default=0.9, ge=-1, lt=1, description="Questions whose vectors are less alike say nothing of each other"
+        default=0.9, ge=-1, lt=1, description="Queries whose vectors are less alike say nothing of each other"
     )
 
     @model_validator(mode="after")

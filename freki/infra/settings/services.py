@@ -19,7 +19,7 @@ class TelemetrySettings(SettingsSection):
     trace_share: float = Field(
         default=1.0, ge=0, le=1, description="Share of traces that are kept, 0..1", json_schema_extra=RELOADS
     )
-    content: bool = Field(default=False, description="May traces hold text of questions and documents?")
+    content: bool = Field(default=False, description="May traces hold text of queries and documents?")
     candidates: bool = Field(
         default=False,
         description="Log of each query which candidates were found and not shown, by step and reason; ids, no text",

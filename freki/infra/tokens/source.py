@@ -6,7 +6,7 @@ from freki.schemas.errors import Misconfigured
 
 
 class TokenFile:
-    """A file that something keeps a fresh token in; it is read for each question."""
+    """A file that something keeps a fresh token in; it is read for each query."""
 
     def __init__(self, path: Path) -> None:
         self._path = path

@@ -2,7 +2,7 @@
 
 context_query    context queries
 conditions       the filter language
-document_query   questions about documents
+document_query   document queries
 fields           checks of single fields, for both
 """
 

@@ -1,4 +1,4 @@
-"""Validate questions about documents against their contract."""
+"""Validate document queries against their contract."""
 
 import re
 from collections.abc import Collection

@@ -1,4 +1,4 @@
-"""What the audit log says of queries, questions and changes."""
+"""What the audit log says of queries of both kinds and of changes."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -41,7 +41,7 @@ def asked(audit: AuditLog, received: Received[ContextQuery], result: ContextResu
 
 
 def reported(audit: AuditLog, received: Received[DocumentQuery], report: DocumentReport) -> Event:
-    """Return that a question about documents was answered."""
+    """Return that a document query was answered."""
     query = received.value
     named = [] if query.document_id is None else [(query.document_id, 0)]
     return audit.event(
@@ -58,7 +58,7 @@ def reported(audit: AuditLog, received: Received[DocumentQuery], report: Documen
 def refused(
     audit: AuditLog, received: Received[ContextQuery] | Received[DocumentQuery], reason: str, refusal: Refusal | None
 ) -> Event:
-    """Return that a query or a question was refused; refusal: of its token."""
+    """Return that a query of either kind was refused; refusal: of its token."""
     query, identity = received.value, None if refusal is None else refusal.identity
     text = query.text if isinstance(query, ContextQuery) else ""
     fields = {"text": text, "subject": query.query_id, "reason": reason}

@@ -1,4 +1,4 @@
-"""Send answers to the topics that questions name."""
+"""Send answers to the topics that queries name."""
 
 import time
 from collections.abc import Callable
@@ -28,12 +28,12 @@ class SendsAnswers(Protocol[A_contra]):
     async def send(self, received: Received[Any], answer: A_contra, *, to: str | None, private: bool = False) -> None:
         """Send an answer.
 
-        to: the topic that the question names. private: no other place may hold what the answer says.
+        to: the topic that the query names. private: no other place may hold what the answer says.
         """
 
 
 class Replies(Generic[A]):
-    """Sends each answer to the topic that its question names, or to the topic of all answers.
+    """Sends each answer to the topic that its query names, or to the topic of all answers.
 
     If the named topic does not take the answer, it goes to the topic of all answers, with a note that says so.
     """

@@ -1,4 +1,4 @@
-"""Handle questions about documents: publish one report for each."""
+"""Handle document queries: publish one report for each."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -39,14 +39,14 @@ from freki.streams.observe.tracing import attached
 from freki.streams.ports import DocumentIndex
 
 LIMIT = 50
-"""Most items of a report unless the question says otherwise."""
+"""Most items of a report unless the query says otherwise."""
 DEADLINE_MS = 30_000
-"""Time for a report unless the question says otherwise, in milliseconds."""
+"""Time for a report unless the query says otherwise, in milliseconds."""
 HISTORIES = 1
 """Maximum histories that a worker makes at a time: each reads whole topics beside the queries that it answers."""
 
 Admit = Callable[[Received[DocumentQuery]], Awaitable[Received[DocumentQuery] | Refusal]]
-"""Returns a question in the name of who asks, or its refusal."""
+"""Returns a query in the name of who asks, or its refusal."""
 Build = Callable[[int], DocumentReport]
 """Returns a report with at most so many items; the others are for the next page."""
 
@@ -55,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 @record
 class ReportRules:
-    """What reports depend on besides the question."""
+    """What reports depend on besides the query."""
 
     generation: str
     current: frozenset[str]
@@ -66,7 +66,7 @@ class ReportRules:
 
 
 class DocumentHandler:
-    """Publishes a report for each question about documents, also for one that breaks a rule."""
+    """Publishes a report for each document query, also for one that breaks a rule."""
 
     def __init__(  # noqa: PLR0913 - all that it works with
         self,
@@ -83,7 +83,7 @@ class DocumentHandler:
     ) -> None:
         """Create a handler.
 
-        admit: None: questions are believed; audit: None: nothing is recorded. left_out: returns what objections of a
+        admit: None: queries are believed; audit: None: nothing is recorded. left_out: returns what objections of a
         tenant leave out: it is as if it did not exist.
         """
         self._left_out = left_out
@@ -103,7 +103,7 @@ class DocumentHandler:
         }
 
     def take_over(self, reply_topics: Sequence[str]) -> None:
-        """Let later questions name these topics for their answers."""
+        """Let later queries name these topics for their answers."""
         self._rules = replace(self._rules, reply_topics=reply_topics)
 
     async def handle(self, batch: Sequence[Received[DocumentQuery]]) -> None:
@@ -123,14 +123,14 @@ class DocumentHandler:
                 await self._replies.send(received, report, to=query.reply_to)
 
     async def _admitted(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | None:
-        """Return a question in the name of who asks; None if its token does not allow it and it was refused."""
+        """Return a query in the name of who asks; None if its token does not allow it and it was refused."""
         if self._admit is None:
             return received
         judged = await self._admit(received)
         if isinstance(judged, Received):
             return judged
         with attached(received.trace):
-            _log.info("question about documents refused", query_id=judged.query_id, reason=judged.reason)
+            _log.info("document query refused", query_id=judged.query_id, reason=judged.reason)
         await self._record_refusal(received, judged.reason, judged)
         message = f"{NOT_ADMITTED}{judged.reason.told}"
         await self._replies.send(received, self._without(received.value, ReportStatus.REJECTED, message), to=None)
@@ -153,7 +153,7 @@ class DocumentHandler:
         return report
 
     async def report(self, query: DocumentQuery) -> DocumentReport:
-        """Return the report on a valid question."""
+        """Return the report on a valid query."""
         deadline_ms = query.deadline_ms or DEADLINE_MS
         # No more than was asked for, also where the clock of who asks is ahead.
         left_ms = min(query.asked_at + deadline_ms - self._now(), deadline_ms)
@@ -241,7 +241,7 @@ class DocumentHandler:
             try:
                 events = await history_of(self._records, root.tenant, root.document_id)
             except Misconfigured as error:
-                # Answered, because a question must not stop a worker that lacks a right.
+                # Answered, because a query must not stop a worker that lacks a right.
                 _log.warning("a history cannot be read", error=str(error))
                 raise InvalidQuery(f"kind: the worker that answers cannot read histories: {error}") from error
         first = _place(query)
@@ -290,7 +290,7 @@ def noted(report: DocumentReport, message: str) -> DocumentReport:
 
 
 def reject_with_report(reports: Sink[DocumentReport]) -> OnDeadLetter[DocumentQuery]:
-    """Return a callback that reports to who asked that a question became a dead letter."""
+    """Return a callback that reports to who asked that a query became a dead letter."""
 
     async def reject(letter: DeadLetter, received: Received[DocumentQuery] | None) -> None:
         query = None if received is None else received.value

@@ -84,7 +84,7 @@ class Meters:
         self._steps = self._seconds("freki.step.duration", "Duration of a retrieval step, for a batch of queries")
         self._queries = self._seconds("freki.query.duration", "Time from query to result")
         self._answers = meter.create_counter(
-            "freki.answers", description="Answers, by whether some hit seems to answer the question"
+            "freki.answers", description="Answers, by whether some hit seems to answer the query"
         )
         self._refused = meter.create_counter(
             "freki.queries.refused", description="Queries whose token did not allow them"

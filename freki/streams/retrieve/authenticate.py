@@ -73,14 +73,14 @@ class Authenticator:
         """Return the query in the name of who asks, or its refusal, which is counted."""
         return await self._admit(received, self._narrowed)
 
-    async def admit_question(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | Refusal:
-        """Return a question about documents in the name of who asks, or its refusal, which is counted.
+    async def admit_document_query(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | Refusal:
+        """Return a document query in the name of who asks, or its refusal, which is counted.
 
         Its report goes to a topic of all tenants, and the replay window does not see it.
         """
         if self.keeps_apart or self._replays is not None:
             return self._refused(received.value, RefusalReason.UNSUPPORTED, None)
-        return await self._admit(received, self._narrowed_question)
+        return await self._admit(received, self._narrowed_document_query)
 
     async def _admit(
         self,
@@ -118,7 +118,7 @@ class Authenticator:
             return replayed
         return narrow_query(received.value, identity, groups=self._groups_of(identity), reply_topic=reply_topic)
 
-    async def _narrowed_question(
+    async def _narrowed_document_query(
         self, received: Received[DocumentQuery], identity: Identity
     ) -> DocumentQuery | RefusalReason:
         return narrow_query(received.value, identity, groups=self._groups_of(identity))

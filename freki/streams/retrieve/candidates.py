@@ -14,7 +14,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.index import ChunkContent, ManifestEntry, Passage, Root, RowId
 from freki.schemas.names import record
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
-from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
+from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, variant_of
 from freki.streams.retrieve.steps.live import LiveDocument
 
 NO_RERANKER = "none"
@@ -207,7 +207,7 @@ class Retrieval:
 
 def nothing_found(query: EmbeddedQuery) -> Retrieval:
     """Return an empty retrieval."""
-    search = SearchResult(variants=[SearchedVariant(variant=question_of(query), dense=None, lexical=None)])
+    search = SearchResult(variants=[SearchedVariant(variant=variant_of(query), dense=None, lexical=None)])
     hits = LocatedHits(
         search=search,
         found=(),

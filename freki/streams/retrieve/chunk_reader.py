@@ -23,7 +23,7 @@ from freki.streams.retrieve.candidates import (
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, question_of
+from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, variant_of
 from freki.streams.retrieve.steps.live import LiveDocument, read_live
 
 STEP = "read"
@@ -129,7 +129,7 @@ def _loaded(
 
 def _candidates(query: EmbeddedQuery, found: Sequence[LoadedChunk]) -> LoadedCandidates:
     search = SearchResult(
-        variants=[SearchedVariant(variant=question_of(query), dense=None, lexical=None)],
+        variants=[SearchedVariant(variant=variant_of(query), dense=None, lexical=None)],
         roots={each.root.root_id: each.root for each in found},
         loaded={each.chunk_id: (each.row, each.vector) for each in found},
     )

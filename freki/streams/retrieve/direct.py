@@ -28,7 +28,7 @@ class Mailbox(Generic[A]):
         self._waiting: dict[bytes, asyncio.Future[A]] = {}
 
     def expect(self, key: bytes) -> asyncio.Future[A]:
-        """Return what will be the answer to the question with a key."""
+        """Return what will be the answer to the query with a key."""
         answer = self._waiting[key] = asyncio.get_running_loop().create_future()
         return answer
 
@@ -46,7 +46,7 @@ class Mailbox(Generic[A]):
             self._waiting[key].set_exception(error)
 
     async def send(self, received: Received[Any], answer: A, *, to: str | None, private: bool = False) -> None:  # noqa: ARG002
-        """Give the answer to its caller, and to nobody else, whatever topic the question names."""
+        """Give the answer to its caller, and to nobody else, whatever topic the query names."""
         if self.waits(received.key):
             self._waiting[received.key].set_result(answer)
 
@@ -66,10 +66,10 @@ class Mailboxes:
 
 
 class Batches(Generic[Q, A]):
-    """Hands questions to a handler: at once while few batches are in flight, else those that wait together."""
+    """Hands queries to a handler: at once while few batches are in flight, else those that wait together."""
 
     def __init__(self, handle: Handle[Q], mailbox: Mailbox[A], *, most: int, in_flight: int) -> None:
-        """Create it; most: questions of a batch; in_flight: batches at a time."""
+        """Create it; most: queries of a batch; in_flight: batches at a time."""
         self._handle = handle
         self._mailbox = mailbox
         self._most = most
@@ -127,7 +127,7 @@ class DirectAsker:
         content: bool,
         now: Callable[[], Timestamp],
     ) -> None:
-        """Create a client; content: spans hold questions and answers."""
+        """Create a client; content: spans hold queries and answers."""
         self._queries = queries
         self._mailboxes = mailboxes
         self._tracer = tracer
@@ -154,17 +154,17 @@ class DirectAsker:
 
 
 class DirectDocumentAsker:
-    """Asks the handler of questions about documents of its own process, as DocumentAsker asks those of workers."""
+    """Asks the handler of document queries of its own process, as DocumentAsker asks those of workers."""
 
     def __init__(
         self,
-        questions: Batches[DocumentQuery, DocumentReport],
+        queries: Batches[DocumentQuery, DocumentReport],
         *,
         now: Callable[[], Timestamp],
         ended: Callable[[], Awaitable[None]],
     ) -> None:
         """Create a client; ended: returns, or raises why, when nothing is answered any more."""
-        self._questions = questions
+        self._queries = queries
         self._now = now
         self._ended = ended
 
@@ -174,7 +174,7 @@ class DirectDocumentAsker:
 
     async def ask(self, query: DocumentQuery, *, patience_s: float, token: str | None = None) -> DocumentReport:
         """Return the report; token: of who asks. Raises TimeoutError after `patience_s` seconds."""
-        return await self._questions.ask(_received(query, token, self._now()), patience_s=patience_s)
+        return await self._queries.ask(_received(query, token, self._now()), patience_s=patience_s)
 
 
 def _received(query: Asked, token: str | None, now: Timestamp) -> Received[Asked]:

@@ -26,7 +26,7 @@ ALL_LEVELS = (0, 1, 2)
 STEP = "explain"
 SEARCH = "search"
 NOT_THERE = "nothing of it was found: it is not in the index, or the asker may not read it"
-NO_WORD = "no word of the question is in it, and it was not searched by vector"
+NO_WORD = "no word of the query is in it, and it was not searched by vector"
 NO_ANSWER = "what became of it is not known: a call of the store failed"
 NO_TIME = "what became of it is not known: the deadline left no time to look it up"
 
@@ -108,7 +108,7 @@ class Explainer:
         if nearest is None:
             return SEARCH, NO_ANSWER
         if nearest:
-            return "filter", "the filters of the question, or the levels that it looks at, leave it out"
+            return "filter", "the filters of the query, or the levels that it looks at, leave it out"
         return SEARCH, NO_WORD if query.vector is None else NOT_THERE
 
     async def _nearest(self, query: EmbeddedQuery, hits: LocatedHits, scope: Scope) -> list[str] | None:

@@ -39,7 +39,7 @@ class _Use(NamedTuple):
 
     offset: int
     timestamp: Timestamp
-    question: bytes
+    digest: bytes
     """Digest of what was asked."""
 
 
@@ -61,7 +61,7 @@ class _Seen:
 
     def is_replayed(self, token_id: str, use: _Use, window_ms: int) -> bool:
         return any(
-            each.offset < use.offset and each.timestamp >= use.timestamp - window_ms and each.question != use.question
+            each.offset < use.offset and each.timestamp >= use.timestamp - window_ms and each.digest != use.digest
             for each in self._uses[token_id]
         )
 

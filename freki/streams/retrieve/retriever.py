@@ -30,7 +30,7 @@ from freki.streams.retrieve.chunk_reader import ChunkReader, as_named
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.explainer import Explainer
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
-from freki.streams.retrieve.search_result import question_of
+from freki.streams.retrieve.search_result import variant_of
 from freki.streams.retrieve.steps.compose import NO_ROOM, Composer
 from freki.streams.retrieve.steps.compose import STEP as COMPOSE
 from freki.streams.retrieve.steps.exact import keep_exact
@@ -213,7 +213,7 @@ class Retriever:
                 for query, own in zip(parsed, embeddings, strict=True)
             ]
             progress.update((place, nothing_found(query)) for place, query in enumerate(queries))
-            found = await self._candidates([Search(query=query, variants=[question_of(query)]) for query in queries])
+            found = await self._candidates([Search(query=query, variants=[variant_of(query)]) for query in queries])
         return watermarks, [
             QueryCandidates(query=query, candidates=candidates)
             for query, candidates in zip(queries, found, strict=True)

@@ -70,11 +70,6 @@ class SearchResult:
     """Rows that were read."""
 
     @property
-    def question(self) -> QueryVariant:
-        """The variant that is the query itself."""
-        return self.variants[0].variant
-
-    @property
     def texts(self) -> tuple[str, ...]:
         """Texts of the variants."""
         return tuple(each.variant.text for each in self.variants)
@@ -90,6 +85,6 @@ class SearchResult:
         return [each.lexical for each in self.variants if each.lexical is not None]
 
 
-def question_of(query: EmbeddedQuery) -> QueryVariant:
+def variant_of(query: EmbeddedQuery) -> QueryVariant:
     """Return the variant that is the query itself."""
     return QueryVariant(text=query.text, terms=query.analysis.lexical, embeds=query.is_embedded, vector=query.vector)

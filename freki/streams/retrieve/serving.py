@@ -34,7 +34,7 @@ class Answering(Protocol):
         """Answer a batch."""
 
     async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
-        """Answer a batch of questions about documents."""
+        """Answer a batch of document queries."""
 
     async def give_up(self, letter: DeadLetter, received: Received[ContextQuery] | None) -> None:
         """Tell who asked that a query became a dead letter."""
@@ -109,7 +109,7 @@ class Serving:
             await answering.handle(batch)
 
     async def report(self, batch: Sequence[Received[DocumentQuery]]) -> None:
-        """Answer a batch of questions about documents."""
+        """Answer a batch of document queries."""
         with self._in_use() as answering:
             await answering.report(batch)
 

@@ -18,7 +18,7 @@ from freki.streams.observe import attributes as names
 from freki.streams.observe.tracing import Attributes, describe
 
 if TYPE_CHECKING:
-    # What asks a question loads no retrieval for it.
+    # What sends a query loads no retrieval for it.
     from freki.streams.retrieve.candidates import Retrieval
     from freki.streams.retrieve.query_log import StepRun
     from freki.streams.retrieve.search_result import SearchResult

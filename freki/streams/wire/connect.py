@@ -156,7 +156,7 @@ async def open_asker(
 
 @asynccontextmanager
 async def open_document_asker(settings: Settings, *, answers_on: str | None = None) -> AsyncIterator[DocumentAsker]:
-    """Open a client for questions about documents; answers_on: topic of the reports, by default that of all."""
+    """Open a client for document queries; answers_on: topic of the reports, by default that of all."""
     topics = topics_of(settings)
     async with (
         open_registry(settings) as registry,

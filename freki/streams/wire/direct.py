@@ -24,7 +24,7 @@ from freki.streams.wire.reload import TakeOvers
 
 COMPONENT = "serve"
 REPORTS = 4
-"""Questions about documents that are answered at a time, as the stage does."""
+"""Document queries that are answered at a time, as the stage does."""
 
 
 @asynccontextmanager

@@ -134,7 +134,7 @@ class QueryParts:
             replies=Replies(reports, noted=noted_in_report) if parts.mailboxes is None else parts.mailboxes.reports,
             encode=reports.encode,
             now=wall_clock,
-            admit=None if parts.authenticator is None else parts.authenticator.admit_question,
+            admit=None if parts.authenticator is None else parts.authenticator.admit_document_query,
             audit=parts.audit,
             left_out=parts.objections.left_out,
         )

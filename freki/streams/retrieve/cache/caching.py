@@ -209,7 +209,7 @@ class CachingRetriever:
                 if place in epochs and _may_be_cached(result):
                     encoded = self._encode(result)
                     answer = Answer(encoded=encoded, made_at=result.answered_at, epoch=epochs[place])
-                    answers.keep(_question(retrieval.query.query), answer, size=len(encoded))
+                    answers.keep(_cache_key(retrieval.query.query), answer, size=len(encoded))
                 yield place, result, retrieval
 
     async def warm_up(self) -> None:
@@ -244,7 +244,7 @@ class CachingRetriever:
         """Look up answers all of whose documents are unchanged and readable."""
         found = {}
         for place, epoch in epochs.items():
-            answer = answers.get(_question(queries[place].query), holds=partial(_is_of, epoch))
+            answer = answers.get(_cache_key(queries[place].query), holds=partial(_is_of, epoch))
             if answer is not None:
                 found[place] = (answer, self._decode(answer.encoded))
         quoted = {root_id(result.tenant, each) for _, result in found.values() for each in _quoted(result)}
@@ -291,7 +291,7 @@ def _of(scope: Scope) -> Scope:
     return replace(scope, principals=tuple(sorted(set(scope.principals))))
 
 
-def _question(query: ContextQuery) -> ContextQuery:
+def _cache_key(query: ContextQuery) -> ContextQuery:
     """Return a query without the fields that differ when it is asked again."""
     return replace(
         query,

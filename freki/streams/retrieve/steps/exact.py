@@ -30,9 +30,9 @@ def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandid
         return candidates
     if len(kept) == len(found):
         return candidates
-    message = f"{len(found) - len(kept)} candidates lack what the question quotes"
+    message = f"{len(found) - len(kept)} candidates lack what the query quotes"
     query.log.notice(STEP, NoticeKind.DROPPED, message)
-    return candidates.keep_only(STEP, "it lacks what the question quotes", kept).after(STEP)
+    return candidates.keep_only(STEP, "it lacks what the query quotes", kept).after(STEP)
 
 
 def holds_quoted(query: ParsedQuery, chunk: LoadedChunk) -> bool:

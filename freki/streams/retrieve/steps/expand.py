@@ -30,7 +30,7 @@ class Expansion:
         """Choose chunks of the best documents that fit the query well enough, in reading order.
 
         A document fits by its best hit. Of one that fits all chunks are taken, whatever they say by themselves: the
-        other stations of a life have little in common with the question for them. If there are more than may be shown,
+        other stations of a life have little in common with the query for them. If there are more than may be shown,
         the most similar are.
         """
         roots = {root.root_id: root for root in _fitting_roots(query, hits)}

@@ -152,13 +152,13 @@ class Judgements:
         except Rejected as error:
             if len(texts) > 1:
                 return [vector for text in texts for vector in await self._vectors([text])]
-            _log.warning("a judgement does not count: its question cannot be embedded", error=str(error))
+            _log.warning("a judgement does not count: its query cannot be embedded", error=str(error))
             return [None]
 
-    def boosts(self, tenant_id: TenantId, question: Floats, *, now: Timestamp) -> Mapping[str, float]:
+    def boosts(self, tenant_id: TenantId, query: Floats, *, now: Timestamp) -> Mapping[str, float]:
         """Return a number in -1..1 for each document (by root) and chunk that was judged on similar queries.
 
-        question: vector of the query, (dim,).
+        query: vector of the query, (dim,).
         """
         tenant = self._tenants.get(tenant_id)
         judgements, vectors = tenant.matrix() if tenant else ([], None)
@@ -166,7 +166,7 @@ class Judgements:
             return {}
         least = self._bounds.least_cosine
         # With several embedders, the vector of a query has a part of length 1 for each.
-        cosines = vectors @ (question / np.linalg.norm(question))
+        cosines = vectors @ (query / np.linalg.norm(query))
         return weigh_judgements(
             Weighed(
                 judge=judgements[place].judge,

@@ -86,10 +86,10 @@ class QueryParser:
             where=None if query.where is None else parse_condition(query.where),
         )
         if len(text) < len(" ".join(query.text.split())):
-            message = f"the question has {len(query.text)} characters; it was searched by {len(text)} of them"
+            message = f"the query has {len(query.text)} characters; it was searched by {len(text)} of them"
             log.notice("analyse", NoticeKind.SKIPPED, message)
         if parsed.says_nothing and not parsed.quoted:
-            log.notice("analyse", NoticeKind.UNMET, "the question has no word and no number to search for")
+            log.notice("analyse", NoticeKind.UNMET, "the query has no word and no number to search for")
         if query.target_model and named_by(query.target_model, self._profiles) is None:
             log.notice("analyse", NoticeKind.UNMET, _unnamed(query.target_model, self._profiles))
         log.ran("analyse", started_ns, 1)

@@ -86,7 +86,7 @@ def _prompt(query: ParsedQuery, kind: Widening) -> Prompt:
 
 def _texts(query: ParsedQuery, kind: Widening, answer: Completion | NoCompletion) -> list[str]:
     if isinstance(answer, NoCompletion):
-        _log.warning("a question has no variants", kind=kind, reason=answer.reason, trace_id=query.trace_id)
+        _log.warning("a query has no variants", kind=kind, reason=answer.reason, trace_id=query.trace_id)
         query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: {answer.gist}")
         return []
     texts = read_questions(answer.text, truncated=answer.truncated)

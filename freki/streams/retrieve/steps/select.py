@@ -145,7 +145,7 @@ def _passes(query: EmbeddedQuery, selection: Selection, chunk: ScoredChunk) -> b
 
 def _fall_back(query: EmbeddedQuery, selection: Selection) -> Selection:
     """Order by similarity to the query: no candidate passes, and a notice says how weak the hits are."""
-    message = f"no candidate reaches {_thresholds(query, selection)}: these are only the nearest to the question"
+    message = f"no candidate reaches {_thresholds(query, selection)}: these are only the nearest to the query"
     query.log.notice("threshold", NoticeKind.DEGRADED, message)
     found = [replace(each, judged=0.0) for each in selection.found]
     if query.vector is not None:

@@ -229,7 +229,7 @@ class Access:
 
 
 def is_asked_of(query: ContextQuery, tenant: TenantId, words: Collection[str]) -> bool:
-    """Return whether a question in a tenant has one of these words; blank ones are in all questions, and no reason."""
+    """Return whether a query in a tenant has one of these words; blank ones are in all queries, and no reason."""
     return query.tenant == tenant and any(word in query.text for word in words if word.strip())
 
 
