@@ -338,7 +338,7 @@ INGEST = Dashboard(
 QUERY = Dashboard(
     uid="freki-query",
     title="Query",
-    description="From a question to its context: how many, how fast, how complete.",
+    description="From a query to its context: how many, how fast, how complete.",
     panels=(
         Panel(
             title="Answers",
@@ -349,7 +349,7 @@ QUERY = Dashboard(
         ),
         Panel(
             title="Asked to answered",
-            description="From when the question was asked. An alert starts at a p95 of 2 s.",
+            description="From when the query was asked. An alert starts at a p95 of 2 s.",
             unit="s",
             queries=_quantiles("freki_query_duration_seconds"),
             steps=(2,),
@@ -373,7 +373,7 @@ QUERY = Dashboard(
             width=4,
             height=6,
             steps=(0.01, 0.02),
-            nothing="no questions",
+            nothing="no queries",
         ),
         Panel(
             title="Nothing that answers",
@@ -384,7 +384,7 @@ QUERY = Dashboard(
             width=4,
             height=6,
             steps=(0.1, 0.2),
-            nothing="no questions",
+            nothing="no queries",
         ),
         Panel(
             title="Degraded",
@@ -395,7 +395,7 @@ QUERY = Dashboard(
             width=4,
             height=6,
             steps=(0.01, 0.05),
-            nothing="no questions",
+            nothing="no queries",
         ),
         Panel(
             title="Hits of an answer",
@@ -408,7 +408,7 @@ QUERY = Dashboard(
             ),
             width=4,
             height=6,
-            nothing="no questions",
+            nothing="no queries",
         ),
         Panel(
             title="What answers",
@@ -429,7 +429,7 @@ QUERY = Dashboard(
             nothing="none",
         ),
         Panel(
-            title="Left alone",
+            title="Open circuit breakers",
             description="Steps, and services that they call, that failed three times in a row: 1 until they are back. "
             "The worker's log has the errors.",
             unit="short",
@@ -438,8 +438,8 @@ QUERY = Dashboard(
             nothing="none",
         ),
         Panel(
-            title="Calls that were left out",
-            description="Per second, while the circuit breaker was open.",
+            title="Calls skipped",
+            description="Per second, while the circuit breaker is open.",
             unit="ops",
             queries=_rate_by("freki_breaker_left_out_total", "service"),
             width=6,
@@ -462,7 +462,7 @@ QUERY = Dashboard(
             nothing="none",
         ),
         Panel(
-            title="Questions that wait",
+            title="Queries that wait",
             description="Lag of the stage retrieve.",
             unit="short",
             queries=_one('sum(max by (topic, partition) (freki_lag_records{stage="retrieve"}))', "waiting"),
