@@ -199,7 +199,7 @@ INGEST = Dashboard(
     description="From documents to rows: what arrives, what waits, what each stage and the store take for it.",
     panels=(
         Panel(
-            title="Outcomes",
+            title="Receipts",
             description="Receipts per second. STALE: older than what is indexed. REJECTED: see Dead letters.",
             unit="ops",
             queries=_rate_by("freki_outcomes_total", "status"),

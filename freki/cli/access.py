@@ -7,7 +7,7 @@ import typer
 
 from freki.cli.cases import Attributes, Everything, Tenant, by_user, coverage_of, whose
 from freki.cli.context import command, load_settings
-from freki.cli.outcomes import PATIENCE_S
+from freki.cli.receipts import PATIENCE_S
 from freki.cli.rows import print_json
 from freki.infra.settings import Settings
 from freki.operators.audit_chain import Event

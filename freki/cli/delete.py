@@ -13,7 +13,7 @@ from freki.cli.bars import bars
 from freki.cli.changes import Make
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.other_generation import show_other_generation
-from freki.cli.outcomes import PATIENCE_S, collect, send, show_outcomes
+from freki.cli.receipts import PATIENCE_S, collect, send, show_receipts
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments, chosen, is_agreed
 from freki.cli.words import counted
@@ -69,7 +69,7 @@ async def delete(
         print_json({"published": sent})
     elif receipts is None:
         console.print(f"Sent {counted(sent, 'deletion')}. Use --wait to see the receipts.")
-    elif not show_outcomes(outcomes, missing=sent - len(outcomes), as_json=as_json):
+    elif not show_receipts(outcomes, missing=sent - len(outcomes), as_json=as_json):
         raise typer.Exit(1)
     if sent < len(live):
         raise typer.Exit(1)

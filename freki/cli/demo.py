@@ -14,7 +14,7 @@ from rich.rule import Rule
 from freki.cli.bars import bars
 from freki.cli.changes import FileArguments, open_source, upserts
 from freki.cli.context import command, console
-from freki.cli.outcomes import collect, send, show_outcomes
+from freki.cli.receipts import collect, send, show_receipts
 from freki.cli.show import building, show_result
 from freki.cli.show_processes import report
 from freki.infra.local.stack import LocalStack
@@ -89,7 +89,7 @@ async def _publish(settings: Settings, samples: Path) -> None:
         with bars() as progress:
             sent = await send(publisher, receipts, changes, total=len(files), progress=progress, record=source.record)
             outcomes = await collect(receipts, total=sent.changes, progress=progress, patience_s=PATIENCE_S)
-    show_outcomes(outcomes, missing=sent.changes - len(outcomes))
+    show_receipts(outcomes, missing=sent.changes - len(outcomes))
 
 
 async def _ask(settings: Settings, question: str) -> None:

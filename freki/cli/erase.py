@@ -13,8 +13,8 @@ from typer.core import TyperGroup
 
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.outcomes import PATIENCE_S
 from freki.cli.prompts import agreed
+from freki.cli.receipts import PATIENCE_S
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments
 from freki.cli.show_document import utc_of

@@ -30,7 +30,7 @@ from freki.cli.changes import (
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.mass_deletion import DeleteMost
 from freki.cli.other_generation import show_other_generation
-from freki.cli.outcomes import PATIENCE_S, Sent, collect, send, show_outcomes
+from freki.cli.receipts import PATIENCE_S, Sent, collect, send, show_receipts
 from freki.cli.rows import print_json
 from freki.cli.show import show_error
 from freki.cli.words import counted
@@ -117,7 +117,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         one.show()
     if receipts is None:
         _show_sent(sent, as_json=given.as_json)
-    elif sent.changes and not show_outcomes(outcomes, missing=sent.changes - len(outcomes), as_json=given.as_json):
+    elif sent.changes and not show_receipts(outcomes, missing=sent.changes - len(outcomes), as_json=given.as_json):
         raise typer.Exit(1)
     if sum(sent) < total or left_out or held_back:
         raise typer.Exit(1)

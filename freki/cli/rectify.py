@@ -7,8 +7,8 @@ import typer
 from freki.cli.cases import Tenant, by_user, whose
 from freki.cli.context import command, load_settings
 from freki.cli.erase import REMOVING, Key, Report, show_held, signing_key, write_report
-from freki.cli.outcomes import PATIENCE_S
 from freki.cli.prompts import agreed
+from freki.cli.receipts import PATIENCE_S
 from freki.cli.slow import told_if_slow
 from freki.cli.words import counted
 from freki.schemas import DocumentId

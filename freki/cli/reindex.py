@@ -7,7 +7,7 @@ from rich.text import Text
 
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.outcomes import PATIENCE_S, SHOWN_PROBLEMS, show_outcomes
+from freki.cli.receipts import PATIENCE_S, SHOWN_PROBLEMS, show_receipts
 from freki.cli.repeat import repeat
 from freki.cli.selection import SelectionArguments, chosen, is_agreed
 from freki.cli.words import counted
@@ -51,7 +51,7 @@ async def reindex(
     wanted = {record_key(root.tenant, root.document_id): root.version for root in live}
     above = max(root.edition for root in live)
     done = await repeat(settings, wanted, above=above, patience_s=patience)
-    is_fine = show_outcomes(done.outcomes, missing=done.missing)
+    is_fine = show_receipts(done.outcomes, missing=done.missing)
     for key, reason in list(done.reasons.items())[:SHOWN_PROBLEMS]:
         console.print(Text(f"not made anew: {key.decode()}: {reason}", style="yellow"), soft_wrap=True)
     if len(done.reasons) > SHOWN_PROBLEMS:

@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.outcomes import line
+from freki.cli.receipts import line
 from freki.cli.rows import whole_table
 from freki.cli.words import counted
 from freki.operators.breadcrumb import below_place

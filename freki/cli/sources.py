@@ -12,7 +12,7 @@ from freki.cli.arguments import ArgumentGroup
 from freki.cli.bars import bars
 from freki.cli.changes import Principals, Tenant, readers_of
 from freki.cli.context import console, errors
-from freki.cli.outcomes import PATIENCE_S, collect, show_outcomes
+from freki.cli.receipts import PATIENCE_S, collect, show_receipts
 from freki.cli.show import show_error
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange
@@ -65,13 +65,13 @@ class Feed(Generic[T]):
         self._sent += len(changes)
 
     async def settle(self) -> bool:
-        """With receipts, wait for and print the outcomes; return whether every change succeeded."""
+        """With receipts, wait for them and print them; return whether every change succeeded."""
         if self._receipts is None or not self._sent:
             return True
         with bars() as progress:
             outcomes = await collect(self._receipts, total=self._sent, progress=progress, patience_s=PATIENCE_S)
         missing, self._sent = self._sent - len(outcomes), 0
-        return show_outcomes(outcomes, missing=missing)
+        return show_receipts(outcomes, missing=missing)
 
 
 @asynccontextmanager

@@ -12,7 +12,7 @@ from rich.text import Text
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, load_settings
-from freki.cli.outcomes import PATIENCE_S
+from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
 from freki.cli.status import made_otherwise
 from freki.cli.words import counted

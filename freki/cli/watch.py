@@ -26,8 +26,8 @@ from freki.cli.changes import (
 )
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.mass_deletion import DeleteMost
-from freki.cli.outcomes import PATIENCE_S, line, send
 from freki.cli.publish import show_files
+from freki.cli.receipts import PATIENCE_S, line, send
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
@@ -164,13 +164,13 @@ class WatchSession:
         self._delete_most = delete_most
         self._turn = asyncio.Lock()
         self._waiting = 0
-        """Changes whose outcome is not known yet."""
+        """Changes without a receipt yet."""
 
     async def follow(self, folders: Sequence[WatchedFolder]) -> None:
         """Watch folders until something fails, and raise that."""
         try:
             async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._show_outcomes())
+                tasks.create_task(self._show_receipts())
                 for folder in folders:
                     tasks.create_task(self._follow_one(folder))
         except ExceptionGroup as group:
@@ -266,14 +266,14 @@ class WatchSession:
                 )
             self._waiting += sent.changes
 
-    async def _show_outcomes(self) -> None:
-        """Print each outcome, and once where some are missing for long."""
+    async def _show_receipts(self) -> None:
+        """Print each receipt, and once where some are missing for long."""
         while True:
             try:
                 outcome = await self._receipts.next(patience_s=PATIENCE_S)
             except TimeoutError:
                 if self._waiting:
-                    show_error(errors, f"{counted(self._waiting, 'change')} without an outcome yet: do workers run?")
+                    show_error(errors, f"{counted(self._waiting, 'change')} without a receipt yet: do workers run?")
                 self._waiting = 0
                 continue
             self._waiting = max(0, self._waiting - 1)

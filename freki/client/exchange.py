@@ -284,9 +284,7 @@ class Correspondent(Follower, Generic[Q, A]):
         a query of that key is still waiting.
         """
         if key in self._waiting:
-            raise AlreadyAsked(
-                f"query {key.decode()} still waits for its answer; give each query an id of its own"
-            )
+            raise AlreadyAsked(f"query {key.decode()} still waits for its answer; give each query an id of its own")
         answer: asyncio.Future[A] = asyncio.get_running_loop().create_future()
         self._waiting[key] = answer
         is_sent = False

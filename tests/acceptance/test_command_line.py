@@ -191,7 +191,7 @@ async def test_a_stream_with_counters_as_versions_shows_no_age_and_a_version_twi
     code, printed = await freki_command(freki, "publish", str(tmp_path / "s.jsonl"), "--wait")
     _, shown = await freki_command(freki, "ask", "Wo liegt der Bahnhof?", "--verbose")
 
-    assert (code, "2 outcomes: 1 indexed, 1 unchanged" in printed) == (0, True), printed
+    assert (code, "2 receipts: 1 indexed, 1 unchanged" in printed) == (0, True), printed
     assert "version 7" in shown, shown
     assert " old" not in shown
 
@@ -214,7 +214,7 @@ async def test_a_file_that_is_too_large_is_named_and_the_others_are_published(fr
 
     assert code == 1
     assert "FREKI_CLAIMS__MAX_BYTES" in printed.replace("\n", "")
-    assert "2 outcomes" in printed
+    assert "2 receipts" in printed
 
 
 async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:

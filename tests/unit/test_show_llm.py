@@ -2,7 +2,7 @@
 
 import pytest
 
-from freki.cli.outcomes import show_llm
+from freki.cli.receipts import show_llm
 from freki.schemas import LlmUse
 
 WHOLE = LlmUse(written=5, kept=2, missing=0, reason="", prompt_tokens=900, cached_tokens=700, completion_tokens=60)

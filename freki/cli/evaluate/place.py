@@ -9,7 +9,7 @@ from shutil import rmtree
 from freki.cli.bars import bars
 from freki.cli.changes import Make
 from freki.cli.context import errors, fail
-from freki.cli.outcomes import collect, send
+from freki.cli.receipts import collect, send
 from freki.cli.show import building
 from freki.cli.show_processes import report
 from freki.cli.words import counted

@@ -131,25 +131,25 @@ async def collect(receipts: Receipts, *, total: int, progress: Progress, patienc
     return outcomes
 
 
-def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int, as_json: bool = False) -> bool:
+def show_receipts(outcomes: Sequence[IndexOutcome], *, missing: int, as_json: bool = False) -> bool:
     """Print a summary of the receipts, or each as JSON; return whether every change succeeded."""
     rejected = [outcome for outcome in outcomes if outcome.status is OutcomeStatus.REJECTED]
     if as_json:
         for outcome in outcomes:
             print_json(asdict(outcome))
         if missing:
-            errors.print(f"{counted(missing, 'change')} without an outcome yet", highlight=False)
+            errors.print(f"{counted(missing, 'change')} without a receipt yet", highlight=False)
         return not rejected and not missing
     counts = Counter(outcome.status for outcome in outcomes)
     embedded = sum(outcome.embedded for outcome in outcomes)
     chunks = sum(outcome.chunks for outcome in outcomes)
     removed = sum(outcome.removed for outcome in outcomes)
     console.print(
-        f"{counted(len(outcomes), 'outcome')}: "
+        f"{counted(len(outcomes), 'receipt')}: "
         + ", ".join(f"{counts[status]} {status.lower()}" for status in OutcomeStatus)
     )
     console.print(
-        f"{counted(chunks, 'chunk')} in these revisions, {embedded:,} embedded, {counted(removed, 'old row')} removed"
+        f"{counted(chunks, 'chunk')} in these documents, {embedded:,} embedded, {counted(removed, 'old row')} removed"
     )
     if delays := sorted(delay for outcome in outcomes if (delay := _delay_ms(outcome)) is not None):
         middle, late = (delays[ceil(share * len(delays)) - 1] for share in (0.5, 0.99))
@@ -162,7 +162,7 @@ def show_outcomes(outcomes: Sequence[IndexOutcome], *, missing: int, as_json: bo
         console.print(f"… and {len(rejected) - SHOWN_PROBLEMS} more; `freki dead-letters list` shows all")
     if missing:
         console.print(
-            f"[yellow]{counted(missing, 'change')} without an outcome yet: do workers run? `freki status` shows their"
+            f"[yellow]{counted(missing, 'change')} without a receipt yet: do workers run? `freki status` shows their"
             " lag[/]"
         )
     return not rejected and not missing
@@ -186,7 +186,7 @@ def show_llm(uses: Sequence[LlmUse]) -> None:
 
 
 def line(outcome: IndexOutcome) -> Text:
-    """Return the outcome of a change as one line."""
+    """Return the receipt of a change as one line."""
     delay_ms = _delay_ms(outcome)
     delay = "" if delay_ms is None else f"  {delay_ms} ms"
     style = "red" if outcome.status is OutcomeStatus.REJECTED else "green"

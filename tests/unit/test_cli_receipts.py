@@ -7,7 +7,7 @@ import pytest
 from rich.progress import Progress
 
 from freki.cli.changes import Make
-from freki.cli.outcomes import BATCH_CHANGES, Sent, line, send, show_outcomes
+from freki.cli.receipts import BATCH_CHANGES, Sent, line, send, show_receipts
 from freki.infra.claims import ClaimStore
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, DocumentId, Operation, OutcomeStatus, TenantId, Timestamp
@@ -143,7 +143,7 @@ async def test_a_change_that_no_record_can_hold_is_named_and_does_not_hinder_the
 def test_what_was_searchable_before_it_was_read_has_no_delay(capsys: pytest.CaptureFixture[str]) -> None:
     repeated = a_receipt(OutcomeStatus.UNCHANGED, received_at=Timestamp(20_000), searchable_at=Timestamp(1_000))
 
-    assert show_outcomes([repeated], missing=0)
+    assert show_receipts([repeated], missing=0)
 
     assert "searchable" not in capsys.readouterr().out
     assert " ms" not in line(repeated).plain
