@@ -72,7 +72,7 @@ async def compare_generations(
     ] = None,
     queries: Annotated[int | None, typer.Option(help="Questions of each set; default: all")] = None,
 ) -> None:
-    """Ask two generations the same questions; show what changes, hit by hit and in figures."""
+    """Send the same queries to two generations; show what changes, hit by hit and in figures."""
     if sets and (recorded or share is not None):
         fail("--set asks the questions of sets: leave out --recorded and --share", code=2)
     settings = load_settings()

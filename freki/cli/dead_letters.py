@@ -47,7 +47,7 @@ async def letters_list(
         _print_group(group, everything=everything)
     place = groups[0].letters[0].letter
     console.print(
-        f"Next: `freki dead-letters show {place}` shows one. When its cause is mended,"
+        f"Next: `freki dead-letters show {place}` shows one. When its cause is fixed,"
         f" `freki dead-letters replay {place}` sends its record again, `replay all` sends those of all.",
         highlight=False,
         style="dim",
@@ -105,7 +105,7 @@ async def letters_show(
         if value:
             console.print(Text.assemble((f"{name:<10} ", "bold"), value), soft_wrap=True)
     if not view.sent_again:
-        console.print(f"Next: `freki dead-letters replay {letter}`, when the cause is mended.", style="dim")
+        console.print(f"Next: `freki dead-letters replay {letter}`, when the cause is fixed.", style="dim")
 
 
 def _replays(letter: DeadLetter, *, sent: bool) -> str:
@@ -137,7 +137,7 @@ async def letters_replay(
     *,
     as_json: Json = False,
 ) -> None:
-    """Send a record again to its original topic, after the cause of the failure is mended, and mark its letter.
+    """Send a record again to its original topic, after the cause of the failure is fixed, and mark its dead letter.
 
     Records that would overwrite a newer state of a document, or that were already sent again, are not sent. Exit
     code 1: at least one was not sent.

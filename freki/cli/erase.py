@@ -48,7 +48,7 @@ class _Documents(TyperGroup):
         return super().parse_args(ctx, args)
 
 
-erase_app = typer.Typer(cls=_Documents, help="Remove all content of documents, with a signed report.")
+erase_app = typer.Typer(cls=_Documents, help="Remove all content of documents, with a signed report: `freki erase ID`.")
 
 
 @erase_app.command("documents")

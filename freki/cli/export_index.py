@@ -61,7 +61,7 @@ async def export_index(
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON")] = False,
 ) -> None:
-    """Write the index to files, with vectors and token vectors; go on where an interrupted export ended."""
+    """Write the index to files, with vectors and token vectors; continue an interrupted export."""
     settings = load_settings()
     check_installed()
     every_s = _seconds(every)

@@ -42,7 +42,7 @@ from freki.streams.wire.generations import Waiting, drop_topics, read_again, wai
 from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.serving import entry_of, serving_entry
 
-generations_app = typer.Typer(help="Indexes: fill another one, compare, change over.", no_args_is_help=True)
+generations_app = typer.Typer(help="Generations of the index: fill another one, compare, switch.", no_args_is_help=True)
 
 STAGES = ("chunk", "contextualise", "embed")
 """Stages that fill a generation."""

@@ -42,7 +42,7 @@ async def import_index(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print the summary as JSON")] = False,
 ) -> None:
-    """Write an archive into the index; newer documents and deletions stay. Go on where an interrupted import ended."""
+    """Write an archive into the index; newer documents and deletions stay. Continue an interrupted import."""
     settings = load_settings()
     manifest = read_manifest(directory)
     _check_fit(settings, directory, manifest)

@@ -33,7 +33,7 @@ async def limits(
     *,
     as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line")] = False,
 ) -> None:
-    """Show what each tenant uses of its limits, with what is under way.
+    """Show what each tenant uses of its limits, with changes in flight.
 
     Days and minutes are those of UTC; queries are those of the current minute.
     """

@@ -31,7 +31,7 @@ COMMANDS = {
         "delete:delete",
         "Delete documents, given by id or by conditions; a condition first shows how many it selects.",
     ),
-    "erase": Lazy("erase:erase_app", "Remove all content of documents, with a signed report."),
+    "erase": Lazy("erase:erase_app", "Remove all content of documents, with a signed report: `freki erase ID`."),
     "rectify": Lazy(
         "rectify:rectify",
         "Remove the content of versions before the indexed one from topics, claims and dead letters, with a report.",
@@ -42,17 +42,19 @@ COMMANDS = {
     ),
     "hold": Lazy("hold:hold_app", "Documents that must be kept: erasure and retention wait."),
     "object": Lazy("objection:object_app", "Documents that are kept, but left out of answers."),
-    "retention": Lazy("retention:retention_app", "Documents that go by rules: FREKI_RETENTION__RULES."),
+    "retention": Lazy(
+        "retention:retention_app", "Rules that delete or erase documents after a time: FREKI_RETENTION__RULES."
+    ),
     "reindex": Lazy(
         "reindex:reindex",
-        "Make documents anew by the settings in force; their versions stay, and they stay searchable meanwhile.",
+        "Index documents again with the current settings; versions do not change, and documents stay searchable.",
     ),
     "ask": Lazy("ask:ask", "Ask a question and show what Freki finds."),
     "judge": Lazy("judge:judge_app", "Judgements of answers by users."),
     "groups": Lazy("groups:groups_app", "Groups of users, besides those in their tokens."),
     "audit": Lazy("audit:audit_app", "Audit log: who was given what, and what changed."),
     "keys": Lazy("keys:keys_app", "Keys of the encryption at rest."),
-    "limits": Lazy("limits:limits", "Show what each tenant uses of its limits, with what is under way."),
+    "limits": Lazy("limits:limits", "Show what each tenant uses of its limits, with changes in flight."),
     "tools": Lazy("tools:describe", "Print the tools as JSON for OpenAI's function calling, strict mode."),
     "mcp": Lazy("tools:serve", "Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."),
     "serve": Lazy(
@@ -65,11 +67,11 @@ COMMANDS = {
     ),
     "export": Lazy(
         "export_index:export_index",
-        "Write the index to files, with vectors and token vectors; go on where an interrupted export ended.",
+        "Write the index to files, with vectors and token vectors; continue an interrupted export.",
     ),
     "import": Lazy(
         "import_index:import_index",
-        "Write an archive into the index; newer documents and deletions stay. Go on where an interrupted import ended.",
+        "Write an archive into the index; newer documents and deletions stay. Continue an interrupted import.",
     ),
     "questions": Lazy(
         "evaluate.questions:questions_app",
@@ -91,7 +93,9 @@ COMMANDS = {
         "status:status",
         "Show the health of all parts, the lag of the stages, the freshness of the index, and dead letters.",
     ),
-    "generations": Lazy("compare_generations:generations_app", "Indexes: fill another one, compare, change over."),
+    "generations": Lazy(
+        "compare_generations:generations_app", "Generations of the index: fill another one, compare, switch."
+    ),
     "topics": Lazy("topics:topics_app", "Topics that Freki needs."),
     "models": Lazy("models:models_app", "Models that Freki runs."),
     "schemas": Lazy("schemas:schemas_app", "The contracts of the topics, and of gRPC."),

@@ -30,7 +30,7 @@ async def reindex(
     yes: Annotated[bool, typer.Option("--yes", help="Begin without asking")] = False,
     patience: Annotated[float, typer.Option(help="Give up after this many seconds without a receipt")] = PATIENCE_S,
 ) -> None:
-    """Make documents anew by the settings in force; their versions stay, and they stay searchable meanwhile."""
+    """Index documents again with the current settings; versions do not change, and documents stay searchable."""
     settings = load_settings()
     if documents and given.is_given():
         fail("name documents, or give conditions such as --prefix, and not both", code=2)

@@ -18,7 +18,9 @@ from freki.streams.topics import DAY_MS
 from freki.streams.wire.erasing.retention import open_retention
 from freki.streams.wire.from_settings import wall_clock
 
-retention_app = typer.Typer(help="Documents that go by rules: FREKI_RETENTION__RULES.", no_args_is_help=True)
+retention_app = typer.Typer(
+    help="Rules that delete or erase documents after a time: FREKI_RETENTION__RULES.", no_args_is_help=True
+)
 
 
 @retention_app.command("check")
@@ -28,7 +30,7 @@ async def check(
     days: Annotated[float, typer.Option(help="Also what is due within so many days", min=0, max=MOST_DAYS)] = 0.0,
     as_json: AsJson = False,
 ) -> None:
-    """Show what would go, when, by which rule, and what is held; nothing is changed."""
+    """Show which documents would be deleted or erased, when, by which rule, and which are held; change nothing."""
     settings = _settings()
     table = whole_table("tenant", "document", "version", "due", "rule", "", box=None)
     async with open_retention(settings, by=by_user()) as retention:

@@ -186,17 +186,17 @@ class ContextQuery:
     fold_at: float | None = None
     """Likeness in 0..1 from which on candidates count as one, and the others are named with it; 1: the same text."""
     per_document: int | None = None
-    """Most hits of one document; 0: any number."""
+    """Maximum number of hits of one document; 0: any number."""
     mmr_lambda: float | None = None
     """1 is relevance only, 0 is diversity only."""
     min_score: float | None = None
-    """Least final score of a hit; applied last, before the limit."""
+    """Minimum final score of a hit; applied last, before the limit."""
     parents: bool | None = None
     """Give each hit the section around it."""
     neighbours: int | None = None
     """Chunks before and after each hit."""
     context_tokens: int | None = None
-    """Most tokens of the context text."""
+    """Maximum number of tokens of the context text."""
     citations: CitationStyle | None = None
     exact: bool | None = None
     """Must a hit hold what the query quotes, or one of several? Not applied where none does: see `notices`."""
@@ -206,21 +206,21 @@ class ContextQuery:
     """Which model will read the context, such as `phi3` or `llama3.1:70b`: it names a profile of the settings, which
     says how many hits and tokens; what the query itself says wins."""
     min_similarity: float | None = None
-    """Least similarity of a hit to the query, where 0 is what any two texts have and 1 what an answer has with its
+    """Minimum similarity of a hit to the query, where 0 is what any two texts have and 1 what an answer has with its
     query; a reranker that is surer lets it pass."""
     expand_documents: int | None = None
     """Of how many of the best documents further chunks are shown; 0: of none."""
     expand_chunks: int | None = None
-    """Most further chunks of each."""
+    """Maximum number of further chunks of each."""
     expand_similarity: float | None = None
-    """Least similarity of a document's best hit to the query, as for `min_similarity`: others are not expanded."""
+    """Minimum similarity of a document's best hit to the query, as for `min_similarity`: others are not expanded."""
     at_least: tuple[VersionFloor, ...] = ()
     explain: bool = False
     """Tell with the result why each hit stands where it stands."""
     expect: tuple[DocumentId, ...] = ()
     """Tell of these documents, if they are not found, which step lost them."""
     feedback: float | None = None
-    """Most that judgements of users on queries like this one move a score, 0..1; 0: they do not count."""
+    """Maximum change of a score by judgements of users on queries like this one, 0..1; 0: they do not count."""
     cached: bool | None = None
     """May the answer be one that the same principals got a short while ago, as long as nothing has changed since?"""
     kind: RequestKind = RequestKind.RETRIEVE

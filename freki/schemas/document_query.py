@@ -37,7 +37,7 @@ class DocumentQuery:
     document_id: DocumentId | None = None
     """Required for SHOW and HISTORY; null for LIST."""
     limit: int | None = None
-    """Most documents, chunks or events of the report, 1 to 100; null: 50."""
+    """Maximum number of documents, chunks or events of the report, 1 to 100; null: 50."""
     cursor: str | None = None
     """`next` of the report before, with all else the same; null: from the beginning."""
     prefix: str = ""

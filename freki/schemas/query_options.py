@@ -101,9 +101,9 @@ _HITS, _CONTEXT, _SERVICE = OptionGroup.HITS, OptionGroup.CONTEXT, OptionGroup.S
 class QueryOptions:
     """Values of all options of one query, and their declarations."""
 
-    top_k: int = _option(8, "How many hits", _HITS, bounds=(1, 200))
+    top_k: int = _option(8, "Maximum number of hits", _HITS, bounds=(1, 200))
     candidates: int | None = _option(
-        None, "How deep each retriever looks", _SEARCH, bounds=(1, 10_000), set_by=SetBy.QUERY
+        None, "Number of candidates of each retriever", _SEARCH, bounds=(1, 10_000), set_by=SetBy.QUERY
     )
     """Null: max(200, 10 x top_k)."""
     alpha: float | None = _option(None, "Weight of dense search", _SEARCH, bounds=(0, 1), set_by=SetBy.QUERY)
@@ -126,7 +126,7 @@ class QueryOptions:
     lexical_pivot: float = _option(
         60, "BM25 score of the best match at which both searches weigh the same", _SEARCH, bounds=(0.1, 10_000)
     )
-    fusion: Fusion = _option(Fusion.WEIGHTED, "How rankings become one", _SEARCH)
+    fusion: Fusion = _option(Fusion.WEIGHTED, "How rankings are fused", _SEARCH)
     rrf_k: int = _option(60, "k of reciprocal rank fusion", _SEARCH, bounds=(1, 10_000))
     metric: Metric = _option(Metric.COSINE, "Measure of dense search: docs/queries.md", _SEARCH, set_by=SetBy.QUERY)
     reranker: RerankerChoice = _option(
@@ -134,7 +134,7 @@ class QueryOptions:
     )
     widen: tuple[Widening, ...] = _option((Widening.SPELLING,), "Kinds of further searches: docs/queries.md", _FURTHER)
     widen_when: WidenWhen = _option(WidenWhen.WEAK, "When: always, or where the first one looks weak", _FURTHER)
-    rerank_candidates: int = _option(16, "How many of the best a model rescores", _RERANKING, bounds=(0, 500))
+    rerank_candidates: int = _option(16, "How many of the best candidates a model reranks", _RERANKING, bounds=(0, 500))
     rerank_blend: float | None = _option(
         None, "Weight of hybrid search beside the reranker", _RERANKING, bounds=(0, 1000), set_by=SetBy.QUERY
     )
@@ -154,15 +154,17 @@ class QueryOptions:
         set_by=SetBy.SETTING,
     )
     fold_at: float = _option(
-        1.0, "Likeness from which on candidates count as one; 1: the same text", _HITS, bounds=(0, 1)
+        1.0, "Similarity from which candidates count as duplicates; 1: the same text", _HITS, bounds=(0, 1)
     )
-    per_document: int = _option(0, "Most hits of one document; 0: any number", _HITS, bounds=(0, 200))
+    per_document: int = _option(0, "Maximum number of hits of one document; 0: any number", _HITS, bounds=(0, 200))
     mmr_lambda: float = _option(0.7, "1 is relevance only, 0 is diversity only", _HITS, bounds=(0, 1))
-    min_score: float = _option(0.0, "Least score of a hit", _HITS)
+    min_score: float = _option(0.0, "Minimum score of a hit", _HITS)
     parents: bool = _option(default=True, description="Give each hit the section around it", group=_CONTEXT)
     neighbours: int = _option(1, "Chunks before and after each hit", _CONTEXT, bounds=(0, 10))
-    context_tokens: int = _option(2000, "Most tokens of the context text", _CONTEXT, bounds=(50, 1_000_000))
-    citations: CitationStyle = _option(CitationStyle.QUELLE, "Form of citations", _CONTEXT)
+    context_tokens: int = _option(
+        2000, "Maximum number of tokens of the context text", _CONTEXT, bounds=(50, 1_000_000)
+    )
+    citations: CitationStyle = _option(CitationStyle.QUELLE, "Format of citations", _CONTEXT)
     exact: bool = _option(
         default=True, description="Must hits hold what the query quotes, where any candidate does?", group=_HITS
     )
@@ -170,13 +172,13 @@ class QueryOptions:
         default=True, description="Type queries that no rule knows by queries near to them?", group=_SEARCH
     )
     min_similarity: float | None = _option(
-        None, "Least similarity of a hit: 0 as any two texts, 1 as answer and query; none: any", _HITS
+        None, "Minimum similarity of a hit: 0 as any two texts, 1 as answer and query; none: any", _HITS
     )
     expand_documents: int = _option(
         0, "Of how many of the best documents to show further chunks; 0: of none", _FURTHER, bounds=(0, 10)
     )
-    expand_chunks: int = _option(20, "Most further chunks of each", _FURTHER, bounds=(0, 100))
-    expand_similarity: float = _option(0.3, "Least similarity of the best hit of such a document", _FURTHER)
+    expand_chunks: int = _option(20, "Maximum number of further chunks of each", _FURTHER, bounds=(0, 100))
+    expand_similarity: float = _option(0.3, "Minimum similarity of the best hit of such a document", _FURTHER)
     unrelated_cosine: float = _option(
         0.74,
         "Similarity 0: the embedder's cosine of a query and any text",
@@ -207,10 +209,10 @@ class QueryOptions:
     )
     deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, 600_000))
     feedback: float = _option(
-        0.0, "Most that judgements of users move a score; needs `FREKI_FEEDBACK__READ`", _RERANKING, bounds=(0, 1)
+        0.0, "Maximum change of a score by judgements of users; needs `FREKI_FEEDBACK__READ`", _RERANKING, bounds=(0, 1)
     )
     cached: bool = _option(
-        default=False, description="May it be an answer of before?", group=_SERVICE, set_by=SetBy.QUERY
+        default=False, description="May the answer come from the cache?", group=_SERVICE, set_by=SetBy.QUERY
     )
 
     @property

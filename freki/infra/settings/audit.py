@@ -28,7 +28,7 @@ class AuditSettings(SettingsSection):
         description="While the topic takes no entries: `refuse` answers nothing and changes nothing; `buffer` goes on "
         "until FREKI_AUDIT__BUFFER_MB wait in the file. Without its file both refuse",
     )
-    buffer_mb: float = Field(default=64.0, gt=0, description="Most that waits for the topic in the file of a process")
+    buffer_mb: float = Field(default=64.0, gt=0, description="Maximum backlog for the topic in the file of a process")
     anchor_entries: int = Field(default=1000, ge=1, description="A signature after so many entries")
     anchor_s: float = Field(default=60.0, gt=0, description="A signature after so long, where there are new entries")
     retention_days: int = Field(

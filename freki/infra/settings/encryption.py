@@ -35,7 +35,7 @@ class EncryptionSettings(SettingsSection):
         le=86_400,
         description="How long data keys stay in memory: so long a destroyed or rotated key is still in use",
     )
-    cache_keys: int = Field(default=20_000, ge=1, description="Most data keys of documents in memory")
+    cache_keys: int = Field(default=20_000, ge=1, description="Maximum number of data keys of documents in memory")
 
     @model_validator(mode="after")
     def _check_complete(self) -> Self:

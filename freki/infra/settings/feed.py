@@ -17,11 +17,11 @@ class CrawlSettings(SettingsSection):
         default="Mozilla/5.0 (compatible; freki/0.1)", description="How servers see us; robots.txt knows us as `freki`"
     )
     delay_s: float = Field(
-        default=1.0, ge=0, description="Least time between two pages of a host; robots.txt may ask more"
+        default=1.0, ge=0, description="Minimum time between two pages of a host; robots.txt may ask more"
     )
     timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for a page, and again for rendering it")
     max_page_mb: int = Field(default=20, ge=1, description="Largest page or file, in MiB")
-    max_redirects: int = Field(default=5, ge=0, description="Most redirects in a row")
+    max_redirects: int = Field(default=5, ge=0, description="Maximum number of redirects in a row")
     settle_s: float = Field(default=0.5, ge=0, description="A rendered page is done when nothing changed for so long")
     settle_limit_s: float = Field(default=5.0, gt=0, description="Longest wait for a rendered page to settle")
     chromium: Path | None = Field(default=None, description="The browser; none: the one that is installed")

@@ -27,10 +27,10 @@ class ParsingSettings(SettingsSection):
     processes: int = Field(default=1, ge=1, le=64, description="Processes that parse, for each worker that chunks")
     timeout_s: float = Field(default=60.0, gt=0, description="Longest time for a document; one over it is rejected")
     max_memory_mb: int = Field(
-        default=1024, ge=256, description="Most address space of such a process, in MiB; not held on macOS"
+        default=1024, ge=256, description="Maximum address space of such a process, in MiB; not held on macOS"
     )
-    max_pages: int = Field(default=5000, ge=1, description="Most pages of a PDF")
-    max_unpacked_mb: int = Field(default=64, ge=1, description="Most that an Office file holds when unpacked, in MiB")
+    max_pages: int = Field(default=5000, ge=1, description="Maximum number of pages of a PDF")
+    max_unpacked_mb: int = Field(default=64, ge=1, description="Maximum unpacked size of an Office file, in MiB")
 
     @model_validator(mode="after")
     def _check_memory(self) -> Self:
@@ -42,7 +42,7 @@ class ParsingSettings(SettingsSection):
 class ChunkProfile(SettingsSection):
     """Chunk sizes of one kind of document."""
 
-    max_chars: int = Field(ge=100, description="Most characters of a chunk")
+    max_chars: int = Field(ge=100, description="Maximum number of characters of a chunk")
     overlap_chars: int = Field(ge=0, description="Characters of the text before it that a chunk remembers")
 
 
@@ -50,12 +50,12 @@ class ChunkingSettings(SettingsSection):
     """Chunk sizes and limits."""
 
     min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours are joined, also adjacent sections")
-    min_chars: int = Field(default=0, ge=0, description="Least characters of a chunk, besides `min_tokens`")
+    min_chars: int = Field(default=0, ge=0, description="Minimum number of characters of a chunk, besides `min_tokens`")
     max_tokens: int = Field(
-        default=256, ge=32, description="Most tokens of a chunk; with its context it must fit the embedder"
+        default=256, ge=32, description="Maximum number of tokens of a chunk; with its context it must fit the embedder"
     )
     overlap_tokens: int | None = Field(
-        default=None, ge=0, description="Most tokens of an overlap, besides the characters of its format"
+        default=None, ge=0, description="Maximum number of tokens of an overlap, besides the characters of its format"
     )
     least_similarity: float | None = Field(
         default=None,
@@ -71,7 +71,7 @@ class ChunkingSettings(SettingsSection):
         "sentences is above this percentile of those in the section, such as 90",
     )
     max_characters: int = Field(default=20_000_000, ge=1, description="Longest document")
-    part_chunks: int = Field(default=64, ge=1, le=512, description="Most chunks of one ChunkBatch")
+    part_chunks: int = Field(default=64, ge=1, le=512, description="Maximum number of chunks of one ChunkBatch")
     pdf: ChunkProfile = ChunkProfile(max_chars=1000, overlap_chars=150)
     text: ChunkProfile = ChunkProfile(max_chars=800, overlap_chars=120)
     markdown: ChunkProfile = ChunkProfile(max_chars=1200, overlap_chars=150)
@@ -137,7 +137,9 @@ class ContextSettings(SettingsSection):
         default=8000, ge=500, le=100_000, description="Beginning of the document that the model reads with each call"
     )
     max_tokens_document: int = Field(
-        default=500_000, ge=0, description="Most tokens of the language model for one version of a document; 0: any"
+        default=500_000,
+        ge=0,
+        description="Maximum number of tokens of the language model for one version of a document; 0: any",
     )
 
 
@@ -158,14 +160,14 @@ class LexicalSettings(SettingsSection):
 class IngestSettings(SettingsSection):
     """Batching of the ingest stages."""
 
-    batch_events: int = Field(default=32, ge=1, description="Most events handled together")
+    batch_events: int = Field(default=32, ge=1, description="Maximum number of events handled together")
     batch_wait_s: float = Field(
         default=0.02, ge=0, description="Longest wait for a batch to fill, which ends when no further event arrives"
     )
     slice_tokens: int = Field(
         default=8192,
         ge=512,
-        description="Most tokens embedded for one commit; what needs at most an eighth of it waits for no larger ones",
+        description="Maximum number of tokens embedded for one commit; slices up to an eighth of it wait for no others",
     )
     deleted_retention_days: float = Field(
         default=30,

@@ -10,15 +10,21 @@ from freki.infra.settings.section import SettingsSection
 class TenantLimitSettings(SettingsSection):
     """Limits of a tenant."""
 
-    documents: int | None = Field(default=None, ge=0, description="Most documents of a tenant; none: any number")
-    characters: int | None = Field(default=None, ge=0, description="Most characters of text in its documents")
+    documents: int | None = Field(
+        default=None, ge=0, description="Maximum number of documents of a tenant; none: any number"
+    )
+    characters: int | None = Field(
+        default=None, ge=0, description="Maximum number of characters of text in its documents"
+    )
     published_bytes_per_day: int | None = Field(
-        default=None, ge=0, description="Most content that it may publish in a day, UTC, in bytes"
+        default=None, ge=0, description="Maximum content that it may publish in a day, UTC, in bytes"
     )
     embedded_tokens_per_day: int | None = Field(
-        default=None, ge=0, description="Most tokens that are embedded for it in a day, UTC"
+        default=None, ge=0, description="Maximum number of tokens that are embedded for it in a day, UTC"
     )
-    queries_per_minute: int | None = Field(default=None, ge=0, description="Most of its queries answered in a minute")
+    queries_per_minute: int | None = Field(
+        default=None, ge=0, description="Maximum number of its queries answered in a minute"
+    )
 
 
 class LimitSettings(TenantLimitSettings):

@@ -35,7 +35,7 @@ class RemoteEmbedderSettings(SettingsSection):
         default="1", pattern=r"^[\w.-]{1,40}$", description="Change it when the service changes the model's vectors"
     )
     dim: int | None = Field(default=None, ge=1, le=32_768, description="Length of its vectors")
-    max_tokens: int = Field(default=512, ge=8, description="Most tokens of a text that it reads")
+    max_tokens: int = Field(default=512, ge=8, description="Maximum number of tokens of a text that it reads")
     tokenizer: Path | None = Field(
         default=None, description="Its `tokenizer.json`, to size chunks by; none: tokens of multilingual-e5-small count"
     )
@@ -46,7 +46,7 @@ class RemoteEmbedderSettings(SettingsSection):
     fallback_urls: tuple[ServerUrl, ...] = Field(
         default=(), description="Further base URLs of the same model, as JSON; asked where the first does not answer"
     )
-    batch_texts: int = Field(default=32, ge=1, le=2048, description="Most texts of one call")
+    batch_texts: int = Field(default=32, ge=1, le=2048, description="Maximum number of texts of one call")
     at_once: int = Field(default=4, ge=1, le=256, description="Calls under way at once")
     attempts: int = Field(default=3, ge=1, le=10, description="Attempts of a call, with growing pauses")
     timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for one attempt")
@@ -94,7 +94,9 @@ class ModelSettings(SettingsSection):
         default=0, ge=0, description="Threads a model uses, of which the embedder gives each batch one; 0: all cores"
     )
     batch_tokens: int = Field(
-        default=512, ge=64, description="Most tokens of one padded batch: small ones stay in the cache of a core"
+        default=512,
+        ge=64,
+        description="Maximum number of tokens of one padded batch: small ones stay in the cache of a core",
     )
     embed_cache_mb: int = Field(
         default=64, ge=0, description="Room for vectors of passages that were embedded, in MiB; 0: none are remembered"
@@ -208,9 +210,11 @@ class LlmSettings(SettingsSection):
     answer_tokens: int = Field(
         default=1000,
         ge=0,
-        description="Most tokens of an answer that `freki serve` has written, thoughts included; 0: none is written",
+        description="Maximum number of tokens of an answer written for `freki serve`, thoughts included; 0: none",
     )
     max_tokens_day: int = Field(
-        default=10_000_000, ge=0, description="Most tokens a day (UTC) of all workers that share `ledger`; 0: any"
+        default=10_000_000,
+        ge=0,
+        description="Maximum number of tokens a day (UTC) of all workers that share `ledger`; 0: any",
     )
     ledger: Path = Field(default=Path(".freki/llm-tokens"), description="File that counts the tokens of the day")

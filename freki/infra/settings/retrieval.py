@@ -22,11 +22,11 @@ class ContextProfile(SettingsSection):
     """Limits of a model that reads the context."""
 
     context_tokens: Annotated[int, Field(**_limits("context_tokens"))] = Field(
-        description="Most tokens of the context text"
+        description="Maximum number of tokens of the context text"
     )
     hits: Annotated[int, Field(**_limits("top_k"))] = Field(description="How many hits")
     min_similarity: Annotated[float, Field(**_limits("min_similarity"))] = Field(
-        default=0.0, description="Least similarity of a hit"
+        default=0.0, description="Minimum similarity of a hit"
     )
     tokenizer: Path | None = Field(
         default=None, description="`tokenizer.json` of that model, which counts the tokens; none: the embedder's"
@@ -86,12 +86,14 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
     reply_topics: tuple[str, ...] = Field(
         default=(), description="Topics that queries may name in `reply_to`", json_schema_extra=RELOADS
     )
-    batch_queries: int = Field(default=8, ge=1, description="Most queries answered together")
-    batches: int = Field(default=6, ge=1, description="Most such batches at a time: a new one waits for no other")
+    batch_queries: int = Field(default=8, ge=1, description="Maximum number of queries answered together")
+    batches: int = Field(
+        default=6, ge=1, description="Maximum number of such batches at a time: a new one waits for no other"
+    )
     row_cache_mb: int = Field(
         default=64,
         ge=0,
-        description="Room for rows that were read, in MiB, about 10 for 1,000 chunks; 0: each query reads its rows",
+        description="Memory for rows that were read, in MiB, about 10 for 1,000 chunks; 0: each query reads its rows",
     )
     cache_mb: int = Field(
         default=0,
@@ -130,8 +132,10 @@ class FeedbackSettings(SettingsSection):
     """Influence of user judgements on later rankings: docs/queries.md."""
 
     read: bool = Field(default=False, description="Do workers that answer read the topic of judgements?")
-    most: int = Field(default=20_000, ge=1, description="Most judgements that a worker keeps: 2 kB each, the latest")
-    most_of_judge: int = Field(default=500, ge=1, description="Most of one judge, the latest")
+    most: int = Field(
+        default=20_000, ge=1, description="Maximum number of judgements that a worker keeps: 2 kB each, the latest"
+    )
+    most_of_judge: int = Field(default=500, ge=1, description="Maximum number of judgements of one judge, the latest")
     half_life_days: float = Field(default=90.0, gt=0, description="After so long a judgement counts half")
     least_cosine: float = Field(
         default=0.9, ge=-1, lt=1, description="Queries whose vectors are less alike say nothing of each other"

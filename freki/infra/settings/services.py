@@ -30,7 +30,7 @@ class TelemetrySettings(SettingsSection):
         default=None, ge=0, le=65535, description="Port of `/metrics` and `/health`; 0: a free one; none: not served"
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
-        default="INFO", description="Least level logged", json_schema_extra=RELOADS
+        default="INFO", description="Minimum level logged", json_schema_extra=RELOADS
     )
     log_format: Literal["console", "json"] = Field(
         default="console", description="For people, or for machines", json_schema_extra=RELOADS
@@ -86,7 +86,10 @@ class ServeSettings(SettingsSection):
     )
     max_body_mb: float = Field(default=64.0, gt=0, description="Largest request", json_schema_extra=RELOADS)
     calls_per_minute: int = Field(
-        default=0, ge=0, description="Most calls of one user, else of one address; 0: any", json_schema_extra=RELOADS
+        default=0,
+        ge=0,
+        description="Maximum number of calls of one user, else of one address; 0: any",
+        json_schema_extra=RELOADS,
     )
     operators: tuple[str, ...] = Field(
         default=(),
@@ -103,8 +106,8 @@ class ServeSettings(SettingsSection):
     failures_per_minute: int = Field(
         default=60,
         ge=0,
-        description="Most calls without a valid token from one address, or IPv6 network of 64 bits; then none of its "
-        "tokens is looked at. Clients behind a proxy on another host count as one. 0: any",
+        description="Maximum number of calls without a valid token from one address, or IPv6 /64 network; then "
+        "its tokens are not checked at all. Clients behind a proxy on another host count as one. 0: any",
         json_schema_extra=RELOADS,
     )
 
