@@ -160,9 +160,9 @@ class LexicalSettings(SettingsSection):
 class IngestSettings(SettingsSection):
     """Batching of the ingest stages."""
 
-    batch_events: int = Field(default=32, ge=1, description="Maximum number of events handled together")
+    batch_events: int = Field(default=32, ge=1, description="Maximum number of records handled together")
     batch_wait_s: float = Field(
-        default=0.02, ge=0, description="Longest wait for a batch to fill, which ends when no further event arrives"
+        default=0.02, ge=0, description="Longest wait for a batch to fill, which ends when no further record arrives"
     )
     slice_tokens: int = Field(
         default=8192,
