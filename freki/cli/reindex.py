@@ -53,7 +53,7 @@ async def reindex(
     done = await repeat(settings, wanted, above=above, patience_s=patience)
     is_fine = show_receipts(done.outcomes, missing=done.missing)
     for key, reason in list(done.reasons.items())[:SHOWN_PROBLEMS]:
-        console.print(Text(f"not made anew: {key.decode()}: {reason}", style="yellow"), soft_wrap=True)
+        console.print(Text(f"not reindexed: {key.decode()}: {reason}", style="yellow"), soft_wrap=True)
     if len(done.reasons) > SHOWN_PROBLEMS:
         console.print(f"… and {len(done.reasons) - SHOWN_PROBLEMS} more")
     if not is_fine or done.reasons:

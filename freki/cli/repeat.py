@@ -20,7 +20,7 @@ from freki.streams.wire.from_settings import topics_of, wall_clock
 
 @dataclass(frozen=True, slots=True)
 class Repeated:
-    """What became of versions that were to be made anew."""
+    """What became of versions that were to be reindexed."""
 
     outcomes: Sequence[IndexOutcome]
     missing: int
@@ -35,7 +35,7 @@ class Repeated:
 
 
 async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, above: int, patience_s: float) -> Repeated:
-    """Have versions made anew from the changes on the documents topic; wanted: version by key.
+    """Have versions reindexed from the changes on the documents topic; wanted: version by key.
 
     above: highest edition of these documents in the index; patience_s: longest wait for the next receipt.
     """
@@ -67,7 +67,7 @@ async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, above: int,
 
             reasons = await repeater.find(wanted, track=track)
             unsent = wanted.keys() - reasons.keys()
-            made = progress.add_task("made anew", total=len(unsent))
+            made = progress.add_task("reindexed", total=len(unsent))
             outcomes: list[IndexOutcome] = []
             sent = missing = 0
             try:

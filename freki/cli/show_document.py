@@ -157,8 +157,8 @@ def _edition(root: Root) -> str:
     """Return how often a version was made; editions on request are numbered by its time."""
     at = time_of(root.edition)
     if at != _NO_TIME:
-        return f", made anew on request of {at}"
-    return f", mended {counted(root.edition, 'time')}" if root.edition else ""
+        return f", reindexed on request of {at}"
+    return f", repaired {counted(root.edition, 'time')}" if root.edition else ""
 
 
 def _derived(view: DocumentView) -> str:

@@ -200,7 +200,7 @@ def _loss(settings: Settings, compared: _Comparison) -> str:
     remedy = " With `freki up --kafka` topics survive a restart." if is_local else ""
     return (
         f"the changes of {counted(count, 'document')} are gone from the topics: {cause}. The documents stay searchable,"
-        " but can be neither compared nor made anew. Publish them again: unchanged chunks are not embedded again."
+        " but can be neither compared nor reindexed. Publish them again: unchanged chunks are not embedded again."
         f" `freki delete` removes what is no longer wanted.{remedy}"
     )
 
@@ -228,7 +228,7 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *
         for name in wanted:
             _say(name, _result(done, name.encode()))
     for name in (name for name in damaged if name not in wanted):
-        _say(name, f"not made anew: {NOT_STORED}")
+        _say(name, f"not reindexed: {NOT_STORED}")
     for name in (name for name, mends in problems.items() if Mend.BY_HAND in mends):
         _say(name, "left as it is")
     removed = await reclaim(index, committer, now=wall_clock)
@@ -239,7 +239,7 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *
 
 
 async def _record(settings: Settings, surplus: Sequence[Root]) -> None:
-    """Write to the audit log what is about to be deleted here; workers record what is made anew."""
+    """Write to the audit log what is about to be deleted here; workers record what is reindexed."""
     by_tenant: defaultdict[str, list[tuple[str, int]]] = defaultdict(list)
     for root in surplus:
         by_tenant[root.tenant].append((str(root.document_id), root.version))
@@ -249,12 +249,12 @@ async def _record(settings: Settings, surplus: Sequence[Root]) -> None:
 
 def _result(done: Repeated, key: bytes) -> str:
     if key in done.reasons:
-        return f"not made anew: {done.reasons[key]}"
+        return f"not reindexed: {done.reasons[key]}"
     outcome = done.by_key.get(key)
     if outcome is None:
         return "sent again, without a receipt yet: `freki status` shows whether workers run"
     if outcome.status is OutcomeStatus.INDEXED:
-        return f"made anew: version {outcome.version}, {counted(outcome.chunks, 'chunk')}, {outcome.embedded} embedded"
+        return f"reindexed: version {outcome.version}, {counted(outcome.chunks, 'chunk')}, {outcome.embedded} embedded"
     return f"sent again: {outcome.status.lower()}{f', {outcome.reason}' if outcome.reason else ''}"
 
 
@@ -309,7 +309,7 @@ def _take(stream: _Stream, stored: Stored, codec: Codec[DocumentChange], rejecte
 async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
     """Return the changes whose last receipt is REJECTED, except those that the index holds.
 
-    A version that is indexed may be rejected later, when it is made anew: it stays.
+    A version that is indexed may be rejected later, when it is reindexed: it stays.
     """
     last: dict[Change, OutcomeStatus] = {}
     async with (
