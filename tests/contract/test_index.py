@@ -1026,6 +1026,21 @@ class IndexContract:
 
         assert await found(index, scope(left_out=left_out)) == expected
 
+    async def test_any_number_of_people_may_be_left_out(self, index: Index) -> None:
+        people = [f"p{number}" for number in range(300)]
+        await write(
+            index,
+            chunk("one", attributes={"subject": people[0]}),
+            chunk("last", attributes={"subject": people[-1], "team": "x"}),
+            chunk("other", attributes={"subject": "nobody", "team": "x"}),
+            chunk("none", attributes={}),
+        )
+        alone = tuple((("subject", person),) for person in people)
+        in_teams = tuple((("subject", person), ("team", "x")) for person in people)
+
+        assert await found(index, scope(left_out=LeftOut(attributes=alone))) == {"other", "none"}
+        assert await found(index, scope(left_out=LeftOut(attributes=in_teams))) == {"one", "other", "none"}
+
     async def test_all_filters_must_hold(self, index: Index) -> None:
         await write(
             index,
@@ -1101,6 +1116,43 @@ class IndexContract:
         await write(index, *(chunk(key, name=key, attributes=attributes) for key, attributes in of.items()))
 
         assert await found(index, scope(where=parse_condition(text))) == set(expected)
+
+    @pytest.mark.parametrize(
+        ("text", "expected"),
+        [
+            (" OR ".join(f"attribute.k{at} = 'v{at}'" for at in range(200)), "ab"),
+            (" AND ".join(f"attribute.k{at} = 'v{at}'" for at in range(200)), "a"),
+            (" AND ".join(f"attribute.n{at} >= {at}" for at in range(200)), "a"),
+            ("NOT (" + " AND ".join(f"attribute.n{at} = {at}" for at in range(200)) + ")", "bc"),
+            ("(attribute.k1 = 'v1' AND attribute.n1 = 1 OR " * 16 + "attribute.k0 = 'v0'" + ")" * 16, "ab"),
+            (
+                "(attribute.k1 != 'v1' AND attribute.n1 != 1 AND attribute.k2 NOT STARTS WITH 'v' AND " * 16
+                + "name = 'c'"
+                + ")" * 16,
+                "c",
+            ),
+        ],
+        ids=["or", "and", "numbers", "negated", "nested", "nested-negations"],
+    )
+    async def test_a_condition_may_have_as_many_comparisons_and_levels_as_the_language_allows(
+        self, index: Index, text: str, expected: str
+    ) -> None:
+        many = {f"{kind}{at}": f"{prefix}{at}" for at in range(200) for kind, prefix in (("k", "v"), ("n", ""))}
+        of = {"a": many, "b": {"k0": "v0"}, "c": {}}
+        await write(index, *(chunk(key, name=key, attributes=attributes) for key, attributes in of.items()))
+
+        assert await found(index, scope(where=parse_condition(text))) == set(expected)
+
+    async def test_as_many_filters_as_a_query_may_have_hold_beside_a_nested_condition(self, index: Index) -> None:
+        attributes = {f"k{at}": f"v{at}" for at in range(32)}
+        await write(index, chunk("a", attributes=attributes), chunk("b", attributes={**attributes, "k31": "x"}))
+        each = [
+            Filter(field=f"attributes.{key}", operator=FilterOperator.EQ, values=(value,))
+            for key, value in attributes.items()
+        ]
+        nested = parse_condition("(attribute.k1 = 'v1' AND attribute.k2 = 'x' OR " * 16 + "name != 'x'" + ")" * 16)
+
+        assert await found(index, scope(*each, where=nested)) == {"a"}
 
     @FEW
     @given(condition=conditions)

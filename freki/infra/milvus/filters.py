@@ -4,7 +4,11 @@ Texts are escaped (`escape.armoured`) as in the columns: without quotes, backsla
 end its literal, whichever grammar parses it.
 """
 
+import heapq
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from itertools import count
+from typing import Literal, NamedTuple
 
 from freki.infra.milvus.escape import escaped, escaped_key
 from freki.schemas import ATTRIBUTE_PREFIX, EVERYONE, FILTER_FIELDS, Filter, FilterOperator
@@ -19,6 +23,14 @@ IS_TEXT, IS_NUMBER, IS_TIME = "text", "number", "time"
 _SEVERAL = frozenset({FilterOperator.IN, FilterOperator.NOT_IN})
 # Never part of an escaped text, and sorts after all characters that are.
 _AFTER_ALL = "\uffff"
+_LEAF_LEVELS = 2
+"""Most levels of `and` and `or` within the expression of one comparison."""
+
+
+class _Part(NamedTuple):
+    text: str
+    levels: int = _LEAF_LEVELS
+    """Levels of `and` and `or` in it, at most."""
 
 
 def scope_expression(scope: Scope) -> str:
@@ -28,17 +40,35 @@ def scope_expression(scope: Scope) -> str:
     value. Equal scopes give equal expressions, independent of the order of principals and levels. Raises Rejected for
     a filter that breaks its contract.
     """
-    return " and ".join(
+    return _joined(
+        "and",
         [
-            f"tenant == {literal(scope.tenant)}",
-            _readable_by(scope.principals),
+            _Part(f"tenant == {literal(scope.tenant)}"),
+            _Part(_readable_by(scope.principals)),
             # An empty list is a syntax error; no level is negative.
-            f"level in {(not scope.left_out.everything and sorted(set(scope.levels))) or [-1]}",
+            _Part(f"level in {(not scope.left_out.everything and sorted(set(scope.levels))) or [-1]}"),
             *_without(scope.left_out),
-            *(_condition(condition) for condition in scope.filters),
+            *(_Part(_condition(condition)) for condition in scope.filters),
             *([] if scope.where is None else [_expression(scope.where, negated=False)]),
-        ]
-    )
+        ],
+    ).text
+
+
+def _joined(word: Literal["and", "or"], parts: Iterable[_Part]) -> _Part:
+    """Join parts by a word, with as few levels as possible.
+
+    Milvus reads `a and b and c` as `(a and b) and c`, and cannot read some 50 levels: its plans are Protocol Buffers,
+    whose messages may be 100 deep, and each level takes two.
+    """
+    # The order decides between equal levels, so that equal parts give equal expressions.
+    order = count()
+    heap = [(part.levels, next(order), part.text) for part in parts]
+    heapq.heapify(heap)
+    while len(heap) > 1:
+        (_, _, first), (levels, _, second) = heapq.heappop(heap), heapq.heappop(heap)
+        heapq.heappush(heap, (levels + 1, next(order), f"({first} {word} {second})"))
+    [(levels, _, text)] = heap
+    return _Part(text, levels)
 
 
 def _readable_by(principals: Iterable[str]) -> str:
@@ -72,12 +102,20 @@ def check_filter(condition: Filter) -> None:
         raise Rejected(f"{condition.operator} on {condition.field!r} with {len(condition.values)} values")
 
 
-def _without(left_out: LeftOut) -> Iterator[str]:
+def _without(left_out: LeftOut) -> Iterator[_Part]:
     if left_out.roots:
-        yield f"root_id not in {listed(left_out.roots)}"
+        yield _Part(f"root_id not in {listed(left_out.roots)}")
+    # Many people object by one attribute: a list is compared much faster than each of its values.
+    alone: defaultdict[str, list[str]] = defaultdict(list)
     for group in left_out.attributes:
-        others = [f"{_column(ATTRIBUTE_PREFIX + key)} != {literal(value)}" for key, value in group]
-        yield f"({' or '.join(others)})"
+        others = [(_column(ATTRIBUTE_PREFIX + key), value) for key, value in group]
+        if len(others) == 1:
+            [(column, value)] = others
+            alone[column].append(value)
+        else:
+            yield _joined("or", [_Part(f"{column} != {literal(value)}") for column, value in others])
+    for column, values in alone.items():
+        yield _Part(f"{column} not in {listed(values)}")
 
 
 def check_condition(condition: Condition) -> None:
@@ -101,7 +139,7 @@ def _condition(condition: Filter) -> str:
             return _begins(column, value)
 
 
-def _expression(condition: Condition, *, negated: bool) -> str:
+def _expression(condition: Condition, *, negated: bool) -> _Part:
     """Return a condition of the filter language, or its negation.
 
     Milvus Lite knows neither `not` nor `exists`, and versions of the server differ in what `not` makes of a missing
@@ -110,15 +148,15 @@ def _expression(condition: Condition, *, negated: bool) -> str:
     """
     match condition:
         case Comparison():
-            return _comparison(condition, negated=negated)
+            return _Part(_comparison(condition, negated=negated))
         case Negation():
             return _expression(condition.of, negated=not negated)
         case AnyOf() if column := _listed_column(condition):
             values = [str(each.value) for each in condition.of if isinstance(each, Comparison)]
-            return f"{column} {'not in' if negated else 'in'} {listed(values)}"
+            return _Part(f"{column} {'not in' if negated else 'in'} {listed(values)}")
         case AllOf() | AnyOf():
-            word = " and " if isinstance(condition, AllOf) is not negated else " or "
-            return f"({word.join(_expression(each, negated=negated) for each in condition.of)})"
+            word: Literal["and", "or"] = "and" if isinstance(condition, AllOf) is not negated else "or"
+            return _joined(word, [_expression(each, negated=negated) for each in condition.of])
 
 
 def _listed_column(condition: AnyOf) -> str | None:
