@@ -137,6 +137,19 @@ async def test_who_asks_sees_what_the_token_names(tmp_path: Path) -> None:
     assert found(narrowed) == {"of-all", "of-hr"}
 
 
+@pytest.mark.parametrize("named", [(), tuple(f"g{number}" for number in range(300))])
+async def test_who_is_in_many_groups_may_ask(tmp_path: Path, named: tuple[str, ...]) -> None:
+    # Of the token, and of the topic, where names may be longer.
+    memberships = Memberships()
+    groups = [f"g{number}" for number in range(300)]
+    async with opened(tmp_path, groups=memberships) as freki:
+        memberships.take(event_of("t", "ada", ("hr", "g" * 200)), Codec(GroupMembership).decode)
+        result = await freki.ask(freki.issuer.token(groups=groups), principals=named and (*named, "hr"))
+
+    assert result.status is not ResultStatus.REJECTED, result.notices
+    assert "of-hr" in found(result)
+
+
 @pytest.mark.parametrize(
     ("claims", "asked", "told"),
     [

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import pytest
@@ -373,3 +374,21 @@ async def test_a_question_without_a_token_that_allows_it_is_told_so_and_reads_no
 
     assert (report.status, report.message) == (ReportStatus.REJECTED, "the query is refused: it has no token")
     assert (report.total, report.documents) == (0, ())
+
+
+async def test_who_is_in_many_groups_may_ask_about_documents() -> None:
+    groups = ("staff", *(f"g{number}" for number in range(300)))
+
+    async def admit(received: Received[DocumentQuery]) -> Received[DocumentQuery]:
+        return replace(received, value=replace(received.value, principals=groups))
+
+    async with Desk(document("of-staff", principals=("staff",)), admit=admit) as desk:
+        report = await desk.ask(asking())
+    async with Desk(document("of-staff", principals=("staff",))) as desk:
+        believed = await desk.ask(asking(principals=groups))
+
+    assert [shown.document_id for shown in report.documents] == ["of-staff"]
+    assert (believed.status, believed.message) == (
+        ReportStatus.REJECTED,
+        "principals: 301 are more than 256; give fewer",
+    )

@@ -56,17 +56,20 @@ def validate_query(
     max_characters: int = 1_000_000,
     reply_topics: Collection[str] = (),
     encrypts_names: bool = False,
+    verified: bool = False,
 ) -> None:
     """Raise InvalidQuery for the first broken rule, with the field, the limit and the fix.
 
     reply_topics: topics that `reply_to` may name; null is always allowed; encrypts_names: whether the store
-    compares names whole only. No value is corrected.
+    compares names whole only; verified: whether principals come from a token and the topic of groups, which decide how
+    many there are. No value is corrected.
     """
     check_line("query_id", query.query_id, MAX_ID_CHARS)
     check_tenant(query.tenant)
     _text(query.text, max_characters, may_be_empty=query.kind is RequestKind.CHUNK_READ)
     _kind(query)
-    check_names("principals", query.principals)
+    if not verified:
+        check_names("principals", query.principals)
     _options(query)
     for condition in at_most("filters", query.filters, MAX_FILTERS):
         _filter(condition)

@@ -28,14 +28,18 @@ _PLACE = re.compile(r"[0-9]{1,9}")
 _CONDITIONS = ("prefix", "source", "language", "readers", "attributes", "deleted", "made_otherwise")
 
 
-def validate_document_query(query: DocumentQuery, *, reply_topics: Collection[str] = ()) -> None:
+def validate_document_query(
+    query: DocumentQuery, *, reply_topics: Collection[str] = (), verified: bool = False
+) -> None:
     """Raise InvalidQuery for the first broken rule, with the field, the limit and the fix.
 
-    reply_topics: topics that `reply_to` may name; null is always allowed. No value is corrected.
+    reply_topics: topics that `reply_to` may name; null is always allowed; verified: whether principals come from a
+    token and the topic of groups, which decide how many there are. No value is corrected.
     """
     check_line("query_id", query.query_id, MAX_ID_CHARS)
     check_tenant(query.tenant)
-    check_names("principals", query.principals)
+    if not verified:
+        check_names("principals", query.principals)
     check_names("readers", query.readers)
     check_within("deadline_ms", query.deadline_ms, 1, MAX_DEADLINE_MS)
     check_within("limit", query.limit, 1, MAX_ITEMS)

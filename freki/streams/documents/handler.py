@@ -114,7 +114,7 @@ class DocumentHandler:
                 continue
             query = received.value
             try:
-                validate_document_query(query, reply_topics=self._rules.reply_topics)
+                validate_document_query(query, reply_topics=self._rules.reply_topics, verified=self._admit is not None)
             except InvalidQuery as error:
                 await self._record_refusal(received, "validate: REJECTED", None)
                 await self._replies.send(received, self._without(query, ReportStatus.REJECTED, str(error)), to=None)

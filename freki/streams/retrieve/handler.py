@@ -186,6 +186,7 @@ class QueryHandler:
                     max_characters=self._max_query_chars,
                     reply_topics=self._topics_allowed(received.value),
                     encrypts_names=self._encrypts_names,
+                    verified=self._authenticator is not None,
                 )
             except InvalidQuery as error:
                 notice = Notice(stage="validate", kind=NoticeKind.REJECTED, message=str(error))
