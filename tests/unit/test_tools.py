@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
@@ -35,7 +35,7 @@ from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.ports import QueryClient
-from freki.streams.tools.client import ReconnectingClient
+from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
 from freki.streams.tools.definition import ARGUMENTS, INSTRUCTIONS, tools
 from freki.streams.tools.json_schema import functions
 from freki.streams.tools.reply import reply_of
@@ -401,6 +401,39 @@ async def test_a_connection_that_broke_closes_once_nobody_waits_for_it(line: InP
         assert not (await waiting).failed
 
     assert (world.opened, world.closed) == (1, 1)
+
+
+async def test_tenants_that_asked_longest_ago_do_not_keep_their_connections(line: InProcess) -> None:
+    worlds: dict[str, list[Connections]] = {name: [] for name in "abc"}
+    waits, goes_on = asyncio.Event(), asyncio.Event()
+
+    class Slow(Connections):
+        async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
+            if query.text == "slow":
+                waits.set()
+                await goes_on.wait()
+                assert self.closed == 0
+            return await super().ask(query, patience_s=patience_s, token=token)
+
+    def connect(tenant: TenantId) -> AbstractAsyncContextManager[QueryClient]:
+        worlds[tenant].append(Slow(line))
+        return worlds[tenant][-1].open()
+
+    def asking(tenant: str, text: str = "antrag") -> ContextQuery:
+        return ContextQuery(query_id=QueryId(tenant), tenant=TenantId(tenant), text=text, asked_at=now())
+
+    async with ClientsByTenant(connect, most=1) as clients:
+        waiting = asyncio.create_task(clients.ask(asking("a", "slow"), patience_s=1))
+        await waits.wait()
+        await clients.ask(asking("b"), patience_s=1)
+        await clients.ask(asking("c"), patience_s=1)
+        goes_on.set()
+        await waiting
+        await clients.ask(asking("c"), patience_s=1)
+        await clients.ask(asking("b"), patience_s=1)
+
+    counts = {name: [(each.opened, each.closed) for each in opened] for name, opened in worlds.items()}
+    assert counts == {"a": [(1, 1)], "b": [(1, 1), (1, 1)], "c": [(1, 1), (1, 1)]}
 
 
 # Over HTTP

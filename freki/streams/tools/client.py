@@ -1,6 +1,7 @@
 """A client for queries that come now and then, over days."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
@@ -22,12 +23,24 @@ class _Connection:
         self.users = 0
 
 
-class ClientsByTenant:
-    """A client for each tenant that asks, where tenants have topics of their own for answers."""
+MOST_CLIENTS = 64
+"""Clients that stay open beyond their queries: each has two consumers and a producer."""
 
-    def __init__(self, connect: Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]) -> None:
+
+class ClientsByTenant:
+    """A client for each tenant that asks, where tenants have topics of their own for answers.
+
+    Those of the tenants that asked last stay open.
+    """
+
+    def __init__(
+        self, connect: Callable[[TenantId], AbstractAsyncContextManager[QueryClient]], *, most: int = MOST_CLIENTS
+    ) -> None:
+        """Create it; most: clients that stay open beyond their queries."""
         self._connect = connect
-        self._clients: dict[TenantId, ReconnectingClient] = {}
+        self._most = most
+        self._clients: OrderedDict[TenantId, ReconnectingClient] = OrderedDict()
+        self._closing: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -35,13 +48,25 @@ class ClientsByTenant:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        await asyncio.gather(*(client.__aexit__(kind, error, trace) for client in self._clients.values()))
+        await asyncio.gather(*(client.aclose() for client in self._clients.values()), *self._closing)
 
     async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
         """Return the result, as the client of the tenant does."""
         if query.tenant not in self._clients:
             self._clients[query.tenant] = ReconnectingClient(partial(self._connect, query.tenant))
-        return await self._clients[query.tenant].ask(query, patience_s=patience_s, token=token)
+        self._clients.move_to_end(query.tenant)
+        try:
+            return await self._clients[query.tenant].ask(query, patience_s=patience_s, token=token)
+        finally:
+            self._close_surplus()
+
+    def _close_surplus(self) -> None:
+        """Close clients that nobody waits for, those used longest ago first, in the background."""
+        surplus = max(0, len(self._clients) - self._most)
+        for tenant in [tenant for tenant, client in self._clients.items() if client.is_idle][:surplus]:
+            closing = asyncio.create_task(self._clients.pop(tenant).aclose())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
 
 
 class ReconnectingClient:
@@ -55,6 +80,7 @@ class ReconnectingClient:
         self._current: _Connection | None = None
         self._connecting = asyncio.Lock()
         self._closing: set[asyncio.Task[None]] = set()
+        self._asking = 0
 
     async def __aenter__(self) -> Self:
         return self
@@ -62,12 +88,28 @@ class ReconnectingClient:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        await self.aclose()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether nobody waits for an answer."""
+        return not self._asking
+
+    async def aclose(self) -> None:
+        """Close the connection. Never raises: failures were raised to the queries already."""
         if self._current is not None:
             self._close(self._current)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
         """Return the result. Raises failures of connecting and asking; the next query gets another connection then."""
+        self._asking += 1
+        try:
+            return await self._ask(query, patience_s=patience_s, token=token)
+        finally:
+            self._asking -= 1
+
+    async def _ask(self, query: ContextQuery, *, patience_s: float, token: str | None) -> ContextResult:
         connection = await self._connected()
         connection.users += 1
         try:
