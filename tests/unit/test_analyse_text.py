@@ -1,4 +1,5 @@
 import re
+import tracemalloc
 import unicodedata
 from pathlib import Path
 
@@ -502,3 +503,17 @@ def test_what_looks_like_an_amount_and_is_none_keeps_its_own_terms(one: int, two
     assert f"{one}.{three}.{three}" in analyse_text(f"Version {one}.{three}.{three}", language="de").split()
     assert f"{one}/{two}" in analyse_text(f"Az. {one}/{two}", language="de").split()
     assert analyse_text("1.2.2024", language="de") == "2024-02-01 2024-02 2024"
+
+
+def test_words_of_any_length_take_little_memory_once_they_are_analysed() -> None:
+    analyse_text("wort", language="de")
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        for number in range(20):
+            analyse_text(chr(ord("a") + number) + "x" * 100_000, language="de")
+        after, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert after - before < 100_000

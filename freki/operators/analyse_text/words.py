@@ -49,10 +49,14 @@ _JOINTS = re.compile(r"[-._'’]+")
 _NUMBERED = re.compile(r"(?:\d{1,2}(?=[^\W\d_a-zäöüß][^\W\d_A-ZÄÖÜ]{2}))?([^\W\d_]+)(?:(?<=[^\W\d_]{4})\d{1,2})?")
 
 
-@lru_cache(maxsize=1 << 16)
 def word_terms(word: str, language: str) -> str:
     """Return the terms of a word, or of words that hyphens, points, underscores or capitals join."""
-    word = word[:_LONGEST]
+    # Cut before the cache, whose keys would hold encoded files and the like as a whole.
+    return _word_terms(word[:_LONGEST], language)
+
+
+@lru_cache(maxsize=1 << 16)
+def _word_terms(word: str, language: str) -> str:
     folded = word.casefold().replace("’", "'")
     if folded in _stop_words(language) and not (word.isupper() and len(word) > 1):
         return ""
