@@ -202,9 +202,11 @@ class Receipts(Follower):
     async def _read(self) -> None:
         async for outcome in decoded(self._records, self._decode):
             change = (outcome.tenant, outcome.document_id, outcome.version)
-            if self._expected[change]:
-                self._expected[change] -= 1
+            if change in self._expected:
                 self._arrived.put_nowait(outcome)
+                self._expected[change] -= 1
+                if not self._expected[change]:
+                    del self._expected[change]
 
 
 class ReceiptBoard(Follower):

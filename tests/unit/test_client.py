@@ -86,6 +86,18 @@ async def test_a_receipt_that_comes_again_is_not_that_of_another_change() -> Non
             await receipts.next(patience_s=0.0)
 
 
+async def test_a_change_that_has_its_receipts_is_forgotten() -> None:
+    # `freki watch` expects changes as long as it runs.
+    receipts = Receipts(records(*[a_receipt(OutcomeStatus.INDEXED)] * 3), Codec(IndexOutcome).decode)
+    receipts.expect(CHANGE)
+    receipts.expect(CHANGE)
+    async with receipts:
+        await receipts.next(patience_s=PATIENCE_S)
+        await receipts.next(patience_s=PATIENCE_S)
+
+    assert not receipts._expected
+
+
 async def test_receipts_are_found_among_records_of_other_programs() -> None:
     async def with_garbage() -> AsyncIterator[Record]:
         for value in (None, b"", b"garbage", b"\xc3\x01"):
