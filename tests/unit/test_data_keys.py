@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.infra.milvus.data_keys import DataKeys
+from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.layout import Row
+from freki.infra.settings import MilvusSettings
 from freki.schemas import RootId
 
 ROOT, OTHER = RootId("d1"), RootId("d2")
@@ -45,6 +47,13 @@ class KeyRows:
         await self._turn()
         for each in ids:
             self.rows.pop(each, None)
+
+    async def has(self, _: object) -> bool:
+        await self._turn()
+        return True
+
+    async def index_and_load(self, _: object, __: object) -> None:
+        await self._turn()
 
     async def description(self, _: object) -> str:
         await self._turn()
@@ -105,6 +114,19 @@ async def test_a_key_that_is_destroyed_while_keys_are_wrapped_anew_does_not_come
 
     wrapping, erasing = opened(store, service), opened(store, service)
     await all_done(store, turns, wrapping.rewrap(), erasing.destroy([ROOT]))
+
+    kept = [row for row in store.rows.values() if row["root_id"] == OTHER]
+    assert not [row for row in store.rows.values() if row["root_id"] == ROOT]
+    assert [row["wrapped"] for row in kept] == [f"test:v2:{keys[OTHER].hex()}"]
+
+
+@given(turns)
+async def test_a_key_that_an_erasure_destroys_while_keys_are_wrapped_anew_does_not_come_back(turns: list[int]) -> None:
+    store, service, keys = await rotated()
+    log = MilvusGenerations(MilvusSettings())
+    log._log = store  # type: ignore[assignment] # as far as it is used
+
+    await all_done(store, turns, opened(store, service).rewrap(), log.destroy_keys("default", [ROOT]))
 
     kept = [row for row in store.rows.values() if row["root_id"] == OTHER]
     assert not [row for row in store.rows.values() if row["root_id"] == ROOT]

@@ -14,7 +14,7 @@ from freki.infra.keys.envelope import DataKey, new_secret
 from freki.infra.keys.service import KeyService, version_of
 from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
-from freki.infra.milvus.layout import KEYS, PLACEHOLDER, Row
+from freki.infra.milvus.layout import KEYS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.store import BATCH_KEYS, MilvusStore, batched
 from freki.schemas import RootId
 from freki.schemas.errors import Misconfigured
@@ -83,13 +83,7 @@ class DataKeys:
 
     async def take(self, root_ids: Collection[RootId]) -> Sequence[Row]:
         """Delete the keys of documents; return their rows."""
-        taken: list[Row] = []
-        rows = await self._rows("root_id", sorted(set(map(checked_key, root_ids))))
-        while rows:
-            await self._store.delete(KEYS, [row["id"] for row in rows])
-            taken += rows
-            # What was wrapped anew meanwhile.
-            rows = await self._rows("key_id", sorted({row["key_id"] for row in taken}))
+        taken = await take_keys(self._store, KEYS, root_ids)
         for row in taken:
             self._secrets.pop(row["key_id"], None)
         return taken
@@ -163,12 +157,27 @@ class DataKeys:
         return found
 
     async def _rows(self, column: str, values: Sequence[str]) -> list[Row]:
-        found: list[Row] = []
-        for batch in batched(values, BATCH_KEYS):
-            condition = f"{column} in {listed(batch)}"
-            async for page in self._store.scan(KEYS, condition, _FIELDS, by="id"):
-                found += page
-        return found
+        return await _rows(self._store, KEYS, column, values)
+
+
+async def take_keys(store: MilvusStore, layout: Layout, root_ids: Collection[RootId]) -> list[Row]:
+    """Delete the keys of documents from a collection of keys, also while they are wrapped anew; return their rows."""
+    taken: list[Row] = []
+    rows = await _rows(store, layout, "root_id", sorted(set(map(checked_key, root_ids))))
+    while rows:
+        await store.delete(layout, [row["id"] for row in rows])
+        taken += rows
+        # What was wrapped anew meanwhile.
+        rows = await _rows(store, layout, "key_id", sorted({row["key_id"] for row in taken}))
+    return taken
+
+
+async def _rows(store: MilvusStore, layout: Layout, column: str, values: Sequence[str]) -> list[Row]:
+    found: list[Row] = []
+    for batch in batched(values, BATCH_KEYS):
+        async for page in store.scan(layout, f"{column} in {listed(batch)}", _FIELDS, by="id"):
+            found += page
+    return found
 
 
 def _row(root_id: str, key_id: str, wrapped: str) -> Row:

@@ -8,6 +8,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from freki.infra.milvus.collections import open_log
+from freki.infra.milvus.data_keys import take_keys
 from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
 from freki.infra.milvus.index import statistics_of
@@ -105,10 +106,7 @@ class MilvusGenerations:
         if not root_ids or not await self._log.has(keys):
             return 0
         await self._log.index_and_load(keys, ())
-        condition = f"root_id in {listed(map(checked_key, root_ids))}"
-        rows = [row async for page in self._log.scan(keys, condition, ["id", "key_id"], by="id") for row in page]
-        await self._log.delete(keys, [row["id"] for row in rows])
-        return len({row["key_id"] for row in rows})
+        return len({row["key_id"] for row in await take_keys(self._log, keys, root_ids)})
 
     async def _made_for(self, generation: str) -> Mapping[str, Any]:
         with suppress(ValueError):
