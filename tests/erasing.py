@@ -17,7 +17,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.findings import Findings, KnownDocument, Removal, Unread
+from freki.schemas.findings import Findings, FoundRecords, KnownDocument, Removal, Unread
 from freki.schemas.index import Root
 from freki.streams.ports.erasure import HoldBook, StillFree
 from freki.streams.privacy.erasure import Erasure
@@ -26,6 +26,7 @@ from tests.unit.deliveries import FakeProducer
 
 TENANT = TenantId("hr")
 REPORTS = "erasure-reports"
+LETTERS = ("dead-letters", 0)
 CODEC = Codec(ErasureReport)
 
 
@@ -42,6 +43,8 @@ class Kept:
     """Whether something of older versions is on the topic, and in a claim."""
     key: bool = True
     """Whether it has a data key."""
+    letter: int | None = None
+    """Offset of its dead letter."""
 
 
 def hold(name: str, covers: Coverage, *, tenant: TenantId = TENANT) -> Hold:
@@ -118,12 +121,12 @@ class World:
             found = {f"older:{name}": frozenset({name}) for name in versions if self.documents[name].older}
             known = {**(claims or {}), **found}
             there = [uri for uri, names in known.items() if any(self.documents[name].older for name in names)]
-            return Findings(claims=sorted(there), claimed=known)
+            return Findings(records=self._letters(versions), claims=sorted(there), claimed=known)
         with_content = [name for name in sorted(versions) if self.documents[name].content]
         found = {f"claim:{name}": frozenset({name}) for name in with_content}
-        place = [(number, frozenset({name})) for number, name in enumerate(with_content)]
+        place = [(sorted(self.documents).index(name), frozenset({name})) for name in with_content]
         return Findings(
-            records={("documents", 0): place} if place else {},
+            records={**({("documents", 0): place} if place else {}), **self._letters(versions)},
             rows={"chunks": rows} if (rows := sum(self.documents[name].indexed for name in versions)) else {},
             claims=sorted(found),
             claimed={**(claims or {}), **found},
@@ -142,7 +145,17 @@ class World:
                 for name in names:
                     self.documents[name].older = False
                     self.documents[name].content &= superseded
+        self.meanwhile("letters")
+        free = set(await still_free())
+        for offset, names in found.records.get(LETTERS, ()):
+            for name in names & free:
+                if self.documents[name].letter == offset:
+                    self.documents[name].letter = None
         return Removal(removed=removed)
+
+    def _letters(self, names: Collection[DocumentId]) -> FoundRecords:
+        letters = [(at, frozenset({name})) for name in sorted(names) if (at := self.documents[name].letter) is not None]
+        return {LETTERS: letters} if letters else {}
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
         """Return the standing roots."""

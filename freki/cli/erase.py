@@ -213,6 +213,9 @@ def _show(body: Mapping[str, Any]) -> None:
         where = f"{each['topic']}/{each['partition']}"
         text = f"{each['group']} has not read {where} up to here, and may copy content: erase again once it has"
         console.print(Text(text, style="yellow"), soft_wrap=True)
+    for each in body.get("late", ()):
+        text = f"not removed: {counted(each['records'], 'record')} of {each['topic']}/{each['partition']}"
+        console.print(Text(f"{text}, which just came there: repeat this command", style="yellow"), soft_wrap=True)
     for collection, rows in body.get("left", {}).get("rows", {}).items():
         text = f"not erased: {counted(rows, 'row')} of {collection}: erase again once its generation is kept up to date"
         console.print(Text(f"{text}, or drop that", style="yellow"), soft_wrap=True)

@@ -58,6 +58,15 @@ class Findings:
         ]
         return {"records": places, "rows": dict(self.rows), "claims": sorted(self.claims)}
 
+    def beyond(self, seen: "Findings") -> "Findings":
+        """Return the records that are not among those of another search, and their judgements; nothing else."""
+        records: dict[tuple[str, int], Sequence[tuple[int, frozenset[DocumentId]]]] = {}
+        for place, found in self.records.items():
+            known = {offset for offset, _ in seen.records.get(place, ())}
+            if new := [each for each in found if each[0] not in known]:
+                records[place] = new
+        return Findings(records=records, judgements=self.judgements if records else {})
+
     def __bool__(self) -> bool:
         return bool(self.records or self.rows or self.claims)
 
@@ -70,3 +79,8 @@ class Removal:
     """Topic, partition and records, or a claim, with the time."""
     remains: Sequence[Mapping[str, Any]] = ()
     """The same, with what ends it (`until`) and, where it is known, by when (`until_ms`)."""
+
+    def and_then(self, later: "Removal") -> "Removal":
+        """Return both as one."""
+        more = [each for each in later.remains if each not in self.remains]
+        return Removal(removed=[*self.removed, *later.removed], remains=[*self.remains, *more])

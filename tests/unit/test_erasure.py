@@ -106,6 +106,43 @@ def asked(value: ErasureRequest, token: bytes | None = None) -> Received[Erasure
     return received_request(value, () if token is None else ((TOKEN_HEADER, token),))
 
 
+def moves_letters(world: World, *, times: int) -> None:
+    """Have another process send dead letters again, so that they are no more where they were found."""
+    moved = 0
+
+    def meanwhile(step: str) -> None:
+        nonlocal moved
+        if step == "letters" and moved < times:
+            moved += 1
+            for each in world.documents.values():
+                each.letter = None if each.letter is None else each.letter + 10
+
+    world.meanwhile = meanwhile
+
+
+async def test_a_dead_letter_that_another_erasure_sends_again_goes_too() -> None:
+    here = World({A: Kept(letter=1), B: Kept(letter=2)})
+    moves_letters(here, times=1)
+
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, Coverage(documents=(A,))), about={})
+
+    assert {name: each.letter for name, each in here.documents.items()} == {A: None, B: 12}
+    assert (done.status, done.body["left"]["records"]) == (ErasureStatus.ERASED, [])
+
+
+async def test_an_erasure_from_which_dead_letters_are_moved_away_all_the_time_is_incomplete_and_says_so() -> None:
+    here = World({A: Kept(letter=1)})
+    moves_letters(here, times=100)
+
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, ALL), about={})
+
+    assert here.documents[A].letter is not None
+    assert done.status is ErasureStatus.INCOMPLETE
+    assert [(each["topic"], each["records"]) for each in done.body["late"]] == [("dead-letters", 1)]
+
+
 @given(covers=COVERAGES, holds=st.lists(COVERAGES, max_size=2))
 async def test_what_is_held_stays_whole_and_all_else_that_is_covered_goes(
     covers: Coverage, holds: list[Coverage]

@@ -38,6 +38,21 @@ async def rectified(world: World, *names: DocumentId, index: Indexed | None = No
     return await rectification.run(TENANT, names, about={})
 
 
+async def test_a_dead_letter_that_an_erasure_sends_again_meanwhile_goes_too() -> None:
+    here = World({A: Kept(version=2, older=True, letter=1)})
+
+    def meanwhile(step: str) -> None:
+        if step == "letters":
+            here.documents[A].letter = 11
+            here.meanwhile = lambda _: None
+
+    here.meanwhile = meanwhile
+    done = await rectified(here, A)
+
+    assert here.documents[A].letter is None
+    assert done.status is ErasureStatus.ERASED
+
+
 @given(held=st.sets(st.sampled_from([A, B])), step=st.sampled_from(["holds", "find", "remove"]), at=st.integers(0, 4))
 async def test_older_versions_go_unless_they_are_held_and_the_corrected_one_stays(
     held: set[DocumentId], step: str, at: int

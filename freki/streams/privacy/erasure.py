@@ -17,12 +17,14 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.errors import Unavailable
-from freki.schemas.findings import KnownDocument
+from freki.schemas.findings import Findings, KnownDocument, Removal
 from freki.schemas.names import record
-from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook, IndexedRoots
+from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook, IndexedRoots, StillFree
 
 DELETED_TOGETHER = 50
 """Documents that are deleted at once; before each such batch the holds are read again."""
+SEARCHES = 4
+"""Most searches for records that came since the first one, each but the last followed by their removal."""
 FORMAT = 2
 
 Sign = Callable[[bytes], str]
@@ -132,7 +134,15 @@ class Erasure:
         destroyed = await self._places.destroy_keys(plan.tenant, done)
         stripped = await self._places.strip(plan.tenant, done)
         claims = {uri: names for uri, names in there.claimed.items() if names <= frozenset(done)}
-        left = await self._places.find(plan.tenant, {name: free[name] for name in done}, claims=claims)
+
+        async def search() -> Findings:
+            free_now = await still_free()
+            return await self._places.find(
+                plan.tenant, {name: free[name] for name in done if name in free_now}, claims=claims
+            )
+
+        more, left, late = await remove_late(self._places, there, search, still_free=still_free)
+        removal = removal.and_then(more)
         came_last = await self._live(plan.tenant, done)
         later = sorted({*later, *came, *came_last})
         body = {
@@ -154,10 +164,11 @@ class Erasure:
             "removed": list(removal.removed),
             "remains": list(removal.remains),
             "left": left.described(),
+            "late": late.described()["records"],
             "unread": [asdict(each) for each in there.unread],
         }
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
-        if left.rows or left.claims or later or any(each.is_in_use for each in there.unread):
+        if left.rows or left.claims or late or later or any(each.is_in_use for each in there.unread):
             status = ErasureStatus.INCOMPLETE
         return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body)
 
@@ -211,6 +222,31 @@ class HoldWatch:
             if name not in self.held and (names := held_by(holds, self._tenant, name, attributes)):
                 self.held[name] = names
         return frozenset(self._attributes.keys() - self.held.keys())
+
+
+async def remove_late(
+    places: DocumentPlaces,
+    there: Findings,
+    search: Callable[[], Awaitable[Findings]],
+    *,
+    still_free: StillFree,
+    superseded: bool = False,
+) -> tuple[Removal, Findings, Findings]:
+    """Search again, and remove the records that are not among those that were found before.
+
+    An erasure in another process sends dead letters of other documents again: they are then no more where they were
+    found. Returns what was removed, what the last search found, and what of that had just come and is left.
+    """
+    removal, seen = Removal(), [there]
+    while True:
+        async with places.alone():
+            left = late = await search()
+            for before in seen:
+                late = late.beyond(before)
+            if not late or len(seen) == SEARCHES:
+                return removal, left, late
+            removal = removal.and_then(await places.remove(late, still_free=still_free, superseded=superseded))
+        seen.append(late)
 
 
 def signed(body: Mapping[str, Any], sign: Sign) -> SignedReport:

@@ -7,8 +7,9 @@ from freki.operators.errors import InvalidRequest
 from freki.operators.held_by import held_by
 from freki.operators.identify import root_id
 from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, TenantId, Timestamp
+from freki.schemas.findings import Findings
 from freki.streams.ports.erasure import DocumentPlaces, HoldBook, IndexedRoots
-from freki.streams.privacy.erasure import FORMAT, Erased, Record, Sign, signed
+from freki.streams.privacy.erasure import FORMAT, Erased, Record, Sign, remove_late, signed
 
 KIND = "rectification"
 
@@ -74,7 +75,14 @@ class Rectification:
         done = await still_free()
         gone = frozenset(done)
         claims = {uri: names for uri, names in found.claimed.items() if uri not in found.shared and names <= gone}
-        left = await self._places.find(tenant, {name: older[name] for name in done}, claims=claims, before_ms=begun)
+
+        async def search() -> Findings:
+            free_now = await still_free()
+            versions = {name: older[name] for name in done if name in free_now}
+            return await self._places.find(tenant, versions, claims=claims, before_ms=begun)
+
+        more, left, late = await remove_late(self._places, found, search, still_free=still_free, superseded=True)
+        removal = removal.and_then(more)
         body = {
             "format": FORMAT,
             "kind": KIND,
@@ -89,9 +97,10 @@ class Rectification:
             "removed": list(removal.removed),
             "remains": list(removal.remains),
             "left": left.described(),
+            "late": late.described()["records"],
         }
         status = ErasureStatus.HELD if held else ErasureStatus.ERASED
-        if left.rows or left.claims:
+        if left.rows or left.claims or late:
             status = ErasureStatus.INCOMPLETE
         return Erased(status=status, report=signed(body, self._sign), held=held, body=body)
 
