@@ -54,11 +54,19 @@ async def run() -> None:
     async with open_retention(settings, by=by_user()) as retention:
         done = await retention.run()
     console.print(f"{done.deleted} deleted, {done.erased} erased, {done.held} held, {done.later} have a later version")
+    if done.incomplete:
+        console.print(
+            f"[yellow]{counted(done.incomplete, 'document')} not erased whole: the reports on `erasure-reports` name "
+            "what is left; `freki retention run` goes on[/]",
+            soft_wrap=True,
+        )
     if done.unanswered:
         fail(
             f"{counted(done.unanswered, 'deletion')} without a receipt: do workers run? "
             "`freki retention run` looks again"
         )
+    if done.incomplete:
+        raise typer.Exit(1)
 
 
 def _settings() -> Settings:

@@ -15,9 +15,10 @@ from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, PlannedErasure, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
+from freki.schemas.findings import Unread
 from freki.schemas.index import Generation, Root
 from freki.schemas.index.roots import deleted
-from freki.streams.privacy.retention import Retention
+from freki.streams.privacy.retention import Retained, Retention, open_reports
 from tests.contract.index_records import root
 from tests.erasing import TENANT, Kept, World, hold
 from tests.memory_index import MemoryIndex
@@ -106,8 +107,7 @@ class Applied:
         self.reports[report.request_id] = report
 
     async def _begun(self, prefix: str) -> Sequence[ErasureReport]:
-        begun = [report for report in self.reports.values() if report.status is ErasureStatus.BEGUN]
-        return [report for report in begun if report.request_id.startswith(prefix)]
+        return [report for report in open_reports(self.reports.values()) if report.request_id.startswith(prefix)]
 
     @property
     def gone(self) -> set[DocumentId]:
@@ -251,6 +251,57 @@ async def test_an_erasure_that_broke_off_is_ended_by_the_next_run_although_its_d
     (report,) = applied.reports.values()
     assert (report.status, report.requested_by) == (ErasureStatus.ERASED, "retention:r")
     assert [each.document_id for each in report.documents] == sorted(NAMES)
+
+
+async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_by_the_next_run() -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
+    applied = Applied(roots, [rule])
+    await applied.index.commit(roots, [])
+    applied.world.unread = (Unread(topic="chunks", partition=0, group="embed", is_in_use=True),)
+
+    first = await applied.retention.run()
+    gone = [deleted(each, tombstoned_at=Timestamp(0)) for each in roots]
+    await applied.index.commit(gone, [])
+    # The worker that stood still has copied what it had read before.
+    applied.world.documents[NAMES[0]].content = True
+    applied.world.unread = ()
+    second, third = await applied.retention.run(), await applied.retention.run()
+
+    assert (first.erased, first.incomplete) == (0, len(NAMES))
+    assert (second.erased, second.incomplete) == (len(NAMES), 0)
+    assert third == Retained()
+    assert not any(each.content for each in applied.world.documents.values())
+    (report,) = applied.reports.values()
+    assert (report.status, len(report.reports)) == (ErasureStatus.ERASED, 2)
+
+
+async def test_a_document_that_got_a_later_version_while_it_was_erased_is_left_alone_by_the_next_run() -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES[:2]
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
+    applied = Applied(roots, [rule])
+    await applied.index.commit(roots, [])
+
+    def meanwhile(step: str) -> None:
+        if step == "delete":
+            applied.world.documents[NAMES[0]].version += 1
+
+    applied.world.meanwhile = meanwhile
+    first = await applied.retention.run()
+    await applied.index.commit([deleted(each, tombstoned_at=Timestamp(0)) for each in roots], [])
+    applied.recorded.clear()
+    second = await applied.retention.run()
+
+    assert (first.later, second.later) == (1, 0)
+    assert [each.document_id for report in applied.reports.values() for each in report.documents] == [NAMES[1]]
+    assert not applied.world.documents[NAMES[1]].content
+    assert applied.world.documents[NAMES[0]].content
 
 
 async def test_a_later_version_stays() -> None:

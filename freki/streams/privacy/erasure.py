@@ -59,6 +59,8 @@ class Erased:
     """Documents that wait, with the holds that keep them."""
     body: Mapping[str, Any]
     """The report, decoded."""
+    is_whole: bool = True
+    """Whether nothing is left of what was erased, nor may still come of it."""
 
 
 class Erasure:
@@ -168,9 +170,10 @@ class Erasure:
             "unread": [asdict(each) for each in there.unread],
         }
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
-        if left.rows or left.claims or late or later or any(each.is_in_use for each in there.unread):
+        is_whole = not (left.rows or left.claims or late or any(each.is_in_use for each in there.unread))
+        if later or not is_whole:
             status = ErasureStatus.INCOMPLETE
-        return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body)
+        return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body, is_whole=is_whole)
 
     async def _live(self, tenant: TenantId, documents: Collection[DocumentId]) -> set[DocumentId]:
         """Return the documents that are in the index now."""

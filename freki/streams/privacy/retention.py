@@ -1,7 +1,7 @@
 """Retention: documents that are due by rules are deleted or erased, unless a hold keeps them."""
 
 from collections import defaultdict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from freki.operators.held_by import held_by
@@ -22,7 +22,7 @@ RecordRule = Callable[[TenantId, str, Sequence[PlannedErasure]], Awaitable[None]
 Keep = Callable[[ErasureReport], Awaitable[None]]
 """Puts the report of an erasure on its topic."""
 Begun = Callable[[str], Awaitable[Sequence[ErasureReport]]]
-"""Returns the last reports of the erasures that broke off, of those whose request id has a prefix."""
+"""Returns the last reports of the erasures that are to go on, of those whose request id has a prefix."""
 _REQUESTS = "retention:"
 
 
@@ -50,6 +50,8 @@ class Retained:
     """Documents that got a later version meanwhile, and stay."""
     unanswered: int = 0
     """Deletions without a receipt in time: the next run looks again."""
+    incomplete: int = 0
+    """Documents of erasures of which something is left, or may still come: the next run goes on."""
 
 
 class Retention:
@@ -97,7 +99,8 @@ class Retention:
     async def run(self) -> Retained:
         """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays.
 
-        Erasures that broke off are ended first: their documents may be deleted already, and are due no more.
+        Erasures that broke off or are incomplete go on first: their documents may be deleted already, and are due no
+        more.
         """
         waiting: defaultdict[tuple[TenantId, str], list[DueDocument]] = defaultdict(list)
         held, done = 0, Retained()
@@ -190,17 +193,21 @@ class Retention:
         plan = ErasurePlan(tenant=begun.tenant, documents=begun.documents)
         erasure = self._erasure_for(begun.requested_by.removeprefix(_REQUESTS))
         erased = await erasure.run(plan, about=about)
+        later = frozenset(erased.body.get("later_versions", ()))
         await self._keep(
             replace(
                 begun,
                 status=erased.status,
                 at=self._now(),
                 held=tuple(sorted(erased.held)),
-                reports=() if erased.report is None else (erased.report,),
+                # A later version stays: the next run is not to try it again.
+                documents=tuple(each for each in begun.documents if each.document_id not in later),
+                reports=(*begun.reports, *(() if erased.report is None else (erased.report,))),
             )
         )
-        later = len(erased.body.get("later_versions", ()))
-        return Retained(erased=len(begun.documents) - len(erased.held) - later, held=len(erased.held), later=later)
+        gone = len(begun.documents) - len(erased.held) - len(later)
+        done = Retained(erased=gone) if erased.is_whole else Retained(incomplete=gone)
+        return _sum(done, Retained(held=len(erased.held), later=len(later)))
 
     def _erasure_for(self, rule: str) -> Erasure:
         if self._erasure is None:
@@ -215,4 +222,11 @@ def _sum(first: Retained, second: Retained) -> Retained:
         held=first.held + second.held,
         later=first.later + second.later,
         unanswered=first.unanswered + second.unanswered,
+        incomplete=first.incomplete + second.incomplete,
     )
+
+
+def open_reports(reports: Iterable[ErasureReport]) -> list[ErasureReport]:
+    """Return the reports of erasures that broke off or are incomplete, and have documents left to erase."""
+    unfinished = {ErasureStatus.BEGUN, ErasureStatus.INCOMPLETE}
+    return [each for each in reports if each.status in unfinished and each.documents]

@@ -3,8 +3,9 @@
 from collections.abc import Sequence
 
 from freki.infra.settings import Settings
-from freki.schemas import ErasureReport, ErasureStatus, TenantId
+from freki.schemas import ErasureReport, TenantId
 from freki.streams.privacy.requests import report_key
+from freki.streams.privacy.retention import open_reports
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.topic_records import current_values
 
@@ -24,9 +25,9 @@ class TopicReports:
         return [report for report in (await self._all()).values() if report.held]
 
     async def begun(self, prefix: str) -> Sequence[ErasureReport]:
-        """Return the reports on requests that broke off, of those whose id has a prefix."""
-        begun = [report for report in (await self._all()).values() if report.status is ErasureStatus.BEGUN]
-        return [report for report in begun if report.request_id.startswith(prefix)]
+        """Return the reports on erasures that are to go on, of those whose id has a prefix."""
+        reports = (await self._all()).values()
+        return [report for report in open_reports(reports) if report.request_id.startswith(prefix)]
 
     async def _all(self) -> dict[bytes, ErasureReport]:
         values = current_values(self._settings, topics_of(self._settings).erasure_reports.name, ErasureReport)
