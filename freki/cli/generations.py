@@ -197,6 +197,9 @@ async def drop(
         if not yes:
             fail(f"{what} would be removed; end what fills it, then say --yes")
         with told_if_slow(f"removing {name}, once workers have closed it"):
+            # Refused while workers fill it: they would go on without its collections, and their next start would make
+            # an empty generation.
+            await read_again(settings)
             await log.remove([entry for entry in await log.entries() if entry.generation == name])
             await asyncio.sleep(CLOSED_S)
             await log.drop(name)

@@ -192,17 +192,19 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(own:
     assert "The same first document for" in compared
     assert {"g1", "g2"} <= set(listed.split())
 
-    refused = await command(own, "drop", "g2", "--yes")
-    output, _ = await refused.communicate()
-    assert (refused.returncode, b"switch to another generation first" in output) == (1, True)
-    assert "removed g1" in await said(own, "drop", "g1", "--yes")
-    assert "g1" not in await said(own, "list")
+    assert "switch to another generation first" in await said(own, "drop", "g2", "--yes", code=1)
+    assert "has members: end the worker" in await said(own, "drop", "g1", "--yes", code=1), (
+        "they would make an empty one"
+    )
+    await said(own, "switch", "g1")
+    assert "removed g2" in await said(own, "drop", "g2", "--yes")
+    assert "g2" not in await said(own, "list")
     after = Traffic(own)
     async with asyncio.TaskGroup() as group:
         group.create_task(after.ask())
         await after.answered(5)
         after.stop.set()
-    assert {answer.generation for answer in after.answers} == {"g2"}
+    assert {answer.generation for answer in after.answers} == {"g1"}
 
 
 @pytest.mark.timeout(600)

@@ -181,12 +181,14 @@ class Admin:
         )
 
     async def rewind(self, group: str, topics: Sequence[str]) -> None:
-        """Let a group read topics from the beginning; one that never committed does so anyway.
+        """Let a group read topics from the beginning, as one that never committed does anyway; absent ones are ignored.
 
         Raises Rejected while it has members.
         """
-        committed = await self._run(f"read offsets of {group}", _committed, group)
-        places = [place for place in committed if place.topic in topics]
+        await self.check_group(group)
+        partitions = await self._run("describe topics", _partitions, topics)
+        # Also partitions without an offset: members that have read nothing yet are members.
+        places = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
         if not places:
             return
         client = AIOKafkaConsumer(group_id=group, enable_auto_commit=False, **client_options(self._settings))

@@ -46,6 +46,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_start(self) -> None:
         await super().on_start()
         _give_up_commits_to_deleted_topics(self._consumer)
+        _leave_first_generations(self._consumer)
         self._watch_resets()
         self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
@@ -116,6 +117,22 @@ def _give_up_commits_to_deleted_topics(consumer: Any) -> None:  # noqa: ANN401 -
             )
 
     coordinator._do_commit_offsets = commit_once  # noqa: SLF001
+
+
+def _leave_first_generations(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
+    """Let a member leave its group also in generation 0, which aiokafka takes for none.
+
+    It is the first one of the local broker, which knows a member that has not left until another one joins.
+    """
+    coordinator = consumer._coordinator  # noqa: SLF001
+    leave = coordinator._maybe_leave_group  # noqa: SLF001
+
+    async def leave_any() -> None:
+        if coordinator.member_id:
+            coordinator.generation = max(1, coordinator.generation)
+        await leave()
+
+    coordinator._maybe_leave_group = leave_any  # noqa: SLF001
 
 
 class Consumer(driver.Consumer):

@@ -148,8 +148,7 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_may("Read", topics.documents, *work, topics.contexts),
             *_may(("Read", "Write"), topics.queries),
             # A generation that is created again is read from the beginning.
-            *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS)),
-            *_groups(settings, "contextualise", "embed", operation="Describe"),
+            *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS), "contextualise", "embed"),
         ],
         # `freki erase`, `rectify` and `retention`; requests on the topic need only the rights of `erasure-requests`.
         "erase-command": [

@@ -11,7 +11,6 @@ from opentelemetry.trace import NoOpTracer
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
-from freki.streams.deliver.lanes import Lane, in_lane
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import group_of, ingest_sources, topics_of, wall_clock
@@ -60,11 +59,14 @@ async def waiting_of(settings: Settings) -> Waiting:
 
 
 async def read_again(settings: Settings) -> None:
-    """Let the stages that fill a generation begin at the first change, also if one of that name was dropped before."""
-    topics = topics_of(settings)
+    """Let the stages that fill a generation begin at the first change, also if one of that name was dropped before.
+
+    Raises Rejected, with the group, while a worker fills it.
+    """
     async with Admin(settings.kafka) as admin:
-        for name in ("chunk", in_lane("chunk", Lane.EXPRESS)):
-            await admin.rewind(group_of(settings, name), [topics.documents.name])
+        # The last stage first: if an earlier one still runs, only what waits between stages is read twice.
+        for source in reversed(ingest_sources(settings)):
+            await admin.rewind(group_of(settings, source.group), [source.topic])
 
 
 async def drop_topics(settings: Settings) -> None:
