@@ -164,8 +164,8 @@ async def switch(
         if waiting.is_late and not force:
             age = "" if waiting.oldest_s == math.inf else f", one of them for {waiting.oldest_s:,.0f} s"
             fail(
-                f"{counted(waiting.records, 'record')} waiting for {name}{age}: let `freki generations create "
-                f"{name}` catch up, or switch with --force"
+                f"{counted(waiting.records, 'record')} waiting for {name}{age}: let what fills it catch up, workers "
+                f"with FREKI_MILVUS__GENERATION={name} or `freki generations create {name}`, or switch with --force"
             )
         await log.append(serving_entry(entry, last))
         with told_if_slow(f"{name} answers from now on; asking until every worker follows"):
