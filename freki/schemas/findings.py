@@ -29,7 +29,7 @@ class Unread:
     partition: int
     group: str
     is_in_use: bool
-    """Whether it fills the generation in use."""
+    """Whether it fills the generation that answers."""
 
 
 @record

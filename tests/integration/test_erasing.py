@@ -27,10 +27,11 @@ def groups_of(settings: Settings, topic: str) -> list[str]:
 
 
 def consumers(world: World, *generations: str, patience_s: float = 30.0) -> Consumers:
-    async def stored() -> Collection[str]:
-        return generations
+    async def stored() -> tuple[str, Collection[str]]:
+        return IN_USE, generations
 
-    return Consumers(settings_of(world), stored, patience_s=patience_s)
+    # The settings are those of before a switch.
+    return Consumers(settings_of(world, OTHER), stored, patience_s=patience_s)
 
 
 async def at(world: World) -> dict[int, int]:

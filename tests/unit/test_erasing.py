@@ -177,8 +177,8 @@ def test_topics_are_searched_in_the_order_in_which_workers_copy_content(settings
     assert len(set(names)) == len(names)
 
 
-async def no_others() -> Collection[str]:
-    return ()
+async def no_others() -> tuple[str, Collection[str]]:
+    return "g1", ()
 
 
 def remover(settings: Settings) -> Remover:

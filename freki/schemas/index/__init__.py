@@ -4,7 +4,7 @@ docs/commit-protocol.md says how several workers write these without ever overwr
 """
 
 from freki.schemas.index.chunk_rows import ChunkContent, IndexedChunk, Passage, RowHead, StoredRow
-from freki.schemas.index.generation import Apart, Generation, GenerationEntry, Statistics, offered, serving
+from freki.schemas.index.generation import Apart, Generation, GenerationEntry, Statistics, answering, offered, serving
 from freki.schemas.index.keys import (
     Attempt,
     CommitId,
@@ -48,6 +48,7 @@ __all__ = [
     "Statistics",
     "StoredRow",
     "Watermark",
+    "answering",
     "attempt_of_page",
     "attempt_of_row",
     "chunk_of_row",

@@ -64,6 +64,12 @@ def serving(entries: Iterable[GenerationEntry]) -> GenerationEntry | None:
     return max((each for each in entries if each.serves), key=_by_time, default=None)
 
 
+def answering(entries: Iterable[GenerationEntry], *, own: str) -> str:
+    """Return the name of the generation that answers; own: that of the workers' settings, until one has served."""
+    last = serving(entries)
+    return own if last is None else last.generation
+
+
 def offered(entries: Iterable[GenerationEntry]) -> dict[str, GenerationEntry]:
     """Return the last entry of each generation, by its name."""
     return {each.generation: each for each in sorted(entries, key=_by_time)}

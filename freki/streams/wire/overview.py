@@ -14,7 +14,7 @@ from freki.infra.local.state import StackState, read_stack
 from freki.infra.settings import Settings
 from freki.infra.telemetry.endpoint import HEALTH, METRICS
 from freki.schemas.errors import InfraError
-from freki.schemas.index import serving
+from freki.schemas.index import answering
 from freki.schemas.names import record
 from freki.schemas.operations import Freshness, GenerationSize, Overview, StageLag, WorkerHealth
 from freki.streams.wire.connect import open_generations, open_index
@@ -178,10 +178,9 @@ async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
         held, watermarks = await index.statistics(), await index.watermarks()
         outdated = await index.count_made_otherwise(fingerprints_of(settings))
     async with open_generations(settings) as log:
-        answering = serving(await log.entries())
+        answers = answering(await log.entries(), own=own)
         # Sizes of others would load them into the memory of the store.
         others = [name for name in await log.stored() if name != own]
-    answers = own if answering is None else answering.generation
     return (
         GenerationSize(
             name=own,

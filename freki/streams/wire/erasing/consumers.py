@@ -18,17 +18,22 @@ class Consumers:
     """Waits until the stages of all stored generations have read records, and so have sent what they make of them."""
 
     def __init__(
-        self, settings: Settings, generations: Callable[[], Awaitable[Collection[str]]], *, patience_s: float
+        self,
+        settings: Settings,
+        generations: Callable[[], Awaitable[tuple[str, Collection[str]]]],
+        *,
+        patience_s: float,
     ) -> None:
-        """Create one; generations: returns the names of those that are stored."""
+        """Create one; generations: returns the name of the one that answers, and the names of those that are stored."""
         self._settings = settings
         self._generations = generations
         self._patience_s = patience_s
 
     async def behind(self, topic: str, lasts: Mapping[int, int]) -> list[Unread]:
         """Wait until all groups have read a topic up to these offsets, by partition; return who has not in time."""
-        in_use = self._settings.milvus.generation
-        generations = sorted({in_use, *await self._generations()})
+        # Not that of the settings: after a switch its workers may have ended.
+        in_use, stored = await self._generations()
+        generations = sorted({in_use, *stored})
         async with Admin(self._settings.kafka) as admin:
             behind = [
                 self._behind(admin, group_of(named, source.group), topic, lasts, is_in_use=name == in_use)

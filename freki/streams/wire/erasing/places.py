@@ -15,7 +15,7 @@ from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, TenantId, Timestamp
 from freki.schemas.findings import Findings, KnownDocument, Removal, Unread
-from freki.schemas.index import Root
+from freki.schemas.index import Root, answering
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import Topic
@@ -185,9 +185,10 @@ class Places:
         await self._index.commit(bare, [])
         return len(bare)
 
-    async def _generations(self) -> Collection[str]:
+    async def _generations(self) -> tuple[str, Collection[str]]:
         async with open_generations(self._settings) as log:
-            return list(await log.stored())
+            answers = answering(await log.entries(), own=self._settings.milvus.generation)
+            return answers, list(await log.stored())
 
     async def _roots(self, tenant: TenantId, covers: Coverage) -> AsyncIterator[Root]:
         """Yield the roots that may be covered, also deleted ones."""
