@@ -1,3 +1,4 @@
+import socket
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from typer.testing import CliRunner
 
 from freki.cli.main import app
 from freki.infra.local.state import Ports, StackState
-from freki.infra.settings import Settings
+from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import Timestamp
 from freki.schemas.operations import GenerationSize, Overview, WorkerHealth
 from freki.streams.wire.overview import overview, quantile
@@ -100,6 +101,20 @@ async def test_a_worker_that_died_is_not_left_out(tmp_path: Path, monkeypatch: p
     assert (embed.name, retrieve.url) == ("embed", "http://127.0.0.1:1")
     assert "logs/embed.log" in embed.wrong[0]
     assert not found.fine
+
+
+async def test_a_broker_that_accepts_and_never_answers_is_told_beside_what_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("freki.streams.wire.overview._BROKER_S", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as hung:
+        kafka = KafkaSettings(bootstrap=f"127.0.0.1:{hung.getsockname()[1]}", delivery_timeout_s=3600)
+
+        found = await overview(Settings(kafka=kafka), ["http://127.0.0.1:1"])
+
+    assert [each.url for each in found.workers] == ["http://127.0.0.1:1"]
+    assert found.dead_letters is None
+    assert sum(kafka.bootstrap in problem for problem in found.problems) == 2
 
 
 def test_that_nothing_became_visible_is_not_said_while_a_worker_does_not_answer(

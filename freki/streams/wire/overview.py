@@ -25,6 +25,8 @@ T = TypeVar("T")
 
 _ANSWER_S: Final = 2.0
 """Timeout of a request to a worker, in seconds."""
+_BROKER_S: Final = 5.0
+"""Longest wait for one answer of the broker, in seconds; what is published may wait longer."""
 _FRESHNESS: Final = "freki_freshness_seconds_bucket"
 
 
@@ -154,11 +156,17 @@ async def _stages(settings: Settings) -> tuple[StageLag, ...]:
     read: defaultdict[str, list[str]] = defaultdict(list)
     for _, group, topic in sources:
         read[group].append(topic)
-    async with Admin(settings.kafka) as admin:
+    async with _open_admin(settings) as admin:
         lags = {group: await admin.lag(group_of(settings, group), topics) for group, topics in read.items()}
     return tuple(
         _lag_of(stage, topic, [lag for lag in lags[group] if lag.topic == topic]) for stage, group, topic in sources
     )
+
+
+def _open_admin(settings: Settings) -> Admin:
+    """Return an admin client that soon says if the broker accepts connections and does not answer."""
+    longest_s = min(settings.kafka.delivery_timeout_s, _BROKER_S)
+    return Admin(settings.kafka.model_copy(update={"delivery_timeout_s": longest_s}))
 
 
 def _lag_of(stage: str, topic: str, lags: Sequence[PartitionLag]) -> StageLag:
@@ -196,5 +204,5 @@ async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
 
 
 async def _letters(settings: Settings) -> int:
-    async with Admin(settings.kafka) as admin:
+    async with _open_admin(settings) as admin:
         return await admin.held(topics_of(settings).dead_letters.name)
