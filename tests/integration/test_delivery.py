@@ -233,11 +233,11 @@ async def test_a_worker_whose_broker_does_not_answer_for_long_ends_with_that_rea
     async def unanswered(_: faust.App) -> None:
         return None
 
+    stage = world.stage(world.forward)
     with pytest.raises(Unavailable, match=r"the broker does not answer.* FREKI_KAFKA__BOOTSTRAP"):
         async with asyncio.timeout(PATIENCE_S):
-            await run_stages(
-                [world.stage(world.forward)], asyncio.Event(), look_behind=unanswered, on_ready=lambda: None
-            )
+            await run_stages([stage], asyncio.Event(), look_behind=unanswered, on_ready=lambda: None)
+    assert not stage.hears_broker, "it is not ready"
 
 
 async def test_large_records_wait_at_the_broker_and_not_in_memory(

@@ -19,7 +19,7 @@ class Clock:
 
 def staged(clock: Clock) -> Stage:
     """Give as much of a stage as health looks at."""
-    return cast("Stage", SimpleNamespace(name="embed", progress=Progress(clock)))
+    return cast("Stage", SimpleNamespace(name="embed", progress=Progress(clock), hears_broker=True))
 
 
 def wrong(found: Any) -> list[str]:
@@ -68,6 +68,20 @@ async def test_a_store_that_is_down_makes_a_worker_unready_but_not_dead() -> Non
 
     assert found["store"] == "no answer from http://store"
     assert wrong(health.checks["live"]()) == []
+    assert wrong(health.checks["ready"]()) == []
+
+
+def test_a_broker_that_does_not_answer_makes_a_worker_unready_but_not_dead() -> None:
+    health, stage = Health(), staged(Clock())
+    health.opened([stage])
+    health.joined()
+
+    stage.hears_broker = False
+    found = health.checks["ready"]()
+
+    assert "FREKI_KAFKA__BOOTSTRAP" in found["broker"]
+    assert wrong(health.checks["live"]()) == []
+    stage.hears_broker = True
     assert wrong(health.checks["ready"]()) == []
 
 

@@ -101,6 +101,7 @@ def _compare(stage: Stage, backlog: Backlog | None) -> None:
     own = None if backlog is None else {place: left for place, left in backlog.items() if place[0] == stage.topic}
     if own is not None:
         stage.lag.seen(own, now=Timestamp(time.time_ns() // 1_000_000))
+    stage.hears_broker = own is not None
     stage.progress.seen(backlog=own is None or any(own.values()))
     if not stage.progress.stalled:
         return

@@ -75,6 +75,8 @@ class Stage:
         self.topic = topic
         self.progress = Progress()
         self.lag = Lag()
+        self.hears_broker = True
+        """Whether the broker answered when it was last asked what waits."""
         self._meters = meters
         self._holds = holds
         self._in_flight: set[asyncio.Task[None]] = set()

@@ -83,7 +83,10 @@ class Health:
         }
 
     def _ready(self) -> dict[str, str]:
-        return {**self._startup(), "store": self._store}
+        # The stages ask the broker all the time: a probe costs no call.
+        deaf = [stage.name for stage in self._stages if not stage.hears_broker]
+        broker = f"{', '.join(deaf)}: no answer; is Kafka up at FREKI_KAFKA__BOOTSTRAP?" if deaf else ""
+        return {**self._startup(), "store": self._store, "broker": broker}
 
     def _live(self) -> dict[str, str]:
         age_s = self._clock() - self._heartbeat
