@@ -63,6 +63,7 @@ class InProcess:
 
     def __init__(self, world: World, store: Any = None) -> None:
         self._retriever = retriever(world, store)
+        self.hears_broker = True
         self.asked: list[ContextQuery] = []
         self.tokens: list[str | None] = []
         self.traces: list[int] = []

@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -18,6 +18,7 @@ from freki.schemas import (
     StageTime,
     Timestamp,
 )
+from freki.schemas.errors import Unavailable
 from freki.schemas.names import record
 from freki.streams.client import Publisher, ReceiptBoard
 from freki.streams.deliver.outbox import Sink
@@ -29,6 +30,8 @@ SLACK_S = 10.0
 """Wait for an answer beyond its deadline, in seconds: it may still be on its way."""
 DOCUMENTS_MS = 30_000
 """Deadline of a document query that names none."""
+_LOOK_S = 5.0
+"""Interval of looks whether the broker answers, and the longest wait for one, in seconds."""
 
 
 class Documents(Protocol):
@@ -83,6 +86,19 @@ class Gateway:
         """Of queries that name none: how long to wait for their answers."""
         self._now = now
         self._watching = watching
+        self.hears_broker = True
+        """Whether the broker answered when it was last asked; True where nobody asks it."""
+
+    async def watch_broker(self, check: Callable[[], Awaitable[None]]) -> None:
+        """Ask the broker again and again, so that a probe of readiness costs no call."""
+        while True:
+            try:
+                async with asyncio.timeout(_LOOK_S):
+                    await check()
+                self.hears_broker = True
+            except (TimeoutError, Unavailable):
+                self.hears_broker = False
+            await asyncio.sleep(_LOOK_S)
 
     async def broken(self) -> None:
         """Return, or raise why, when receipts or reports are not read any more: restart then."""

@@ -625,7 +625,18 @@ async def test_a_compressed_body_is_refused_with_its_header(gateway: InProcess) 
     assert "Content-Encoding" in refused.json()["detail"]
 
 
-@pytest.mark.parametrize("path", ["/health", "/", "/operate"])
+async def test_a_door_without_its_broker_is_not_ready_and_not_dead(gateway: InProcess) -> None:
+    async with door(gateway, calls_per_minute=1) as client:
+        before = [(await client.get("/health/ready")).status_code for _ in range(3)]
+        gateway.hears_broker = False
+        ready, live = await client.get("/health/ready"), await client.get("/health")
+
+    assert before == [200] * 3, "probes need no token, and count for no limit"
+    assert (ready.status_code, ready.json()["status"]) == (503, "the broker does not answer")
+    assert live.status_code == 200
+
+
+@pytest.mark.parametrize("path", ["/health", "/health/ready", "/", "/operate"])
 async def test_who_only_asks_for_headers_gets_those_of_the_page(gateway: InProcess, path: str) -> None:
     async with door(gateway) as client:
         head, page = await client.head(path), await client.get(path)

@@ -24,6 +24,10 @@ NO_ANSWER = "no worker answered in time: does one run the retrieve stage?"
 class Gateway(Protocol):
     """What the doors call."""
 
+    @property
+    def hears_broker(self) -> bool:
+        """Whether the broker answered when it was last asked."""
+
     async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
         """Store a change; return its receipt, or None if none came in time."""
 

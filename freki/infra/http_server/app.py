@@ -129,7 +129,7 @@ def make_app(
     _add_documents(app, door)
     if operations is not None:
         add_operations(app, door, operations)
-    _add_page(app)
+    _add_page(app, gateway)
     return app
 
 
@@ -226,11 +226,18 @@ def _add_documents(app: FastAPI, door: Door) -> None:
         return await _report(door.gateway, query, caller)
 
 
-def _add_page(app: FastAPI) -> None:
+def _add_page(app: FastAPI, gateway: Gateway) -> None:
     @app.head("/health", include_in_schema=False)
     @app.get("/health", include_in_schema=False)
     async def health() -> dict[str, str]:
         return {"status": "ok"}
+
+    @app.head("/health/ready", include_in_schema=False)
+    @app.get("/health/ready", include_in_schema=False)
+    async def ready() -> JSONResponse:
+        if gateway.hears_broker:
+            return JSONResponse({"status": "ok"})
+        return JSONResponse({"status": "the broker does not answer"}, HTTPStatus.SERVICE_UNAVAILABLE)
 
     @app.head("/", include_in_schema=False)
     @app.get("/", include_in_schema=False)
@@ -353,7 +360,7 @@ def _check_requests(app: FastAPI, guard: Guard) -> None:
     @app.middleware("http")
     async def checked(request: Request, call_next: Next) -> Response:
         try:
-            if request.url.path != "/health":
+            if request.url.path not in ("/health", "/health/ready"):
                 guard.check_request(request)
             response = await call_next(request)
         except Problem as problem:

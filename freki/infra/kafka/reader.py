@@ -21,7 +21,7 @@ from freki.infra.kafka.connection import (
 from freki.infra.kafka.records import Record
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings
-from freki.schemas.errors import Misconfigured
+from freki.schemas.errors import Misconfigured, Unavailable
 
 _POLL_MS = 500
 _ENDS_MS = 5
@@ -76,6 +76,11 @@ class Reader:
             await stop_consumer(client)
         if self._pauses is not None:
             self._pauses.close()
+
+    async def check(self) -> None:
+        """Raise Unavailable if the broker does not answer on the connections of this reader."""
+        if not await self._opened()._client.force_metadata_update():  # noqa: SLF001
+            raise Unavailable(f"read {self._topic}: no answer from FREKI_KAFKA__BOOTSTRAP={self._settings.bootstrap}")
 
     async def _take_position(self, client: AIOKafkaConsumer) -> None:
         # Metadata of all topics: a request for one would create it where the broker allows that. The client does not

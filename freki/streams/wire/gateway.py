@@ -1,9 +1,11 @@
 """What the doors of a process share: HTTP, gRPC, and agents."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from functools import partial
 
+from freki.client.tasks import cancel_and_wait
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.schemas import IndexOutcome, Judgement, TenantId
@@ -38,7 +40,7 @@ async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct |
         else:
             asker = await opened.enter_async_context(_client_of(settings, connect))
             documents = await opened.enter_async_context(open_document_asker(settings))
-        yield Gateway(
+        gateway = Gateway(
             publisher=await opened.enter_async_context(open_publisher(settings)),
             receipts=await opened.enter_async_context(board),
             asker=asker,
@@ -48,6 +50,11 @@ async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct |
             now=wall_clock,
             watching=None if direct is None else direct.asker,
         )
+        if direct is None:
+            # Direct calls are answered without the broker.
+            watch = asyncio.create_task(gateway.watch_broker(receipts.check))
+            opened.push_async_callback(cancel_and_wait, [watch])
+        yield gateway
 
 
 def _client_of(settings: Settings, connect: Connect) -> ReconnectingClient | ClientsByTenant:
