@@ -8,7 +8,8 @@ from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import neighbour_parts, section_part
 from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
-from freki.operators.confidence import confidence_of
+from freki.operators.confidence import SUPPORTED_PROBABILITY, SURE_PROBABILITY, confidence_of, least_across
+from freki.operators.detect_language import UNDETERMINED
 from freki.operators.distance import in_metric
 from freki.operators.hints import failure_hint, hints
 from freki.schemas import (
@@ -31,8 +32,9 @@ from freki.schemas import (
 from freki.schemas.context_result import failures
 from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.schemas.names import is_known
-from freki.streams.retrieve.candidates import Further, LocatedHit, Retrieval
-from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Retrieval
+from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
+from freki.streams.retrieve.steps.cover import covered_share, is_across
 from freki.streams.retrieve.steps.exact import holds_quoted, note_absent_norms
 from freki.streams.retrieve.steps.quote import quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
@@ -44,6 +46,7 @@ DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESH
 """Kinds of notices that make a result with hits DEGRADED; one without hits may have the last two, and be EMPTY."""
 _STATUS = {NoticeKind.REJECTED: ResultStatus.REJECTED, NoticeKind.DEGRADED: ResultStatus.DEGRADED}
 """Status of a query that is not answered, by its notice; else there was no time for it."""
+_RISING = (Confidence.NONE, Confidence.LOW, Confidence.HIGH)
 _OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}
 
 
@@ -178,18 +181,14 @@ def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:
 
 
 def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
-    """Judge the hits by the reranker and by their similarity to the query; names_none: they lack each of its norms."""
+    """Judge the hits by their scores and by the query's words; names_none: they lack each of its norms."""
     query, hits = retrieval.query, retrieval.hits
-    similarities = [similarity for each in hits.found if (similarity := query.similarity(each.vector)) is not None]
-    if query.is_read or not similarities:
+    if query.is_read or not hits.found or query.vector is None:
         return Confidence.UNKNOWN
-    judged = confidence_of(
-        max((sure for each in hits.found if (sure := probability(hits, each)) is not None), default=None),
-        max(similarities),
-        is_calibrated=hits.reranker == LOCAL,
-        least_probability=query.options.unanswered_probability,
-        least_similarity=query.options.unanswered_similarity,
-    )
+    covered = _covered(query, hits)
+    # A model has no time for all; those that it did not reach are not the best.
+    reached = [each for each in hits.found if probability(hits, each) is not None] or hits.found
+    judged = max((_judged(query, hits, each, covered) for each in reached), key=_RISING.index)
     if query.says_nothing:
         # Any text is similar to signs.
         judged = Confidence.NONE
@@ -199,6 +198,29 @@ def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
         return Confidence.LOW
     is_doubtful = hits.best_effort or names_none or (bool(query.quoted) and not holds)
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
+
+
+def _covered(query: EmbeddedQuery, hits: LocatedHits) -> float:
+    """Return `covered_share` where it decides, else 0: the texts are analysed for it, which takes milliseconds."""
+    best = max(probability(hits, each) or 0.0 for each in hits.found)
+    is_unknown = UNDETERMINED in {query.analysis.language, *(each.row.language for each in hits.found)}
+    is_open = best < SURE_PROBABILITY and (is_unknown or best >= SUPPORTED_PROBABILITY)
+    return covered_share(query, hits.found) if is_open else 0.0
+
+
+def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: float) -> Confidence:
+    """Judge a hit; covered: see `covered_share`."""
+    across = is_across(query, hit, covered=covered)
+    least = query.options.unanswered_probability
+    return confidence_of(
+        probability(hits, hit),
+        query.similarity(hit.vector) or 0.0,
+        covered=covered,
+        is_across=across,
+        is_calibrated=hits.reranker == LOCAL,
+        least_probability=min(least, least_across(query.analysis.language)) if across else least,
+        least_similarity=query.options.unanswered_similarity,
+    )
 
 
 def _is_alike(retrieval: Retrieval, hit: LocatedHit) -> bool:

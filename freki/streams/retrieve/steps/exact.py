@@ -37,7 +37,7 @@ def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandid
 
 def holds_quoted(query: ParsedQuery, chunk: LoadedChunk) -> bool:
     """Return whether a chunk holds one of the phrases that the query quotes."""
-    return any(holds(_texts(chunk), phrase) for phrase in query.quoted)
+    return any(holds(texts_of(chunk), phrase) for phrase in query.quoted)
 
 
 def note_absent_norms(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: Sequence[ContextHit]) -> bool:
@@ -48,7 +48,7 @@ def note_absent_norms(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: S
     if not query.names_norm or query.is_read or not hits:
         return False
     cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS))
-    texts = [text for each in chunks for text in _texts(each)]
+    texts = [text for each in chunks for text in texts_of(each)]
     texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
     absent = absent_norms(cited, texts, [heading for each in chunks for heading in each.row.heading_path])
     if absent:
@@ -56,5 +56,6 @@ def note_absent_norms(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: S
     return bool(absent) and len(absent) == len(cited)
 
 
-def _texts(chunk: LoadedChunk) -> tuple[str, ...]:
+def texts_of(chunk: LoadedChunk) -> tuple[str, ...]:
+    """Return the texts in which words of a query count as found: the chunk's, its context, its name, its headings."""
     return (chunk.row.text, chunk.row.context, chunk.root.name, *chunk.row.heading_path)

@@ -1,0 +1,70 @@
+"""Words that hits share with a query, and languages in which they cannot: both count in the confidence of a result."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from freki.schemas import Confidence
+from freki.schemas.index import RerankPair
+from tests.unit.questions import OPTIONS, ask, retriever
+from tests.unit.revisions import World, revision
+
+# The embedder of the tests knows no meaning: vectors are more alike than those of a model.
+DEFAULTS = replace(OPTIONS, unanswered_similarity=2.0, unrelated_cosine=0.0, related_cosine=2.0)
+
+
+class Equally:
+    """A reranker that finds all passages as probable."""
+
+    name = "local"
+
+    def __init__(self, probability: float) -> None:
+        self._probability = probability
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        assert budget_s is not None
+        return [self._probability] * len(pairs)
+
+
+async def said(text: str, probability: float, *, asked_in: str = "de", written_in: str = "de") -> Confidence:
+    world = World()
+    await world.feed(revision("a", 1, ["die Gebühren für Mietverträge betragen zehn Euro"], language=written_in))
+    asked = retriever(world, rerankers=[Equally(probability)], defaults=DEFAULTS)
+    return (await ask(asked, text, language=asked_in)).confidence
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Gebühr Mietvertrag", Confidence.HIGH),
+        ("Wie hoch ist die Gebühr für einen Mietvertrag?", Confidence.HIGH),
+        ("Gebühr Mietvertrag Hund", Confidence.HIGH),
+        ("Gebühr Hund", Confidence.LOW),
+        ("Hundesteuer Jahr", Confidence.LOW),
+    ],
+)
+async def test_a_probable_hit_with_most_words_of_the_query_is_certain(text: str, expected: Confidence) -> None:
+    assert await said(text, 0.3) is expected
+
+
+@pytest.mark.parametrize(
+    ("asked_in", "written_in", "probability", "expected"),
+    [
+        ("de", "de", 0.01, Confidence.NONE),
+        ("en", "de", 0.01, Confidence.LOW),
+        ("en", "de", 0.004, Confidence.NONE),
+        ("de", "en", 0.004, Confidence.LOW),
+        ("de", "en", 0.001, Confidence.NONE),
+        ("und", "de", 0.01, Confidence.LOW),
+        ("de", "und", 0.01, Confidence.LOW),
+    ],
+)
+async def test_a_hit_in_another_language_need_be_less_probable(
+    asked_in: str, written_in: str, probability: float, expected: Confidence
+) -> None:
+    assert await said("xylophone", probability, asked_in=asked_in, written_in=written_in) is expected
+
+
+async def test_a_query_in_an_unknown_language_that_shares_words_is_in_the_language_of_the_hits() -> None:
+    assert await said("Gebühren", 0.01, asked_in="und") is Confidence.NONE
