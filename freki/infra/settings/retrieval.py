@@ -91,7 +91,7 @@ class RetrievalSettings(_OptionSettings):  # type: ignore[misc] # as above
         default=6, ge=1, description="Maximum number of such batches at a time: a new one waits for no other"
     )
     row_cache_mb: int = Field(
-        default=64,
+        default=128,
         ge=0,
         description="Memory for rows that were read, in MiB, about 10 for 1,000 chunks; 0: each query reads its rows",
     )

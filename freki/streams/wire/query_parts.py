@@ -52,8 +52,8 @@ MANIFEST_BYTES = 16 * MIB
 """Most bytes that are kept of places, and as many of manifest pages: of some 40,000 and 20,000 chunks."""
 MANIFEST_S = 600.0
 """Time for which they and rows are kept, in seconds: they never change, but their document may be gone."""
-ROW_SHARES = {"match_codes": 0.5, "contents": 0.25, "passages": 0.25}
-"""Share of FREKI_RETRIEVAL__ROW_CACHE_MB that each column set has."""
+ROW_SHARES = {"match_codes": 0.75, "contents": 0.15, "passages": 0.1}
+"""Share of FREKI_RETRIEVAL__ROW_CACHE_MB of what is read of rows, about as much as a query reads of each."""
 
 
 @record
