@@ -8,6 +8,7 @@ from typing import Any
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.multi_embedder import Family, Likeness
 from freki.infra.models.vectors import VectorCache
+from freki.operators.analyse_text import analyse_text
 from freki.operators.identify import chunk_id, chunk_id_of_kind, root_id
 from freki.schemas import (
     Chunk,
@@ -90,7 +91,7 @@ class World:
         return Indexer(
             IndexRules(
                 generation="g1",
-                analyse_text=_analysed,
+                analyse_text=analyse_text,
                 analyser=ANALYSER,
                 slice_tokens=slice_tokens,
             ),
@@ -140,10 +141,6 @@ async def rows_of(index: MemoryIndex, key: RootId) -> Mapping[RowId, tuple[Index
     """All chunk rows of a document, with their vectors."""
     heads = (await index.rows_of([key]))[key]
     return await index.fetch(sorted(head.row_id for head in heads))
-
-
-def _analysed(text: str, *, language: str) -> str:
-    return f"{language} {text.lower()}"
 
 
 def revision(

@@ -8,8 +8,7 @@ from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import neighbour_parts, section_part
 from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
-from freki.operators.confidence import SUPPORTED_PROBABILITY, SURE_PROBABILITY, confidence_of, least_across
-from freki.operators.detect_language import UNDETERMINED
+from freki.operators.confidence import confidence_of, least_across
 from freki.operators.distance import in_metric
 from freki.operators.hints import failure_hint, hints
 from freki.schemas import (
@@ -185,7 +184,7 @@ def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
     query, hits = retrieval.query, retrieval.hits
     if query.is_read or not hits.found or query.vector is None:
         return Confidence.UNKNOWN
-    covered = _covered(query, hits)
+    covered = covered_share(query, hits.found)
     # A model has no time for all; those that it did not reach are not the best.
     reached = [each for each in hits.found if probability(hits, each) is not None] or hits.found
     judged = max((_judged(query, hits, each, covered) for each in reached), key=_RISING.index)
@@ -198,14 +197,6 @@ def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
         return Confidence.LOW
     is_doubtful = hits.best_effort or names_none or (bool(query.quoted) and not holds)
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
-
-
-def _covered(query: EmbeddedQuery, hits: LocatedHits) -> float:
-    """Return `covered_share` where it decides, else 0: the texts are analysed for it, which takes milliseconds."""
-    best = max(probability(hits, each) or 0.0 for each in hits.found)
-    is_unknown = UNDETERMINED in {query.analysis.language, *(each.row.language for each in hits.found)}
-    is_open = best < SURE_PROBABILITY and (is_unknown or best >= SUPPORTED_PROBABILITY)
-    return covered_share(query, hits.found) if is_open else 0.0
 
 
 def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: float) -> Confidence:

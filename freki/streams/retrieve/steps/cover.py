@@ -2,25 +2,27 @@
 
 from collections.abc import Sequence
 
-from freki.operators.analyse_text import analyse_text, term_places
+from freki.operators.analyse_text import plain_terms, term_places
 from freki.operators.detect_language import UNDETERMINED
 from freki.streams.retrieve.candidates import LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
-from freki.streams.retrieve.steps.exact import texts_of
 
 MAX_READ = 8
-"""Hits whose words are compared: a usual answer. One of 200 hits would cost more than its search."""
+"""Hits whose words are compared: a usual answer."""
 
 
 def covered_share(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> float:
     """Return the largest share of the query's words that one of its best hits has, in any inflection, 0..1.
 
-    A word counts if one of its terms is in the text: `Kündigung` also in `Kündigungsfrist`. Stop words do not count.
+    A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`. Stop words do
+    not count.
     """
-    words = [set(place.terms.split()) for place in term_places(query.text, language=query.analysis.language)]
+    places = term_places(query.text, language=query.analysis.language)
+    # Rows that were analysed for a baseline hold words as they are.
+    words = [{*place.terms.split(), *_plain(query.text[place.start : place.end])} for place in places]
     if not words:
         return 0.0
-    have = (_terms(each) for each in hits[:MAX_READ])
+    have = (frozenset(each.row.lexical.split()) for each in hits[:MAX_READ])
     return max((sum(not terms.isdisjoint(word) for word in words) / len(words) for terms in have), default=0.0)
 
 
@@ -33,5 +35,5 @@ def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: float) -> bool:
     return covered == 0 if UNDETERMINED in (asked, written) else asked != written
 
 
-def _terms(hit: LoadedChunk) -> frozenset[str]:
-    return frozenset(analyse_text("\n\n".join(texts_of(hit)), language=hit.row.language).split())
+def _plain(word: str) -> list[str]:
+    return plain_terms(word, language=UNDETERMINED).split()
