@@ -7,9 +7,14 @@ from typing import Any
 import pytest
 import yaml
 
-from deploy.dashboards import DASHBOARDS, FOLDER, Dashboard, rendered
+from deploy.dashboards import DASHBOARDS, FOLDER, INGEST, Dashboard, rendered
 from deploy.metrics import OF_PROMETHEUS, SCRAPED, SERIES
 from deploy.promql import groupings, selectors, series
+from freki.infra.models.vectors import VectorCache
+from freki.infra.settings import TelemetrySettings
+from freki.infra.telemetry.calls import Calls
+from freki.infra.telemetry.metrics import metering
+from freki.streams.wire.query_parts import ROW_SHARES
 
 ROOT = Path(__file__).parents[2]
 DOC = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8")
@@ -119,3 +124,15 @@ def test_the_handbook_explains_every_panel(dashboard: Dashboard) -> None:
     assert [title for title in explained if title not in {"panel", "---"}] == [
         panel.title for panel in dashboard.panels
     ]
+
+
+def test_panels_of_vectors_show_no_other_cache() -> None:
+    # All stages may run in one process, which has one series for each name.
+    with metering(TelemetrySettings(http_port=0), "test") as (meter, registry):
+        VectorCache("model", 1_000, Calls(meter)).keep({})
+        samples = [sample for metric in registry.collect() for sample in metric.samples]
+    named = {sample.labels["cache"] for sample in samples if "cache" in sample.labels}
+    shown = {name for expression in expressions_of(INGEST) for name in re.findall(r'cache="(\w+)"', expression)}
+
+    assert shown == named
+    assert named.isdisjoint(ROW_SHARES)

@@ -52,7 +52,7 @@ MANIFEST_BYTES = 16 * MIB
 """Most bytes that are kept of places, and as many of manifest pages: of some 40,000 and 20,000 chunks."""
 MANIFEST_S = 600.0
 """Time for which they and rows are kept, in seconds: they never change, but their document may be gone."""
-ROW_SHARES = {"match_codes": 0.75, "contents": 0.15, "passages": 0.1}
+ROW_SHARES = {"match_codes": 0.75, "contents": 0.15, "passage_texts": 0.1}
 """Share of FREKI_RETRIEVAL__ROW_CACHE_MB of what is read of rows, about as much as a query reads of each."""
 
 
@@ -213,7 +213,7 @@ class QueryParts:
     def _row_caches(self) -> RowCaches:
         most_bytes = self._settings.retrieval.row_cache_mb * MIB
         kept = {name: self._kept(name, int(share * most_bytes)) for name, share in ROW_SHARES.items()}
-        return RowCaches(match_codes=kept["match_codes"], contents=kept["contents"], passages=kept["passages"])
+        return RowCaches(match_codes=kept["match_codes"], contents=kept["contents"], passages=kept["passage_texts"])
 
     def _kept(self, name: str, most_bytes: int = MANIFEST_BYTES) -> BoundedCache[Any]:
         return BoundedCache(name, most_bytes=most_bytes, seconds=MANIFEST_S, calls=self._parts.calls)
