@@ -22,8 +22,8 @@ THREADS = "FREKI_MODELS__THREADS"
 BROKER, STORE = "broker", "store"
 WORKER_READY_TIMEOUT_S = 600.0
 """Timeout for a worker to become ready, including the build of its model on the first start."""
-WORKER_STOP_TIMEOUT_S = 35.0
-"""Timeout for a worker to finish its batch in flight and commit."""
+WORKER_STOP_TIMEOUT_S = 45.0
+"""Timeout for a worker to finish its batches in flight, commit, leave its groups and send its last telemetry."""
 
 
 def workers_of(settings: Settings, *, cores: int | None = None) -> list[tuple[str, ...]]:

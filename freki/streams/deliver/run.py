@@ -51,8 +51,8 @@ async def run_stages(
     """
     apps = list(dict.fromkeys(stage.app for stage in stages))
     async with AsyncExitStack() as closing:
-        for app in apps:
-            closing.push_async_callback(_within, _STOP_S, app.stop)
+        # At once: with several, a broker that does not answer would take the time limit of each.
+        closing.push_async_callback(_all, (_within(_STOP_S, app.stop) for app in apps))
         closing.push_async_callback(_within, _DRAIN_S, lambda: _all(stage.drain() for stage in stages))
         await _all(_start(app) for app in apps)
         on_ready()
