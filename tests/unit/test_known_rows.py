@@ -1,10 +1,12 @@
 """Rows are read from the store once, and what is kept of them is what the store holds."""
 
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -93,6 +95,21 @@ async def test_texts_of_rows_whose_contents_are_kept_are_not_read() -> None:
     assert passages[row("a")].text == contents[row("a")][0].text == "Text a"
     assert ("passages", row("a")) not in index.read
     assert np.isfinite(contents[row("a")][1]).all()
+
+
+@pytest.mark.parametrize("method", ["contents", "passages"])
+async def test_texts_count_as_the_bytes_that_they_take(method: str) -> None:
+    # With one character above U+00FF Python takes two bytes for each, with an emoji four.
+    text = "Er sagte: „Nein“ – und ging 🙂. " * 100
+    cache: BoundedCache[Any] = BoundedCache(method, most_bytes=2**20, seconds=60)
+    empty: BoundedCache[Any] = BoundedCache("empty", most_bytes=0, seconds=60)
+    index = CountingIndex()
+    await index.insert([chunk("a", text=text)], vectors((1.0,)))
+    rows = KnownRows(index, RowCaches(**{name: cache if name == method else empty for name in READS}))
+
+    await getattr(rows, method)([row("a")])
+
+    assert cache.held_bytes >= sys.getsizeof(text)
 
 
 async def test_a_row_that_was_missing_is_looked_for_again() -> None:

@@ -1,6 +1,7 @@
 """Rows that were read before: a row is never changed, so that what it holds counts as long as something names it."""
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from sys import getsizeof
 from typing import TypeVar
 
 from freki.schemas.arrays import Floats
@@ -34,7 +35,7 @@ class KnownRows:
 
     async def match_codes(self, row_ids: Sequence[RowId]) -> Mapping[RowId, str]:
         """Return what late interaction compares."""
-        return await _read(self._caches.match_codes, self._rows.match_codes, row_ids, size=len)
+        return await _read(self._caches.match_codes, self._rows.match_codes, row_ids, size=getsizeof)
 
     async def contents(self, row_ids: Sequence[RowId]) -> Mapping[RowId, Content]:
         """Return what ranking and answers read, with vectors of shape (dim,)."""
@@ -74,8 +75,9 @@ def _passage(content: ChunkContent) -> Passage:
 
 def _content_bytes(content: Content) -> int:
     row, vector = content
-    return _passage_bytes(_passage(row)) + len(row.lexical) + vector.nbytes
+    return _passage_bytes(_passage(row)) + getsizeof(row.lexical) + vector.nbytes
 
 
 def _passage_bytes(passage: Passage) -> int:
-    return _RECORD_BYTES + len(passage.text) + len(passage.context) + sum(map(len, passage.heading_path))
+    # Not their lengths: a dash or a quotation mark doubles the bytes of a text, an emoji makes them four times as many.
+    return _RECORD_BYTES + sum(map(getsizeof, (passage.text, passage.context, *passage.heading_path)))
