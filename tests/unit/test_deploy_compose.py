@@ -12,6 +12,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 from freki.cli.context import load_settings
+from freki.cli.serve import STOP_S
+from freki.infra.http_server.guard import check_reach
 from freki.infra.models import OnnxReranker
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
@@ -188,6 +190,24 @@ def test_prometheus_asks_every_worker_where_the_image_listens() -> None:
     assert set(targets["names"]) == WORKERS
     assert image_environment()["FREKI_TELEMETRY__HTTP_PORT"] == str(targets["port"])
     assert image_environment()["FREKI_TELEMETRY__HTTP_HOST"] == "0.0.0.0"  # noqa: S104 - inside the network
+
+
+def test_the_service_that_is_shown_for_serve_may_listen_and_is_asked_where_it_does(
+    settings_of: SettingsOf, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shown = re.search(r"```yaml\n(services:.*?)```", (ROOT / "docs" / "operations.md").read_text("utf-8"), re.DOTALL)
+    assert shown
+    serve = yaml.safe_load(shown[1])["services"]["serve"]
+
+    for variable, value in serve["environment"].items():
+        monkeypatch.setenv(variable, value)
+
+    settings = settings_of(serve["extends"]["service"])
+
+    check_reach(settings.serve, tokens=settings.auth.required)
+    assert f"http://127.0.0.1:{settings.serve.port}/health/ready" in serve["healthcheck"]["test"][-1]
+    assert serve["ports"] == [f"127.0.0.1:{settings.serve.port}:{settings.serve.port}"]
+    assert int(serve["stop_grace_period"].removesuffix("s")) > STOP_S
 
 
 @pytest.mark.parametrize("target", [None, "crawler"])
