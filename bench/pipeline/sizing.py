@@ -68,7 +68,8 @@ class Shape(NamedTuple):
     nvme_tb: float = 0.0
 
 
-WORKER = Shape(1, 1)
+WORKER = Shape(1, 2)
+"""Beside a parser process of up to FREKI_PARSING__MAX_MEMORY_MB."""
 MODEL_WORKER = Shape(2, 2)
 """Shape as measured: a model on 2 cores."""
 BROKER = Shape(4, 16)

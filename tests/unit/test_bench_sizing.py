@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.pipeline.basis import Basis, Known, Origin, basis_of
-from bench.pipeline.sizing import Index, Load, Prices, memory_bytes, plan, query_core_s, sensitivity
+from bench.pipeline.sizing import WORKER, Index, Load, Prices, memory_bytes, plan, query_core_s, sensitivity
+from freki.infra.settings import ParsingSettings
 
 
 def known(value: float) -> Known:
@@ -29,6 +30,8 @@ BASIS = Basis(
     work_bytes=known(2_000),
     answer_bytes=known(20_000),
 )
+AT_REST_MB = 420
+"""Memory of a worker that chunks, in MiB: docs/operations.md."""
 LOAD = Load(chunks=1e8, queries_per_s=50, changes_per_s=100)
 indexes = st.sampled_from(list(Index))
 rates = st.floats(0, 10_000)
@@ -190,3 +193,9 @@ def test_all_edits_of_storms_tell_how_many_chunks_a_change_touches() -> None:
     assert basis.embedded_per_change == Known(
         8.0, "chunks per change", Origin.MEASURED, "freshness: about 40 recorded edits in storms"
     )
+
+
+def test_a_worker_that_chunks_has_room_for_the_largest_document_that_it_may_parse() -> None:
+    parsing = ParsingSettings()
+
+    assert WORKER.gib * 1024 > parsing.processes * parsing.max_memory_mb + AT_REST_MB
