@@ -15,7 +15,7 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import SchemaParseException
 from fastavro.validation import ValidationError, validate
 
-from freki.schemas.avro.contracts import Contracts, fingerprint_of, packaged_contracts
+from freki.schemas.avro.contracts import Contracts, fingerprint_of, packaged_contracts, without_key
 from freki.schemas.avro.convert import from_plain, to_plain
 from freki.schemas.avro.foreign import TOO_DEEP, UnsafeSchemaError, refuse_unsafe
 from freki.schemas.avro.resolve import resolve
@@ -198,18 +198,8 @@ class _Writer(NamedTuple):
 
 def parsed_schema(schema: dict[str, Any]) -> dict[str, Any]:
     """Return a schema prepared for fastavro, without logical types, so that times stay integers."""
-    parsed: Any = parse_schema(_without_logical_types(schema), named_schemas={})
+    parsed: Any = parse_schema(without_key(schema, "logicalType"), named_schemas={})
     return dict(parsed)
-
-
-def _without_logical_types(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
-    match schema:
-        case dict():
-            return {key: _without_logical_types(part) for key, part in schema.items() if key != "logicalType"}
-        case list():
-            return [_without_logical_types(part) for part in schema]
-        case _:
-            return schema
 
 
 def _broken_field(plain: dict[str, Any], schema: dict[str, Any]) -> str:

@@ -92,7 +92,7 @@ class Contract:
 
     def differs_from(self, other: "Contract") -> bool:
         """Return whether anything except docs differs, including parts outside of the fingerprint, such as defaults."""
-        return bool(_without_docs(self.schema) != _without_docs(other.schema))
+        return bool(without_key(self.schema, "doc") != without_key(other.schema, "doc"))
 
 
 class Contracts:
@@ -187,11 +187,12 @@ def _versions_of(record: str, directory: Traversable) -> list[Contract]:
     return [*frozen_contracts(directory, record)[:-1], current]
 
 
-def _without_docs(schema: Any) -> Any:  # noqa: ANN401 - any part of a schema
+def without_key(schema: Any, name: str) -> Any:  # noqa: ANN401 - any part of a schema
+    """Return a schema without a key, at any depth."""
     match schema:
         case dict():
-            return {key: _without_docs(part) for key, part in schema.items() if key != "doc"}
+            return {key: without_key(part, name) for key, part in schema.items() if key != name}
         case list():
-            return [_without_docs(part) for part in schema]
+            return [without_key(part, name) for part in schema]
         case _:
             return schema
