@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from freki.schemas import IndexOutcome, TenantId, Timestamp
 from freki.schemas.limits import Admission, QueryCount, TenantLimits
+from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.limits.tenant import TenantLedger
 from freki.streams.messages import Stored
 
@@ -33,7 +34,7 @@ class UsageLedger:
         self.now = now
         self._tenants: dict[TenantId, TenantLedger] = {}
         self._queries: defaultdict[int, defaultdict[TenantId, int]] = defaultdict(lambda: defaultdict(int))
-        self._read: dict[tuple[str, int], int] = {}
+        self._read: defaultdict[str, ReadOffsets] = defaultdict(ReadOffsets)
 
     @property
     def tenants(self) -> Collection[TenantId]:
@@ -49,18 +50,11 @@ class UsageLedger:
 
     def opened(self, topic: str, ends: Mapping[int, int]) -> None:
         """Read a topic from its beginning if it is another one than before; ends: end offset of each partition."""
-        read = {key: offset for key, offset in self._read.items() if key[0] == topic}
-        if any(ends.get(partition, 0) <= offset for (_, partition), offset in read.items()):
-            for key in read:
-                del self._read[key]
+        self._read[topic].reset_if_replaced(ends)
 
     def is_new(self, stored: Stored) -> bool:
         """Return whether a record was not read before, and remember it."""
-        key = (stored.topic, stored.partition)
-        if stored.offset <= self._read.get(key, -1):
-            return False
-        self._read[key] = stored.offset
-        return True
+        return self._read[stored.topic].is_new(stored)
 
     def take(self, stored: Stored) -> None:
         """Take a record of the topic that another process wrote."""

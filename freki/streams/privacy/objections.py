@@ -7,6 +7,7 @@ import structlog
 from freki.operators.identify import root_id
 from freki.schemas import Objection, TenantId
 from freki.schemas.index import LeftOut
+from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.messages import Stored
 from freki.streams.privacy.standing import case_of, objected_whole
 
@@ -20,7 +21,7 @@ class Objections:
 
     def __init__(self) -> None:
         self._standing: dict[TenantId, dict[str, Objection]] = {}
-        self._read: dict[int, int] = {}
+        self._read = ReadOffsets()
         self._left_out: dict[TenantId, LeftOut] = {}
         self.listeners: list[Callable[[TenantId], None]] = []
         """Called with the tenant of each change: what was remembered of its answers does not hold any more."""
@@ -35,19 +36,17 @@ class Objections:
 
     def opened(self, ends: Mapping[int, int]) -> None:
         """Forget all if the topic is another one than before; ends: end offset of each of its partitions."""
-        if any(ends.get(partition, 0) <= offset for partition, offset in self._read.items()):
+        if self._read.reset_if_replaced(ends):
             forgotten = list(self._standing)
             self._standing.clear()
             self._left_out.clear()
-            self._read.clear()
             for tenant in forgotten:
                 self._tell(tenant)
 
     def take(self, stored: Stored, decode: Callable[[bytes], Objection]) -> None:
         """Take a record. One that cannot be decoded leaves out all of its tenant: nobody knows what it is about."""
-        if stored.offset <= self._read.get(stored.partition, -1):
+        if not self._read.is_new(stored):
             return
-        self._read[stored.partition] = stored.offset
         try:
             whose, name = case_of(stored.key or b"")
         except ValueError as error:

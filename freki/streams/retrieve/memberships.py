@@ -8,6 +8,7 @@ import structlog
 from freki.schemas import GroupMembership
 from freki.schemas.identity import Identity
 from freki.schemas.names import texts_of_key
+from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.messages import Stored
 
 _log = structlog.get_logger(__name__)
@@ -18,7 +19,7 @@ class Memberships:
 
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], Collection[str]] = {}
-        self._read: dict[int, int] = {}
+        self._read = ReadOffsets()
 
     def of(self, identity: Identity) -> Collection[str]:
         """Return the groups of who asks, and of the groups in the token."""
@@ -28,15 +29,13 @@ class Memberships:
 
     def opened(self, ends: Mapping[int, int]) -> None:
         """Forget all if the topic is another one than before; ends: end offset of each of its partitions."""
-        if any(ends.get(partition, 0) <= offset for partition, offset in self._read.items()):
+        if self._read.reset_if_replaced(ends):
             self._groups.clear()
-            self._read.clear()
 
     def take(self, stored: Stored, decode: Callable[[bytes], GroupMembership]) -> None:
         """Take a record. One that cannot be decoded takes the groups away: they may be fewer now."""
-        if stored.offset <= self._read.get(stored.partition, -1):
+        if not self._read.is_new(stored):
             return
-        self._read[stored.partition] = stored.offset
         try:
             whose = membership_of(stored.key or b"")
         except ValueError as error:
