@@ -20,6 +20,7 @@ __all__ = [
     "edition_in",
     "header",
     "number_in",
+    "place_of",
     "recorded_at",
     "request_in",
     "version_in",
@@ -52,6 +53,11 @@ class Received(Generic[T_co]):
     """Context with the span of this record; records sent because of it join its trace."""
     asker: str = ""
     """User of the token that was accepted for it; empty where none was needed."""
+
+
+def place_of(stored: Stored) -> dict[str, str | int]:
+    """Return where a record is stored, as fields of a log entry."""
+    return {"topic": stored.topic, "partition": stored.partition, "offset": stored.offset}
 
 
 def header(headers: Headers, name: str) -> bytes | None:

@@ -12,7 +12,7 @@ from freki.schemas import IndexOutcome, TenantId, Timestamp
 from freki.schemas.limits import Admission, QueryCount, TenantLimits
 from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.limits.tenant import TenantLedger
-from freki.streams.messages import Stored
+from freki.streams.messages import Stored, place_of
 
 MINUTE_MS = 60_000
 _KEPT_MINUTES = 60
@@ -67,13 +67,7 @@ class UsageLedger:
                 return
             admission = _ADMISSION.validate_python(given)
         except (ValueError, TypeError, ValidationError, RecursionError) as error:
-            _log.warning(
-                "a record of usage is left out",
-                topic=stored.topic,
-                partition=stored.partition,
-                offset=stored.offset,
-                error=type(error).__name__,
-            )
+            _log.warning("a record of usage is left out", **place_of(stored), error=type(error).__name__)
             return
         if admission.writer != self.writer and self.limits_of(admission.tenant).of_changes:
             self.of(admission.tenant).admit(admission, told_at=Timestamp(stored.timestamp_ms))

@@ -8,7 +8,7 @@ from freki.operators.identify import root_id
 from freki.schemas import Objection, TenantId
 from freki.schemas.index import LeftOut
 from freki.streams.deliver.read_offsets import ReadOffsets
-from freki.streams.messages import Stored
+from freki.streams.messages import Stored, place_of
 from freki.streams.privacy.standing import case_of, objected_whole
 
 NOTHING = LeftOut()
@@ -92,10 +92,4 @@ def _left_out(standing: Mapping[str, Objection]) -> LeftOut:
 
 
 def _warn(stored: Stored, error: ValueError) -> None:
-    _log.warning(
-        "a record of objections cannot be read",
-        topic=stored.topic,
-        partition=stored.partition,
-        offset=stored.offset,
-        error=str(error),
-    )
+    _log.warning("a record of objections cannot be read", **place_of(stored), error=str(error))

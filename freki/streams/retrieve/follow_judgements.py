@@ -8,7 +8,7 @@ from freki.operators.identify import root_id
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.messages import Outgoing, Stored
+from freki.streams.messages import Outgoing, Stored, place_of
 from freki.streams.ports import Roots
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.steps.judged import Judgements, key_parts, keyed
@@ -41,13 +41,7 @@ async def follow_judgements(
             tenant, *_ = key_parts(key)
             judgement = None if stored.value is None else keyed(key, decode(stored.value))
         except ValueError as error:
-            _log.warning(
-                "a judgement is left out",
-                topic=stored.topic,
-                partition=stored.partition,
-                offset=stored.offset,
-                error=str(error),
-            )
+            _log.warning("a judgement is left out", **place_of(stored), error=str(error))
             continue
         judgements.take(key, judgement, now=now())
         if epochs is not None:

@@ -9,7 +9,7 @@ from freki.schemas import GroupMembership
 from freki.schemas.identity import Identity
 from freki.schemas.names import texts_of_key
 from freki.streams.deliver.read_offsets import ReadOffsets
-from freki.streams.messages import Stored
+from freki.streams.messages import Stored, place_of
 
 _log = structlog.get_logger(__name__)
 
@@ -67,10 +67,4 @@ def membership_of(key: bytes) -> tuple[str, str]:
 
 
 def _warn(stored: Stored, error: ValueError) -> None:
-    _log.warning(
-        "a record of groups is left out",
-        topic=stored.topic,
-        partition=stored.partition,
-        offset=stored.offset,
-        error=str(error),
-    )
+    _log.warning("a record of groups is left out", **place_of(stored), error=str(error))
