@@ -22,9 +22,9 @@ from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
 from freki.schemas.names import record
 from freki.training.encoders import BATCH_TOKENS
+from freki.training.heads import unit
 
 _MAX_TOKENS = 256
-_TINY = 1e-9
 
 
 class Headed(NamedTuple):
@@ -84,7 +84,7 @@ class LayerModel:
             layers = self.run([encodings[place] for place in batch])
             for row, place in enumerate(batch):
                 # One array of all layers, each of them scaled to length 1.
-                rows = np.concatenate([_unit(layer[row, : len(encodings[place])]) for layer in layers], axis=1)
+                rows = np.concatenate([unit(layer[row, : len(encodings[place])]) for layer in layers], axis=1)
                 yield place, _own(rows, encodings[place], len(prefix), texts[place].heading_chars)
 
 
@@ -153,8 +153,3 @@ def _own(rows: Floats, encoding: Encoding, prefix_chars: int, heading_chars: int
 def _mean(states: Floats) -> Floats:
     mean: Floats = states.mean(axis=0) if len(states) else np.zeros(states.shape[1], np.float32)
     return mean
-
-
-def _unit(rows: Floats) -> Floats:
-    unit: Floats = rows / np.maximum(np.linalg.norm(rows, axis=-1, keepdims=True), _TINY)
-    return unit
