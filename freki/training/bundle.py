@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from freki.infra.models.e5s1 import BLOCK, BertShape
+from freki.infra.models.e5s1 import BertShape
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.packed import pack_blocks, pack_rows
 from freki.schemas.arrays import Floats
@@ -73,7 +73,7 @@ def packed_of(tensors: Mapping[str, Floats], *, layers: int) -> Iterator[tuple[s
 
     tensors: by the names of the transformers library. Raises KeyError for a missing one.
     """
-    yield from _scaled("emb.word", "int4", *pack_blocks(tensors["embeddings.word_embeddings.weight"], block=BLOCK))
+    yield from _scaled("emb.word", "int4", *pack_blocks(tensors["embeddings.word_embeddings.weight"]))
     yield "emb.pos", tensors["embeddings.position_embeddings.weight"].astype(np.float16)
     yield "emb.type", tensors["embeddings.token_type_embeddings.weight"].astype(np.float16)
     yield "emb.ln.w", tensors["embeddings.LayerNorm.weight"]

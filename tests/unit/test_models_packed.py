@@ -11,11 +11,10 @@ from hypothesis.extra.numpy import arrays
 from numpy.typing import NDArray
 from tokenizers import Tokenizer, models
 
-from freki.infra.models.e5s1 import BertShape
+from freki.infra.models.e5s1 import BLOCK, BertShape
 from freki.infra.models.packed import pack_blocks, pack_rows, read_packed
 from freki.schemas.arrays import Floats
 
-BLOCK = 32
 numbers = st.floats(-8, 8, width=32)
 matrices = arrays(np.float32, (3, 2 * BLOCK), elements=numbers)
 
@@ -39,7 +38,7 @@ def test_eight_bits_are_off_by_half_a_step_at_most(matrix: Floats) -> None:
 
 @given(matrix=matrices)
 def test_four_bits_are_off_by_a_step_at_most(matrix: Floats) -> None:
-    pairs, scale = pack_blocks(matrix, block=BLOCK)
+    pairs, scale = pack_blocks(matrix)
 
     wide = np.repeat(np.abs(scale.astype(np.float32)), BLOCK, axis=1)
     assert (np.abs(unpacked(pairs, scale.astype(np.float32)) - matrix) <= wide * 1.02 + 1e-3).all()
@@ -50,7 +49,7 @@ def test_an_archive_is_read_as_it_was_written(tmp_path: Path) -> None:
     shape = BertShape(hidden=64, layers=1, heads=2, feed_forward=128, vocabulary=5, positions=8, epsilon=1e-12)
     matrix, words = rng.normal(size=(128, 64)).astype(np.float32), rng.normal(size=(5, 64)).astype(np.float32)
     steps, scale = pack_rows(matrix)
-    pairs, scales = pack_blocks(words, block=BLOCK)
+    pairs, scales = pack_blocks(words)
     bias = rng.normal(size=128).astype(np.float32)
     tokenizer = Tokenizer(models.Unigram([("<unk>", 0.0)], 0))
     tensors: dict[str, Any] = {

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from freki.infra.models.e5s1 import BertShape
+from freki.infra.models.e5s1 import BLOCK, BertShape
 from freki.schemas.arrays import Floats
 
 _LEAST_SCALE = 1e-4
@@ -57,10 +57,10 @@ def pack_rows(matrix: Floats) -> tuple[NDArray[np.int8], NDArray[np.float16]]:
     return np.clip(np.rint(matrix / scale.astype(np.float32)[:, None]), -127, 127).astype(np.int8), scale
 
 
-def pack_blocks(matrix: Floats, *, block: int) -> tuple[NDArray[np.uint8], NDArray[np.float16]]:
-    """Round (rows, columns) to 4 bits with a scale for each block: (rows, columns / 2) and (rows, columns / block)."""
+def pack_blocks(matrix: Floats) -> tuple[NDArray[np.uint8], NDArray[np.float16]]:
+    """Round (rows, columns) to 4 bits with a scale for each block: (rows, columns / 2) and (rows, columns / BLOCK)."""
     rows, columns = matrix.shape
-    blocks = matrix.reshape(rows, columns // block, block)
+    blocks = matrix.reshape(rows, columns // BLOCK, BLOCK)
     # The value of largest magnitude becomes -8, the longer end of the range.
     extreme = np.take_along_axis(blocks, np.abs(blocks).argmax(axis=2)[..., None], axis=2)
     scale = _not_zero(extreme / -8)
