@@ -136,8 +136,11 @@ class _Reader:
 
 def _is_header(row: Element) -> bool:
     """Return whether a row is repeated at the top of each page."""
-    repeated = row.find("{w}trPr/{w}tblHeader")
-    return repeated is not None and repeated.get("{w}val") not in _OFF
+    return _is_on(row.find("{w}trPr/{w}tblHeader"))
+
+
+def _is_on(switch: Element | None) -> bool:
+    return switch is not None and switch.get("{w}val") not in _OFF
 
 
 def _flat(element: Element) -> Iterator[Element]:
@@ -183,7 +186,7 @@ def _drawn(element: Element) -> str:
         return symbol(element.get(f"{space}font", ""), element.get(f"{space}char", ""))
     state = element.find("{w}checked")
     state = element.find("{w}default") if state is None else state
-    return "☐" if state is None or state.get("{w}val") in _OFF else "☒"
+    return "☒" if _is_on(state) else "☐"
 
 
 def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:
@@ -196,12 +199,8 @@ def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_unread(element: Element, without: str) -> bool:
-    return element.tag in _UNREAD or element.tag == without or (element.tag == "{w}r" and _is_hidden(element))
-
-
-def _is_hidden(run: Element) -> bool:
-    vanish = run.find("{w}rPr/{w}vanish")
-    return vanish is not None and vanish.get("{w}val") not in _OFF
+    is_hidden = element.tag == "{w}r" and _is_on(element.find("{w}rPr/{w}vanish"))
+    return is_hidden or element.tag in _UNREAD or element.tag == without
 
 
 def _outline_level(value: str) -> int:
