@@ -15,9 +15,10 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.errors import Unavailable
-from freki.schemas.index import ManifestPage
+from freki.schemas.index import ManifestPage, RerankPair
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import Embedder, Reranker
+from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.dependencies import Clocks, Places, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
@@ -26,6 +27,7 @@ from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import TENANT, World
 
+TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
 OPTIONS = QueryOptions(
     top_k=5,
     hybrid_alpha=0.6,
@@ -97,6 +99,22 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     )
 
 
+class Scorer:
+    """A reranker that likes what a word is in, and scores only some."""
+
+    name = "local"
+
+    def __init__(self, word: str, most: int = 100) -> None:
+        self._word = word
+        self._most = most
+        self.seen: list[RerankPair] = []
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+        assert budget_s is not None
+        self.seen += pairs
+        return [float(self._word in pair.text) if place < self._most else None for place, pair in enumerate(pairs)]
+
+
 def stores(store: Any, search: Any = None) -> Stores:
     places = BoundedCache[Places]("places", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S)
     pages = BoundedCache[ManifestPage]("pages", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S)
@@ -105,7 +123,9 @@ def stores(store: Any, search: Any = None) -> Stores:
     )
 
 
-async def ask(asked: Retriever, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:
+async def ask(
+    asked: Retriever | CachingRetriever, text: str = "Wer entscheidet über den Antrag?", **options: Any
+) -> ContextResult:
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
     ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
     return result

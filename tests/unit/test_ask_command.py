@@ -11,9 +11,8 @@ from freki.cli import ask as command
 from freki.cli.main import app
 from freki.schemas import ContextQuery, ContextResult
 from tests.http_door import InProcess
-from tests.unit.questions import Broken
+from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import World, revision
-from tests.unit.test_retriever import TEXTS
 
 
 class OverTopics:

@@ -39,11 +39,10 @@ from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from tests.unit.deliveries import Event, Spans
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
-from tests.unit.questions import OPTIONS, Broken, kinds, now, stores
+from tests.unit.questions import OPTIONS, TEXTS, Broken, ask, kinds, now, stores
 from tests.unit.receipts import a_receipt
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_caches import Counted
-from tests.unit.test_retriever import TEXTS
 
 
 class Counting:
@@ -94,13 +93,7 @@ class Service:
         )
 
     async def ask(self, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:
-        return await only(self.remembering, text, **options)
-
-
-async def only(asked: Retriever | CachingRetriever, text: str, **options: Any) -> ContextResult:
-    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
-    ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
-    return result
+        return await ask(self.remembering, text, **options)
 
 
 @pytest.fixture
@@ -374,7 +367,7 @@ async def test_whatever_is_remembered_the_answer_is_that_of_now(steps: list[Step
             await world.feed(revision(name, number, version.texts, principals=version.principals))
         options = {"principals": tuple(principals)}
         for _ in range(2):
-            got, expected = await service.ask(text, **options), await only(service.plain, text, **options)
+            got, expected = await service.ask(text, **options), await ask(service.plain, text, **options)
             assert same(got) == same(expected)
 
 

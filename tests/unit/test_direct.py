@@ -43,9 +43,8 @@ from freki.streams.wire.direct import open_direct
 from freki.streams.wire.reload import TakeOvers
 from tests.memory_index import MemoryIndex
 from tests.received import received_query
-from tests.unit.questions import now, retriever
+from tests.unit.questions import TEXTS, now, retriever
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS
 
 
 def question(query_id: str = "1", **given: Any) -> ContextQuery:

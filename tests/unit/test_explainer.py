@@ -18,10 +18,9 @@ from freki.schemas import (
     RootId,
 )
 from freki.streams.retrieve.explainer import NO_ANSWER, NO_TIME, NO_WORD, NOT_THERE
-from tests.unit.questions import Broken, ask, retriever
+from tests.unit.questions import TEXTS, Broken, Scorer, ask, retriever
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_rerank_chain import DEADLINE_MS, Chain, Clock
-from tests.unit.test_retriever import TEXTS, Scorer
 
 QUESTION = "Wer entscheidet über den Antrag?"
 

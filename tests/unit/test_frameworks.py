@@ -26,10 +26,9 @@ from freki.schemas import (
 )
 from freki.streams.tools.reply import reply_of
 from tests.unit import evaluations
-from tests.unit.questions import Broken, ask, retriever
+from tests.unit.questions import TEXTS, Broken, ask, retriever
 from tests.unit.revisions import World, revision
 from tests.unit.test_request_kinds import named
-from tests.unit.test_retriever import TEXTS
 
 
 def result_with(*texts: str) -> ContextResult:

@@ -27,9 +27,8 @@ from freki.schemas.limits import LIMIT
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
 from tests.http_door import InProcess, app_of, identify
 from tests.kafka.certificates import Authority
-from tests.unit.questions import Broken
+from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS
 
 TEXT = TEXTS[0]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"

@@ -34,9 +34,8 @@ from freki.schemas.limits import LIMIT
 from freki.streams.retrieve.authenticate import STEP as AUTHENTICATE
 from freki.streams.retrieve.handler import UNAUDITED
 from tests.http_door import InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
-from tests.unit.questions import Broken
+from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS
 
 CUT = "hallo \ud83d"
 """Text that was cut within an emoji."""

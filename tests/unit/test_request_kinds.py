@@ -21,9 +21,8 @@ from freki.schemas import (
     ResultStatus,
     TenantId,
 )
-from tests.unit.questions import Broken, ask, kinds, now, retriever
+from tests.unit.questions import TEXTS, Broken, Scorer, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS, Scorer
 
 SEARCHES = (RequestKind.KEYWORD_SEARCH, RequestKind.SEMANTIC_SEARCH)
 UNKNOWN = ChunkId("0" * 32)

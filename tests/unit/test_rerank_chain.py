@@ -29,11 +29,10 @@ from freki.streams.retrieve.budget.breaker import FAILURES, REST_MS
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
-from tests.unit.questions import OPTIONS, Broken, stores
+from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, stores
 from tests.unit.rerank_pairs import paired
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_metrics import Reading
-from tests.unit.test_retriever import TEXTS, Scorer
 
 DEADLINE_MS = 10_000
 

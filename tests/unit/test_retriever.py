@@ -33,26 +33,8 @@ from freki.schemas.errors import Unavailable
 from freki.schemas.index import ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
 from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
-from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
+from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
-
-TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
-
-
-class Scorer:
-    """A reranker that likes what a word is in, and scores only some."""
-
-    name = "local"
-
-    def __init__(self, word: str, most: int = 100) -> None:
-        self._word = word
-        self._most = most
-        self.seen: list[RerankPair] = []
-
-    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
-        assert budget_s is not None
-        self.seen += pairs
-        return [float(self._word in pair.text) if place < self._most else None for place, pair in enumerate(pairs)]
 
 
 class Knowing:

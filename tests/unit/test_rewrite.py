@@ -15,9 +15,8 @@ from freki.schemas import ContextQuery, ContextResult, NoticeKind, QueryId, Wide
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from tests.llm_server import LlmServer, an_llm_server, asked_of, says
 from tests.scripted_server import Reply
-from tests.unit.questions import ask, kinds, now, retriever
+from tests.unit.questions import TEXTS, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS
 
 QUESTION = "Wer entscheidet über den Antrag?"
 

@@ -18,8 +18,8 @@ from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Unavailable
 from freki.schemas.proto.freki.v1 import freki_pb2
 from tests.http_door import InProcess, app_of
+from tests.unit.questions import TEXTS
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS
 
 
 class Gateway(InProcess):

@@ -25,9 +25,8 @@ from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rewrite import is_written
 from freki.streams.retrieve.steps.variants import MAX_VARIANTS, VARIANTS_WEIGHT, VariantMaker, share_weight
 from freki.streams.retrieve.steps.widen import Widener
-from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
+from tests.unit.questions import OPTIONS, TEXTS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
-from tests.unit.test_retriever import TEXTS
 
 BY_RULE = [kind for kind in Widening if not is_written(kind)]
 
