@@ -42,6 +42,7 @@ expand           further chunks of the best documents
 filtered_out     documents that only the filters keep out
 surround         sections and neighbours of hits
 quote            snippets that show why a hit was found
+cover            the share of a query's words that its hits have
 compose          the result
 
 budget/, the time of queries and the health of services:
