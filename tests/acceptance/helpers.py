@@ -1,5 +1,6 @@
 """What the acceptance tests say to a running Freki."""
 
+import asyncio
 import os
 import subprocess
 import sys
@@ -113,12 +114,33 @@ def documents(result: ContextResult) -> Sequence[str]:
     return list(dict.fromkeys(hit.document_id for hit in result.hits))
 
 
-def verify(freki: Freki) -> int:
-    """Compare topic and store as an operator would."""
+def environment(freki: Freki) -> dict[str, str]:
+    """Variables of a command that talks to the stack, in lines of 200 characters."""
     stack = read_stack(freki.settings.local.state_dir)
     assert stack is not None
+    return {**os.environ, **environment_for(Settings(), stack), "COLUMNS": "200"}
+
+
+async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tuple[int, str]:
+    """Run a command; give its exit code and all that it printed."""
+
+    def run() -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "freki", *arguments],
+            env={**environment(freki), **variables},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            check=False,
+            timeout=240,
+        )
+        return done.returncode, done.stdout
+
+    return await asyncio.to_thread(run)
+
+
+def verify(freki: Freki) -> int:
+    """Compare topic and store as an operator would."""
     command = [sys.executable, "-m", "freki", "verify"]
-    done = subprocess.run(
-        command, env={**os.environ, **environment_for(Settings(), stack)}, check=False, capture_output=True
-    )
+    done = subprocess.run(command, env=environment(freki), check=False, capture_output=True)
     return done.returncode

@@ -6,7 +6,6 @@ import os
 import re
 import secrets
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,36 +13,11 @@ import pytest
 from mcp import Client, StdioServerParameters, stdio_client
 
 from freki.infra.kafka import KafkaProducer
-from freki.infra.local.state import environment_for, read_stack
-from freki.infra.settings import Settings
 from freki.streams.wire.from_settings import topics_of
 from tests.acceptance.conftest import Freki
+from tests.acceptance.helpers import environment, freki_command
 from tests.unit.repositories import Repository
 from tests.web_site import serving
-
-
-def environment(freki: Freki) -> dict[str, str]:
-    stack = read_stack(freki.settings.local.state_dir)
-    assert stack is not None
-    return {**os.environ, **environment_for(Settings(), stack), "COLUMNS": "200"}
-
-
-async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tuple[int, str]:
-    """Run a command; give its exit code and all that it printed."""
-
-    def run() -> tuple[int, str]:
-        done = subprocess.run(
-            [sys.executable, "-m", "freki", *arguments],
-            env={**environment(freki), **variables},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            check=False,
-            timeout=240,
-        )
-        return done.returncode, done.stdout
-
-    return await asyncio.to_thread(run)
 
 
 def names_in(folder: Path) -> set[str]:

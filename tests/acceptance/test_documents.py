@@ -28,8 +28,7 @@ from freki.streams.wire.connect import open_document_asker, open_index
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, publish, upsert, verify
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, freki_command, publish, upsert, verify
 
 LEAVE = "# Urlaub\n\nDer Urlaub ist bei der Leitung zu beantragen.\n\n## Dauer\n\nEs sind dreißig Tage im Jahr.\n"
 

@@ -19,8 +19,7 @@ from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.replaying import read_letters
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
-from tests.acceptance.helpers import ask, publish, upsert
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import ask, freki_command, publish, upsert
 
 TENANT = "vertraulich"
 CHANGING = "wandelbar"

@@ -31,8 +31,7 @@ from freki.streams.privacy.requests import report_key
 from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, documents, publish, upsert
-from tests.acceptance.test_command_line import environment, freki_command
+from tests.acceptance.helpers import PATIENCE_S, ask, documents, environment, freki_command, publish, upsert
 
 
 def law(mark: str, *, paragraphs: int = 8) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import publish, upsert
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import freki_command, publish, upsert
 
 XQUAD = Path(__file__).parents[3] / "shared" / "data" / "ir" / "xquad-de"
 

@@ -9,8 +9,7 @@ import pytest
 from freki.schemas import OutcomeStatus
 from freki.streams.wire.replaying import read_letters
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import ask, publish, upsert
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import ask, freki_command, publish, upsert
 from tests.files import docx_of, pdf_of
 
 FEES = "Gebühren\nDer Reisepass kostet für Erwachsene siebzig Euro."

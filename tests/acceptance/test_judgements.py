@@ -15,8 +15,7 @@ from freki.streams.retrieve.steps.judged import judgement_key
 from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, upsert
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, freki_command, publish, upsert
 
 TENANT = "judged"
 QUESTION = "Was kostet ein Zwischenzeugnis?"

@@ -4,8 +4,7 @@ import json
 
 from freki.schemas import ResultStatus
 from tests.acceptance.conftest import LIMITED, Freki
-from tests.acceptance.helpers import ask, delete, publish, upsert
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import ask, delete, freki_command, publish, upsert
 
 
 async def test_one_document_and_one_query_too_many_are_refused_and_other_tenants_notice_nothing(freki: Freki) -> None:

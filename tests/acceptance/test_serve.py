@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.conftest import Freki
-from tests.acceptance.test_command_line import environment
+from tests.acceptance.helpers import environment
 from tests.chromium import needs_chromium, open_chromium
 from tests.http_door import events_of
 from tests.llm_server import LlmServer, an_llm_server, asked_of, writes

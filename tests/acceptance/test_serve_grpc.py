@@ -16,7 +16,7 @@ import pytest
 
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
 from tests.acceptance.conftest import Freki
-from tests.acceptance.test_command_line import environment
+from tests.acceptance.helpers import environment
 
 TEXT = "Die Hundegebühr beträgt zehn Euro im Jahr."
 QUESTION = "Wie hoch ist die Hundegebühr?"

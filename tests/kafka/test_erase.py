@@ -29,8 +29,7 @@ from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import ask, publish, upsert
-from tests.acceptance.test_command_line import freki_command
+from tests.acceptance.helpers import ask, freki_command, publish, upsert
 from tests.acceptance.test_erase import letter_of
 
 Broker = Literal["kafka", "tansu"]
