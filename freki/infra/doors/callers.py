@@ -69,15 +69,14 @@ class Callers:
         identify: Identify | None,
         *,
         on_refused: OnRefused | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create it.
 
         identify: what tells who a token is of, or None: callers are believed; on_refused: told of each refused token.
         """
         self._identify = identify
-        self._rate = Rate(settings.calls_per_minute, clock=clock)
-        self._failures = Rate(settings.failures_per_minute, clock=clock)
+        self._rate = Rate(settings.calls_per_minute)
+        self._failures = Rate(settings.failures_per_minute)
         self._on_refused = on_refused
         self.take_over(settings)
 

@@ -73,14 +73,12 @@ class ChangeLimits:
         *,
         send: Callable[[Admission], Awaitable[None]],
         meters: Meters | None = None,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Create the limits; send: stores on the topic `usage` what is let through."""
         self._ledger = ledger
         self._store = store
         self._send = send
         self._meters = meters or Meters()
-        self._clock = clock
         self._turns: defaultdict[TenantId, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._refused: OrderedDict[tuple[TenantId, DocumentId, int, Timestamp], None] = OrderedDict()
 
@@ -159,7 +157,7 @@ class ChangeLimits:
         wait_s = RECOUNT_S
         while True:
             await asyncio.sleep(wait_s)
-            began = self._clock()
+            began = time.monotonic()
             for tenant in self._ledger.tenants:
                 ledger = self._ledger.of(tenant)
                 if ledger.is_counted:
@@ -167,7 +165,7 @@ class ChangeLimits:
                         await self._count(tenant, ledger)
                     except Unavailable as error:
                         _log.warning("the documents of a tenant are counted later", tenant=tenant, error=str(error))
-            wait_s = max(RECOUNT_S, (self._clock() - began) / _MOST_COUNTING)
+            wait_s = max(RECOUNT_S, (time.monotonic() - began) / _MOST_COUNTING)
 
     async def _count(self, tenant: TenantId, ledger: TenantLedger) -> None:
         await count_stock(self._store, tenant, ledger)

@@ -25,10 +25,9 @@ FRESH_S: Final = 2.0
 class Operations:
     """Looks at all parts and replays dead letters. Satisfies Operations of `infra.http_server`."""
 
-    def __init__(self, load: Callable[[], Settings], *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, load: Callable[[], Settings]) -> None:
         """Create; load: reads the settings anew, since the local stack may have started or moved."""
         self._load = load
-        self._clock = clock
         self._looking = asyncio.Lock()
         self._replaying = asyncio.Lock()
         self._seen: tuple[float, Overview] | None = None
@@ -36,10 +35,10 @@ class Operations:
     async def overview(self) -> Overview:
         """Return the state of all parts, at most some seconds old."""
         async with self._looking:
-            if self._seen is None or self._clock() - self._seen[0] > FRESH_S:
+            if self._seen is None or time.monotonic() - self._seen[0] > FRESH_S:
                 settings = self._load()
                 found = await overview(settings, settings.serve.workers)
-                self._seen = self._clock(), found
+                self._seen = time.monotonic(), found
             return self._seen[1]
 
     async def letters(self, *, everything: bool) -> list[LetterGroup]:
