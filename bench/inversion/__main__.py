@@ -24,7 +24,6 @@ from freki.infra.models import open_embedder
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.manifest import TOKENIZER
-from freki.infra.models.progress import unseen
 from freki.infra.models.tokenizer import open_tokenizer
 from freki.infra.settings import Settings
 from freki.infra.telemetry.provenance import provenance
@@ -64,7 +63,7 @@ async def _attack(arguments: Namespace) -> list[str]:
     settings = Settings().models
     halves = _halves(arguments)
     async with open_embedder(settings) as embedder:
-        directory = await asyncio.to_thread(obtain, settings, settings.embedder, ModelKind.EMBEDDER, unseen)
+        directory = await asyncio.to_thread(obtain, settings, settings.embedder, ModelKind.EMBEDDER)
         tokenizer = open_tokenizer(directory / TOKENIZER)
 
         async def side(texts: Sequence[str]) -> Side:

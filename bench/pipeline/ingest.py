@@ -32,7 +32,6 @@ from freki.infra.models import OnnxEmbedder
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.packing import pack
-from freki.infra.models.progress import unseen
 from freki.infra.models.session import Model, open_model
 from freki.infra.settings import Settings
 from freki.operators.breadcrumb import breadcrumb, with_context
@@ -140,7 +139,7 @@ async def _bare(embedder: OnnxEmbedder, texts: Sequence[str], advance: Advance) 
 
 def _one_call_model(settings: Settings) -> Model:
     models = settings.models
-    directory = obtain(models, models.embedder, ModelKind.EMBEDDER, unseen)
+    directory = obtain(models, models.embedder, ModelKind.EMBEDDER)
     return open_model(directory, threads=models.threads or os.cpu_count() or 1)
 
 

@@ -9,7 +9,6 @@ import numpy as np
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.packing import pack
-from freki.infra.models.progress import unseen
 from freki.infra.models.session import Model, open_model
 from freki.infra.settings import ModelSettings
 from freki.schemas.arrays import Floats
@@ -42,7 +41,7 @@ class Encoder:
 
 def open_encoder(settings: ModelSettings, name: str | None = None) -> Encoder:
     """Open an embedder, by default that of the settings; it is made if not cached. Raises as `obtain` does."""
-    directory = obtain(settings, name or settings.embedder, ModelKind.EMBEDDER, unseen)
+    directory = obtain(settings, name or settings.embedder, ModelKind.EMBEDDER)
     model = open_model(directory, threads=settings.threads)
     return Encoder(
         fingerprint=model.fingerprint,

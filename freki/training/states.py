@@ -15,7 +15,6 @@ from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.manifest import TOKENIZER, WEIGHTS, fingerprint_of, read_manifest
 from freki.infra.models.packing import pack
-from freki.infra.models.progress import unseen
 from freki.infra.models.tensors import FIELDS
 from freki.infra.models.tokenizer import open_tokenizer, pad_id
 from freki.infra.settings import ModelSettings
@@ -90,7 +89,7 @@ class LayerModel:
 
 def open_layers(settings: ModelSettings, layers: Sequence[int]) -> LayerModel:
     """Open the embedder of the settings with the states of some layers; 1 is the lowest. Raises as `obtain` does."""
-    directory = obtain(settings, settings.embedder, ModelKind.EMBEDDER, unseen)
+    directory = obtain(settings, settings.embedder, ModelKind.EMBEDDER)
     manifest = read_manifest(directory)
     tokenizer = open_tokenizer(directory / TOKENIZER)
     session = _exposed(directory, layers, settings.threads)

@@ -14,7 +14,6 @@ from freki.infra.models.bert import LateInteractionHeads
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.manifest import TOKENIZER, sha256_of
-from freki.infra.models.progress import unseen
 from freki.infra.models.tokenizer import open_tokenizer
 from freki.infra.settings import ModelSettings
 from freki.infra.telemetry.provenance import provenance
@@ -63,7 +62,7 @@ def train_all(
     """
     made_at, started = datetime.now(UTC), time.monotonic()
     material = read_material(data, seed=recipe.seed)
-    tokenizer = open_tokenizer(obtain(settings, settings.embedder, ModelKind.EMBEDDER, unseen) / TOKENIZER)
+    tokenizer = open_tokenizer(obtain(settings, settings.embedder, ModelKind.EMBEDDER) / TOKENIZER)
     taught = [each for each in material.collections if each.language == TEACHER_LANGUAGE]
     if not taught:
         raise Rejected(f"{data} has no pairs in the language of the teacher: NAME-{TEACHER_LANGUAGE}.jsonl.zst")

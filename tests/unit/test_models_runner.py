@@ -8,7 +8,6 @@ import pytest
 import pytest_asyncio
 
 from freki.infra.models.descriptions import ModelKind
-from freki.infra.models.progress import unseen
 from freki.infra.models.runner import OVERTAKING, QUEUED, Runner
 from freki.infra.settings import ModelSettings
 from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
@@ -22,7 +21,7 @@ async def runner(tmp_path: Path) -> AsyncIterator[Runner]:
     write_sentence_encoder(tmp_path)
     write_hub_files(tmp_path)
     settings = ModelSettings(embedder=str(tmp_path), threads=2)
-    async with Runner(settings, settings.embedder, ModelKind.EMBEDDER, unseen, side_by_side=True) as opened:
+    async with Runner(settings, settings.embedder, ModelKind.EMBEDDER, side_by_side=True) as opened:
         yield opened
 
 
@@ -86,7 +85,7 @@ async def test_a_call_that_waits_when_the_model_is_closed_is_cancelled(tmp_path:
     write_sentence_encoder(tmp_path)
     write_hub_files(tmp_path)
     settings = ModelSettings(embedder=str(tmp_path), threads=1)
-    async with Runner(settings, settings.embedder, ModelKind.EMBEDDER, unseen) as opened:
+    async with Runner(settings, settings.embedder, ModelKind.EMBEDDER) as opened:
         held = threading.Event()
         calls = [asyncio.create_task(opened.call(held.wait, 0.2)) for _ in range(5)]
         await asyncio.sleep(0)
@@ -121,7 +120,7 @@ async def test_a_model_without_calls_side_by_side_has_one_at_a_time(tmp_path: Pa
         assert sum(running) == 1
         running.append(-1)
 
-    async with Runner(settings, settings.embedder, ModelKind.EMBEDDER, unseen) as alone:
+    async with Runner(settings, settings.embedder, ModelKind.EMBEDDER) as alone:
         await alone.call_each([count] * 10 * QUEUED)
 
     assert sum(running) == 0

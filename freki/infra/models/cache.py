@@ -17,7 +17,7 @@ from filelock import FileLock, Timeout
 
 from freki.infra.models.descriptions import BundledSource, HubSource, ModelKind, RegisteredModel, Source, WheelSource
 from freki.infra.models.manifest import MANIFEST, WEIGHTS, damage, dim_of, fingerprint_of, read_manifest, seal
-from freki.infra.models.progress import Progress
+from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.registry import MODELS
 from freki.infra.models.weights import wheel_file
 from freki.infra.settings import LATE_INTERACTION, REMOTE, ModelSettings, RemoteEmbedderSettings
@@ -30,7 +30,7 @@ LOCK_TIMEOUT_S = 1800.0
 """Timeout for another process that makes the same model: the duration of a large download."""
 
 
-def obtain(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress) -> Path:
+def obtain(settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress = unseen) -> Path:
     """Return the directory of a model, complete and verified; make it if needed.
 
     Raises Misconfigured where the model is unknown or the settings do not allow to obtain it, and Unavailable where it

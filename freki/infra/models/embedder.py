@@ -14,7 +14,6 @@ from freki.infra.models.cache import late_fingerprint
 from freki.infra.models.descriptions import ModelKind, Pooling
 from freki.infra.models.manifest import ModelManifest
 from freki.infra.models.packing import pack
-from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.runner import Runner
 from freki.infra.models.session import Model
 from freki.infra.models.tokenizer import Span, Tokens
@@ -37,11 +36,11 @@ class OnnxEmbedder:
     process suffices.
     """
 
-    def __init__(self, settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None) -> None:
+    def __init__(self, settings: ModelSettings, *, calls: Calls | None = None) -> None:
         self._calls = calls or Calls()
         self._budget = settings.batch_tokens
         self._late_tokens = settings.late_window_tokens
-        self._runner = Runner(settings, settings.embedder, ModelKind.EMBEDDER, progress, side_by_side=True)
+        self._runner = Runner(settings, settings.embedder, ModelKind.EMBEDDER, side_by_side=True)
 
     async def __aenter__(self) -> Self:
         await self._runner.__aenter__()

@@ -20,7 +20,6 @@ import numpy as np
 from freki.infra.models.cache import aligned_fingerprint, apart_embedders, apart_identities, joint_fingerprint
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.remote import RemoteEmbedder
 from freki.infra.models.tokenizer import Span
 from freki.infra.settings import REMOTE, ModelSettings
@@ -186,7 +185,7 @@ async def likeness_of(embedder: Single) -> Likeness:
 
 @asynccontextmanager
 async def open_embedder(
-    settings: ModelSettings, progress: Progress = unseen, *, calls: Calls | None = None
+    settings: ModelSettings, *, calls: Calls | None = None
 ) -> AsyncIterator[OnnxEmbedder | RemoteEmbedder | Family]:
     """Open the embedder of the settings, or several combined; each is made if it is not in the cache."""
     # First, so that errors name the setting.
@@ -195,9 +194,9 @@ async def open_embedder(
         if settings.embedder == REMOTE:
             yield await opened.enter_async_context(RemoteEmbedder(settings, calls=calls))
             return
-        default = await opened.enter_async_context(OnnxEmbedder(settings, progress, calls=calls))
+        default = await opened.enter_async_context(OnnxEmbedder(settings, calls=calls))
         apart = [
-            (kinds, await opened.enter_async_context(OnnxEmbedder(alone(settings, chosen), progress, calls=calls)))
+            (kinds, await opened.enter_async_context(OnnxEmbedder(alone(settings, chosen), calls=calls)))
             for chosen, kinds in apart_embedders(settings).items()
         ]
         yield await Family.measured(default, apart) if apart else default

@@ -13,7 +13,6 @@ import numpy as np
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.pace import Pace
 from freki.infra.models.packing import pack
-from freki.infra.models.progress import Progress, unseen
 from freki.infra.models.runner import Runner
 from freki.infra.models.session import Model
 from freki.infra.models.tokenizer import Tokens
@@ -45,7 +44,6 @@ class OnnxReranker:
     def __init__(
         self,
         settings: ModelSettings,
-        progress: Progress = unseen,
         *,
         clock: Callable[[], float] = time.monotonic,
         calls: Calls | None = None,
@@ -56,7 +54,7 @@ class OnnxReranker:
         self._clock = clock
         self._calls = calls or Calls()
         self._pace = Pace()
-        self._runner = Runner(settings, settings.cross_encoder, ModelKind.RERANKER, progress)
+        self._runner = Runner(settings, settings.cross_encoder, ModelKind.RERANKER)
 
     async def __aenter__(self) -> Self:
         async with AsyncExitStack() as opened:

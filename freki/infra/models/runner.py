@@ -13,7 +13,6 @@ from typing import Any, ParamSpec, Self, TypeVar
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
-from freki.infra.models.progress import Progress
 from freki.infra.models.session import Model, open_model
 from freki.infra.settings import ModelSettings
 
@@ -33,12 +32,10 @@ class Runner:
     all threads. A batch then stays in the cache of a core, and a core that is taken away delays one call only.
     """
 
-    def __init__(
-        self, settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress, *, side_by_side: bool = False
-    ) -> None:
+    def __init__(self, settings: ModelSettings, chosen: str, kind: ModelKind, *, side_by_side: bool = False) -> None:
         threads = settings.threads or os.cpu_count() or 1
         self.at_once = threads if side_by_side else 1
-        self._open = partial(_obtain_and_open, settings, chosen, kind, progress, threads=threads // self.at_once)
+        self._open = partial(_obtain_and_open, settings, chosen, kind, threads=threads // self.at_once)
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix=f"freki-{kind}")
         self._waiting = _Waiting(self._threads)
         self._urgent = ThreadPoolExecutor(self.at_once, thread_name_prefix=f"freki-{kind}-urgent")
@@ -132,7 +129,5 @@ class _Waiting:
             done.set_exception(error)
 
 
-def _obtain_and_open(
-    settings: ModelSettings, chosen: str, kind: ModelKind, progress: Progress, *, threads: int
-) -> Model:
-    return open_model(obtain(settings, chosen, kind, progress), threads=threads, providers=settings.providers)
+def _obtain_and_open(settings: ModelSettings, chosen: str, kind: ModelKind, *, threads: int) -> Model:
+    return open_model(obtain(settings, chosen, kind), threads=threads, providers=settings.providers)

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
-from freki.infra.models.progress import unseen
 from freki.infra.models.tokenizer import open_text_tokenizer, open_tokenizer_file
 from freki.infra.settings import REMOTE, ModelSettings
 from freki.schemas.errors import Misconfigured
@@ -24,7 +23,7 @@ async def open_token_counter(settings: ModelSettings) -> CountTokens:
     if settings.embedder == REMOTE and settings.remote.tokenizer is not None:
         return await asyncio.to_thread(open_counter, settings.remote.tokenizer.expanduser())
     chosen = _COUNTING if settings.embedder == REMOTE else settings.embedder
-    directory = await asyncio.to_thread(obtain, settings, chosen, ModelKind.EMBEDDER, unseen)
+    directory = await asyncio.to_thread(obtain, settings, chosen, ModelKind.EMBEDDER)
     return (await asyncio.to_thread(open_text_tokenizer, directory)).count
 
 
