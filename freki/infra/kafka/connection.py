@@ -106,23 +106,15 @@ def tokens(settings: KafkaSettings) -> Tokens | None:
 
 def client_options(settings: KafkaSettings) -> dict[str, object]:
     """Return the keyword arguments of aiokafka's clients."""
-    given = tokens(settings)
-    return _options(settings) | _token_options(ForAiokafka(given) if given else None)
+    return _options(settings, ForAiokafka)
 
 
 def admin_options(settings: KafkaSettings) -> dict[str, object]:
     """Return the keyword arguments of kafka-python's clients."""
-    given = tokens(settings)
-    return _options(settings) | _token_options(ForKafkaPython(given) if given else None)
+    return _options(settings, ForKafkaPython)
 
 
-def _token_options(provider: ForAiokafka | ForKafkaPython | None) -> dict[str, object]:
-    if provider is None:
-        return {}
-    return {"sasl_mechanism": "OAUTHBEARER", "sasl_oauth_token_provider": provider}
-
-
-def _options(settings: KafkaSettings) -> dict[str, object]:
+def _options(settings: KafkaSettings, provider: type[ForAiokafka | ForKafkaPython]) -> dict[str, object]:
     options: dict[str, object] = {
         "bootstrap_servers": settings.bootstrap.split(","),
         "client_id": "freki",
@@ -137,6 +129,9 @@ def _options(settings: KafkaSettings) -> dict[str, object]:
             "sasl_plain_username": username,
             "sasl_plain_password": password,
         }
+    source = tokens(settings)
+    if source is not None:
+        options |= {"sasl_mechanism": settings.sasl_mechanism, "sasl_oauth_token_provider": provider(source)}
     return options
 
 
