@@ -155,12 +155,12 @@ async def open_asker(
 
 
 @asynccontextmanager
-async def open_document_asker(settings: Settings, *, answers_on: str | None = None) -> AsyncIterator[DocumentAsker]:
-    """Open a client for document queries; answers_on: topic of the reports, by default that of all."""
+async def open_document_asker(settings: Settings) -> AsyncIterator[DocumentAsker]:
+    """Open a client for document queries, which reads the reports of all."""
     topics = topics_of(settings)
     async with (
         open_registry(settings) as registry,
-        Reader(settings.kafka, answers_on or topics.document_reports.name, start="latest") as reader,
+        Reader(settings.kafka, topics.document_reports.name, start="latest") as reader,
         open_outbox(settings) as (outbox, _),
         DocumentAsker(
             queries=Sink(outbox, topics.document_queries.name, Codec(DocumentQuery, registry=registry).encode),
