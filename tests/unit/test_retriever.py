@@ -17,6 +17,8 @@ from freki.schemas import (
     ContextQuery,
     ContextResult,
     DocumentId,
+    Filter,
+    FilterOperator,
     Fusion,
     Metric,
     NoticeKind,
@@ -124,6 +126,35 @@ async def test_without_stored_token_vectors_cosines_give_the_scores(world: World
 
     assert result.hits
     assert result.reranker == "cosine"
+
+
+@pytest.mark.parametrize("reranker", [RerankerChoice.NONE, RerankerChoice.COSINE])
+async def test_a_query_that_compares_no_match_codes_is_not_told_that_others_lack_theirs(
+    world: World, reranker: RerankerChoice
+) -> None:
+    others, _ = asked_within("Gebühr?", 60_000)
+    queries = [others, replace(others, query_id=QueryId("without"), reranker=reranker)]
+    asked = retriever(world, Broken(world.index, "match_codes"))
+
+    answers = {place: result async for place, result, _ in asked.answer([(query, "") for query in queries])}
+
+    assert [answers[place].status for place in (0, 1)] == [ResultStatus.DEGRADED, ResultStatus.COMPLETE]
+
+
+async def test_a_query_whose_rows_were_read_is_not_told_that_others_lack_theirs(world: World) -> None:
+    # given many candidates that are not live, so that the rows of live ones are read later, by a second call
+    many = [f"wer entscheidet über den antrag {number}" for number in range(120)]
+    with pytest.raises(Unavailable):
+        await world.feed(revision("b", 1, many), Broken(world.index, "commit"))
+    short, _ = asked_within("Wer entscheidet über den Antrag?", 60_000)
+    own = (Filter(field="document_id", operator=FilterOperator.EQ, values=("a",)),)
+    queries = [short, replace(short, query_id=QueryId("whole"), filters=own)]
+    asked = retriever(world, Broken(world.index, fails_from={"contents": 2}))
+
+    answers = {place: result async for place, result, _ in asked.answer([(query, "") for query in queries])}
+
+    assert [("load", NoticeKind.DEGRADED) in kinds(answers[place]) for place in (0, 1)] == [True, False]
+    assert answers[1].status is ResultStatus.COMPLETE
 
 
 async def test_candidates_that_were_not_reranked_come_last_and_are_counted(world: World) -> None:

@@ -72,11 +72,12 @@ async def keep_live(
 
 async def _match(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> None:
     """Order by late interaction, with one read of all match codes."""
-    unread = {row_id: None for each in selections for row_id in each.unread}
-    if unread:
-        queries = [each.query for each in selections]
+    wanting = [each for each in selections if each.unread]
+    if wanting:
+        queries = [each.query for each in wanting]
+        unread = dict.fromkeys(row_id for each in wanting for row_id in each.unread)
         codes = await attempts(queries, MATCH, stores.rows.match_codes(list(unread))) or {}
-        for each in selections:
+        for each in wanting:
             each.match(codes)
 
 

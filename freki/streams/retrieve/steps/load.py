@@ -21,9 +21,11 @@ async def load(
     rows: ReadableRows, attempts: Attempts, queries: Sequence[EmbeddedQuery], found: Sequence[LiveCandidates]
 ) -> tuple[list[LoadedCandidates], bool]:
     """Read the rows of all candidates that were not read yet, in one call; the flag is False if that failed."""
-    missing = list(dict.fromkeys(each.row_id for live in found for each in live.found if each.row_id not in live.rows))
+    missing = [[each.row_id for each in live.found if each.row_id not in live.rows] for live in found]
+    row_ids = list(dict.fromkeys(row_id for own in missing for row_id in own))
+    wanting = [query for query, own in zip(queries, missing, strict=True) if own]
     with timed([query.log for query in queries], STEP, lambda place: len(found[place].found)):
-        fetched = await attempts(queries, STEP, rows.contents(missing)) if missing else {}
+        fetched = await attempts(wanting, STEP, rows.contents(row_ids)) if row_ids else {}
     loaded = [
         _folded(_loaded(live, fetched), query.options.fold_at) for query, live in zip(queries, found, strict=True)
     ]
