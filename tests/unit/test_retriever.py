@@ -157,6 +157,15 @@ async def test_a_query_whose_rows_were_read_is_not_told_that_others_lack_theirs(
     assert answers[1].status is ResultStatus.COMPLETE
 
 
+async def test_match_codes_that_take_too_long_leave_time_for_an_answer(world: World) -> None:
+    never = asyncio.Event()
+
+    result = await ask(retriever(world, Broken(world.index, before={"match_codes": never.wait})), deadline_ms=2_000)
+
+    assert len(result.hits) == len(TEXTS)
+    assert ("match", NoticeKind.DEGRADED) in kinds(result)
+
+
 async def test_candidates_that_were_not_reranked_come_last_and_are_counted(world: World) -> None:
     result = await ask(retriever(world, rerankers=[Scorer("nothing", most=1)]))
 

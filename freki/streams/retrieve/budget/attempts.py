@@ -64,12 +64,18 @@ class Attempts:
         self._breaker = Breaker(now)
 
     async def __call__(
-        self, queries: Sequence[ParsedQuery], step: str, call: Awaitable[T], *, service: str | None = None
+        self,
+        queries: Sequence[ParsedQuery],
+        step: str,
+        call: Awaitable[T],
+        *,
+        service: str | None = None,
+        share: float = 1.0,
     ) -> T | None:
         """Await a call within the time that is left; on failure add a notice to the queries and return None.
 
         service: name of the service that is called, if there are others for this step. No call begins while the
-        service is down.
+        service is down. share: share of that time which the call may take, where later steps can do without it.
         """
         if not queries:
             return await call
@@ -82,7 +88,7 @@ class Attempts:
             _tell(queries, step, f"{service} was skipped: {refusal}")
             return None
         # A call for several queries may take the time that the query with the latest deadline has.
-        limit_s = max(*(self.spare_s(query, before=LEAVING) for query in queries), MIN_RESERVE_S)
+        limit_s = max(share * max(self.spare_s(query, before=LEAVING) for query in queries), MIN_RESERVE_S)
         try:
             async with asyncio.timeout(limit_s):
                 result = await call

@@ -21,6 +21,8 @@ from freki.streams.retrieve.steps.match import match, matched_rows
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
+SHARE = 0.5
+"""Share of the time left that reading match codes may take: without them there is an answer, in the fused order."""
 _LONGER = 4
 """Factor by which each look further down the ranking takes more candidates than the one before."""
 
@@ -76,7 +78,7 @@ async def _match(stores: Stores, attempts: Attempts, selections: "Sequence[_Live
     if wanting:
         queries = [each.query for each in wanting]
         unread = dict.fromkeys(row_id for each in wanting for row_id in each.unread)
-        codes = await attempts(queries, MATCH, stores.rows.match_codes(list(unread))) or {}
+        codes = await attempts(queries, MATCH, stores.rows.match_codes(list(unread)), share=SHARE) or {}
         for each in wanting:
             each.match(codes)
 
