@@ -56,6 +56,19 @@ class Knowing:
         return found._replace(vectors=np.eye(self._embedder.dim, dtype=np.float32)[places])
 
 
+class Down:
+    """An embedder that embeds no query."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self._embedder = embedder
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._embedder, name)
+
+    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+        raise Unavailable("the embedder is down")
+
+
 @pytest.fixture
 async def world() -> World:
     made = World()
@@ -128,6 +141,18 @@ async def test_without_stored_token_vectors_cosines_give_the_scores(world: World
     assert result.reranker == "cosine"
 
 
+async def test_match_codes_that_cannot_be_read_leave_the_order_of_hybrid_search_and_are_the_only_notice(
+    world: World,
+) -> None:
+    fused = await ask(retriever(world), reranker=RerankerChoice.NONE)
+
+    result = await ask(retriever(world, Broken(world.index, "match_codes")))
+
+    assert [hit.chunk_id for hit in result.hits] == [hit.chunk_id for hit in fused.hits]
+    assert (result.status, result.reranker) == (ResultStatus.DEGRADED, "cosine")
+    assert kinds(result) == {("match", NoticeKind.DEGRADED)}
+
+
 @pytest.mark.parametrize("reranker", [RerankerChoice.NONE, RerankerChoice.COSINE])
 async def test_a_query_that_compares_no_match_codes_is_not_told_that_others_lack_theirs(
     world: World, reranker: RerankerChoice
@@ -163,7 +188,14 @@ async def test_match_codes_that_take_too_long_leave_time_for_an_answer(world: Wo
     result = await ask(retriever(world, Broken(world.index, before={"match_codes": never.wait})), deadline_ms=2_000)
 
     assert len(result.hits) == len(TEXTS)
-    assert ("match", NoticeKind.DEGRADED) in kinds(result)
+    assert kinds(result) == {("match", NoticeKind.DEGRADED)}
+
+
+async def test_a_query_that_cannot_be_embedded_needs_no_other_reranker(world: World) -> None:
+    result = await ask(retriever(world, embedder=Down(world.embedder)))
+
+    assert result.hits
+    assert kinds(result) == {("embed", NoticeKind.DEGRADED)}
 
 
 async def test_candidates_that_were_not_reranked_come_last_and_are_counted(world: World) -> None:

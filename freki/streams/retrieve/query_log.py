@@ -47,6 +47,10 @@ class QueryLog:
         """Add a notice to the result."""
         self.notices.append(Notice(stage=step, kind=kind, message=message))
 
+    def has_failed(self, step: str) -> bool:
+        """Return whether a step failed, as far as notices tell."""
+        return any(notice.stage == step and notice.kind is NoticeKind.DEGRADED for notice in self.notices)
+
     def retract(self, step: str) -> None:
         """Remove the notices of a step that runs again."""
         self.notices = [notice for notice in self.notices if notice.stage != step]

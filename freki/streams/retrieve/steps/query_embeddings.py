@@ -9,6 +9,8 @@ from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
 
+STEP = "embed"
+
 
 class QueryEmbeddings:
     """Embeds each text once for the same principals, as long as the cache keeps it."""
@@ -54,8 +56,8 @@ class EmbedQueries:
             return [[] for _ in queries]
         flat = [text for _, own in asked for text in own]
         owners = [query.query for query, own in asked for _ in own]
-        with timed([query.log for query, _ in asked], "embed", lambda place: len(asked[place][1])):
-            made = await self._attempts([query for query, _ in asked], "embed", self._embed(flat, owners))
+        with timed([query.log for query, _ in asked], STEP, lambda place: len(asked[place][1])):
+            made = await self._attempts([query for query, _ in asked], STEP, self._embed(flat, owners))
         left = iter(made or ())
         return [[embedding for _, embedding in zip(own, left, strict=False)] for own in texts]
 

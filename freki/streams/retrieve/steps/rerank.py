@@ -18,6 +18,8 @@ from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.candidates import NO_RERANKER, LoadedCandidates, LoadedChunk, RankedCandidates
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.steps.match import STEP as MATCH
+from freki.streams.retrieve.steps.query_embeddings import STEP as EMBED
 
 STEP = "rerank"
 REMOTE = "remote"
@@ -99,7 +101,7 @@ class Reranking:
                 return None if cosines is None else [*cosines]
         reranker = self._rerankers.get(name)
         if reranker is None:
-            if name in _asked_for(query.options.reranker):
+            if name in _asked_for(query.options.reranker) and not (name == LOCAL and _is_unmatched(query)):
                 query.log.notice(STEP, NoticeKind.DEGRADED, _MISSING[name])
             return None
         ends_at_s = self._attempts.now_s + self._attempts.spare_s(query, before=(*later, *FINISHING))
@@ -144,6 +146,11 @@ async def _score(reranker: Reranker, pairs: Sequence[RerankPair], budget_s: floa
         failure = StepFailed if budget_s >= PATIENCE_S else NotInTime
         raise failure(f"no score came within {1000 * budget_s:.0f} ms")
     return scores
+
+
+def _is_unmatched(query: EmbeddedQuery) -> bool:
+    """Return whether late interaction lacked what it compares, which no setting mends."""
+    return (query.embedding is None and query.log.has_failed(EMBED)) or query.log.has_failed(MATCH)
 
 
 def _asked_for(choice: RerankerChoice) -> tuple[str, ...]:
