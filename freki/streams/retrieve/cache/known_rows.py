@@ -13,8 +13,8 @@ T = TypeVar("T")
 
 Content = tuple[ChunkContent, Floats]
 """What ranking and answers read of a row, with its vector."""
-_RECORD_BYTES = 600
-"""Approximate size of a record without its texts."""
+_RECORD_BYTES = 128
+"""Approximate size of a record without its texts, and of an array without its numbers."""
 
 
 @record
@@ -75,9 +75,10 @@ def _passage(content: ChunkContent) -> Passage:
 
 def _content_bytes(content: Content) -> int:
     row, vector = content
-    return _passage_bytes(_passage(row)) + getsizeof(row.lexical) + vector.nbytes
+    return _passage_bytes(_passage(row)) + getsizeof(row.lexical) + _RECORD_BYTES + vector.nbytes
 
 
 def _passage_bytes(passage: Passage) -> int:
-    # Not their lengths: a dash or a quotation mark doubles the bytes of a text, an emoji makes them four times as many.
-    return _RECORD_BYTES + sum(map(getsizeof, (passage.text, passage.context, *passage.heading_path)))
+    # One sign that Latin-1 lacks, such as a German quotation mark, doubles the size of a text.
+    texts = (passage.text, passage.context, passage.context_key, *passage.heading_path)
+    return _RECORD_BYTES + sum(map(getsizeof, texts))
