@@ -1,5 +1,6 @@
 import pytest
 
+from freki.infra.milvus.chunk_rows import FETCHED_CODES
 from freki.infra.milvus.collections import schema_of
 from freki.infra.milvus.layout import CHUNKS, LAYOUTS, Layout
 
@@ -20,3 +21,10 @@ def test_rows_are_partitioned_by_tenant_only_where_the_settings_say_so() -> None
 
     schema.verify()
     assert schema.partition_key_field.name == "tenant"
+
+
+def test_the_largest_read_of_match_codes_fits_a_message() -> None:
+    read = {"row_id", "root_id", "match_code"}
+    row_bytes = sum(column.max_bytes for column in CHUNKS.columns if column.name in read)
+
+    assert FETCHED_CODES * row_bytes < 64 * 2**20

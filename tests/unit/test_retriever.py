@@ -65,7 +65,7 @@ class Down:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._embedder, name)
 
-    async def embed_queries(self, texts: Sequence[str]) -> Embeddings:
+    async def embed_queries(self, _texts: Sequence[str]) -> Embeddings:
         raise Unavailable("the embedder is down")
 
 

@@ -19,8 +19,8 @@ from freki.schemas.index import ChunkContent, IndexedChunk, Passage, RowHead, Ro
 FETCHED_CHUNKS = 200
 """Chunk rows per read: about 60 MB at their largest; messages above 64 MiB are refused."""
 
-FETCHED_CODES = 3_500
-"""Match codes per read: 60 MB at their largest."""
+FETCHED_CODES = 1_000
+"""Match codes per read: 66 MB at their largest."""
 
 
 class MilvusChunkRows(MilvusConnection):
