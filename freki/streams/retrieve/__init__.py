@@ -41,6 +41,7 @@ locate           places of hits in their documents
 expand           further chunks of the best documents
 filtered_out     documents that only the filters keep out
 surround         sections and neighbours of hits
+cover            words of the query that hits have
 quote            snippets that show why a hit was found
 cover            the share of a query's words that its hits have
 compose          the result
