@@ -43,7 +43,6 @@ filtered_out     documents that only the filters keep out
 surround         sections and neighbours of hits
 cover            words of the query that hits have
 quote            snippets that show why a hit was found
-cover            the share of a query's words that its hits have
 compose          the result
 
 budget/, the time of queries and the health of services:
