@@ -255,6 +255,17 @@ async def test_an_archive_that_finds_no_room_when_it_goes_on_keeps_its_volumes(t
         assert archive.after == "r2"
 
 
+async def test_rows_that_find_no_room_are_no_error_of_the_program(tmp_path: Path) -> None:
+    # A backup that goes on again and again tries once more only after Unavailable.
+    async with ArchiveWriter(tmp_path, START) as archive:
+        (tmp_path / "documents-000000-000.parquet.partial").symlink_to("/dev/full")
+        await write(archive, documents("r1"))
+        with pytest.raises(Unavailable, match="No space left on device; run the command again"):
+            await archive.finish(Timestamp(2_000))
+
+    assert (await written(tmp_path, documents("r1"))).documents == 1
+
+
 async def test_an_archive_whose_first_line_was_not_finished_begins_anew(tmp_path: Path) -> None:
     (tmp_path / f"{UNFINISHED}.partial").write_bytes(b'{"format":')
     manifest = await written(tmp_path, documents("r1"))

@@ -3,6 +3,7 @@
 import json
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
+from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,12 +52,15 @@ class Table:
         self.bytes += int(frame.estimated_size())
 
     def write(self, path: Path) -> None:
-        """Write the rows to a file and forget them."""
+        """Write the rows to a file and forget them. Raises OSError, as where the disk is full."""
         import polars as pl  # noqa: PLC0415 - an extra
 
         frame = pl.concat(self._frames) if self._frames else _frame(self._layout, self._dim, [])
         # Statistics tell which row groups a query can skip; of vectors and texts they only cost.
-        frame.write_parquet(path, compression="zstd", row_group_size=GROUP_ROWS, statistics=False)
+        # By way of memory: polars tells a full disk from damage only in the words of a message.
+        content = BytesIO()
+        frame.write_parquet(content, compression="zstd", row_group_size=GROUP_ROWS, statistics=False)
+        path.write_bytes(content.getbuffer())
         self._frames, self.rows, self.bytes = [], 0, 0
 
 
