@@ -14,6 +14,7 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.export_index import MB, completeness, shown_completeness
 from freki.cli.show import show_error
+from freki.cli.stream_state import read_stream
 from freki.cli.words import counted
 from freki.infra.archive.reader import ArchiveReader, read_manifest
 from freki.infra.milvus.index import MilvusIndex
@@ -55,15 +56,23 @@ async def import_index(
             await record_command(settings, AuditKind.PUBLISHED, f"freki import {directory}", tenant=whose)
         with bars(errors) as progress:
             task = "chunks checked" if dry_run else "chunks imported"
+            # Before any document is written: no query may find one that was deleted.
+            stream = await read_stream(settings, progress)
             bar = progress.add_task(task, total=manifest.chunks)
             importer = Importer(
                 index=index,
                 archive=ArchiveReader(directory, manifest),
                 now=wall_clock,
+                gone=stream.deleted,
                 advance=lambda count: progress.advance(bar, count),
             )
             report = await importer.import_all(dry_run=dry_run)
     _show(manifest, report, time.monotonic() - began, dry_run=dry_run, as_json=as_json)
+    if stream.expected and not dry_run and not as_json:
+        console.print(
+            "what changed since is not in it: `freki verify` compares index and stream, `--repair` mends",
+            soft_wrap=True,
+        )
 
 
 def _check_fit(settings: Settings, directory: Path, manifest: ArchiveManifest) -> None:
@@ -131,6 +140,10 @@ def _show(manifest: ArchiveManifest, report: ImportReport, seconds: float, *, dr
             f"in the index already, or newer there: {counted(report.present, 'document')} "
             f"({counted(report.present_deleted, 'deletion')})",
             highlight=False,
+        )
+    if report.withheld:
+        console.print(
+            f"left out, because the stream deleted them: {counted(report.withheld, 'document')}", highlight=False
         )
     console.print(f"the archive is {shown_completeness(manifest)}", highlight=False, soft_wrap=True)
     if manifest.left_out:

@@ -2,7 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
@@ -15,31 +15,26 @@ from freki.cli.context import command, console, load_settings
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
 from freki.cli.status import made_otherwise
+from freki.cli.stream_state import Stream, parts_of, read_stream
 from freki.cli.words import counted
 from freki.infra.kafka import Reader
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Expected, Mend, expect, reconcile, reconcile_rows
+from freki.operators.reconcile import Difference, Mend, reconcile, reconcile_rows
 from freki.schemas import (
     AuditKind,
-    DocumentChange,
-    DocumentId,
     IndexOutcome,
     OutcomeStatus,
     RootId,
-    TenantId,
-    Timestamp,
 )
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
 from freki.streams.client import Change
 from freki.streams.feed.repeat import NOT_STORED
-from freki.streams.ingest.chunk import content_hash
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
-from freki.streams.messages import Stored, version_in
 from freki.streams.wire.connect import open_index, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.rules import fingerprints_of
@@ -47,49 +42,13 @@ from freki.streams.wire.rules import fingerprints_of
 SHOWN = 50
 # Documents per read: enough to save calls, few enough for the progress bar to move.
 BATCH = 50
-SCATTERED = (
-    "all producers need one partitioner (docs/topics.md), and a topic of changes must not get further partitions;"
-    " publish the document again, and delete the old records"
-)
-
-
-@dataclass(slots=True)
-class _Stream:
-    """What the documents topic says."""
-
-    expected: dict[RootId, Expected] = field(default_factory=dict)
-    partitions: dict[str, int] = field(default_factory=dict)
-    """By name of a document."""
-    scattered: dict[str, Difference] = field(default_factory=dict)
-    """Documents with records in several partitions."""
-    rejected: dict[RootId, int] = field(default_factory=dict)
-    """Highest rejected version."""
-    firsts: dict[int, tuple[int, Timestamp]] = field(default_factory=dict)
-    """Offset and time of the first record of each partition that has any."""
-
-    @property
-    def created_at(self) -> Timestamp | None:
-        """Time by which the topic was created or emptied, as its very first records are still there; None if unknown.
-
-        An empty topic was emptied just now.
-        """
-        if any(offset for offset, _ in self.firsts.values()):
-            return None
-        return max((at for _, at in self.firsts.values()), default=wall_clock())
-
-    @property
-    def rejected_now(self) -> int:
-        """Number of documents whose last change was rejected."""
-        return sum(
-            key not in self.expected or self.expected[key].version < version for key, version in self.rejected.items()
-        )
 
 
 @dataclass(frozen=True, slots=True)
 class _Comparison:
     """Result of comparing index and stream."""
 
-    stream: _Stream
+    stream: Stream
     roots: Mapping[RootId, Root]
     differences: Sequence[Difference]
     lost: Sequence[Root]
@@ -127,7 +86,7 @@ async def _compare(settings: Settings, index: MilvusIndex) -> _Comparison:
     with bars() as progress:
         # Read the index before the topic: everything in it now is on the topic by the time that is read.
         before = {root.root_id: root.rank async for root in index.all_roots() if not root.deleted}
-        stream = await _read_stream(settings, await _rejected(settings, index), progress)
+        stream = await read_stream(settings, progress, rejected=await _rejected(settings, index))
         roots = {root.root_id: root async for root in index.all_roots()}
         lost = _lost(stream, roots.values())
         unknown = {root.root_id for root in lost} | {
@@ -153,7 +112,7 @@ async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: 
     return differences
 
 
-def _lost(stream: _Stream, roots: Collection[Root]) -> list[Root]:
+def _lost(stream: Stream, roots: Collection[Root]) -> list[Root]:
     """Return the live documents whose changes the topic had before it was emptied, rather than deleted one by one."""
     since = stream.created_at
     if since is None:
@@ -213,7 +172,7 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *
     by_name = {f"{root.tenant}/{root.document_id}": root for root in compared.roots.values()}
     surplus = [by_name[name] for name, mends in problems.items() if Mend.DELETE in mends]
     damaged = [name for name, mends in problems.items() if Mend.REPEAT in mends]
-    keys = {name: root_id(*_parts(name)) for name in damaged}
+    keys = {name: root_id(*parts_of(name)) for name in damaged}
     expected = compared.stream.expected
     wanted = {name: expected[key].version for name, key in keys.items() if key in expected}
     committer = Committer(store=index, now=wall_clock)
@@ -262,50 +221,6 @@ def _say(name: str, what: str) -> None:
     console.print(Text.assemble((name, "bold"), f"  {what}"), soft_wrap=True)
 
 
-def _parts(name: str) -> tuple[TenantId, DocumentId]:
-    tenant, _, document_id = name.partition("/")
-    return TenantId(tenant), DocumentId(document_id)
-
-
-async def _read_stream(settings: Settings, rejected: set[Change], progress: Progress) -> _Stream:
-    stream = _Stream()
-    async with (
-        open_registry(settings) as registry,
-        Reader(settings.kafka, topics_of(settings).documents.name, start="earliest", registry=registry) as reader,
-    ):
-        codec = Codec(DocumentChange, registry=registry)
-        bar = progress.add_task("changes read", total=sum(reader.ends.values()))
-        async for stored in reader.until_end():
-            progress.advance(bar)
-            stream.firsts.setdefault(stored.partition, (stored.offset, Timestamp(stored.timestamp_ms)))
-            _take(stream, stored, codec, rejected)
-    return stream
-
-
-def _take(stream: _Stream, stored: Stored, codec: Codec[DocumentChange], rejected: set[Change]) -> None:
-    """Add a record of the documents topic to what the stream says."""
-    name = (stored.key or b"").decode(errors="replace")
-    tenant, document_id = _parts(name)
-    if not document_id:
-        return
-    if (first := stream.partitions.setdefault(name, stored.partition)) != stored.partition:
-        problem = f"has records in partitions {first} and {stored.partition}: {SCATTERED}"
-        stream.scattered.setdefault(name, Difference(name, problem))
-    try:
-        change = None if stored.value is None else codec.decode(stored.value)
-    except UndecodableError:
-        return
-    key = root_id(tenant, document_id)
-    # A change under a foreign key was rejected under the document id in that key.
-    if change is not None and (tenant, document_id, change.version) in rejected:
-        stream.rejected[key] = max(change.version, stream.rejected.get(key, 0))
-        return
-    hashed = "" if change is None else _hash(change)
-    after = expect(stream.expected.get(key), name, change, hashed, buried=version_in(stored.headers))
-    if after is not None:
-        stream.expected[key] = after
-
-
 async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
     """Return the changes whose last receipt is REJECTED, except those that the index holds.
 
@@ -334,9 +249,3 @@ async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
         for change, key in keys.items()
         if key not in roots or roots[key].deleted or roots[key].version != change[2]
     }
-
-
-def _hash(change: DocumentChange) -> str:
-    if change.claim is not None:
-        return change.claim.sha256.lower()
-    return "" if change.content is None else content_hash(change.content)

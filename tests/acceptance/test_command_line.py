@@ -224,6 +224,27 @@ async def test_a_tenant_is_exported_and_imported_into_another_generation(
     assert (dropped[0], f"removed {generation}" in dropped[1]) == (0, True), dropped[1]
 
 
+@pytest.mark.timeout(600)
+async def test_a_document_deleted_after_the_export_does_not_come_back_into_an_empty_index(
+    freki: Freki, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    archive, generation = str(tmp_path / "archive"), f"restored{secrets.token_hex(4)}"
+    await freki_command(freki, "publish", str(folder), "--wait")
+    await freki_command(freki, "export", archive, "--tenant", os.environ["FREKI_TENANT"])
+    deleted = json.loads((await freki_command(freki, "documents", "list", "--json"))[1].splitlines()[0])
+    await freki_command(freki, "delete", deleted["document_id"], "--yes", "--wait")
+
+    monkeypatch.setenv("FREKI_MILVUS__GENERATION", generation)
+    code, printed = await freki_command(freki, "import", archive)
+    _, listed = await freki_command(freki, "documents", "list", "--json")
+    monkeypatch.delenv("FREKI_MILVUS__GENERATION")
+    await freki_command(freki, "generations", "drop", generation, "--yes")
+
+    assert (code, "imported 1 document (0 deletions)" in printed) == (0, True), printed
+    assert "left out, because the stream deleted them: 1 document" in printed
+    assert (listed.count('"document_id"'), deleted["document_id"] in listed) == (1, False)
+
+
 async def test_backups_are_dated_and_the_oldest_is_removed(freki: Freki, folder: Path, tmp_path: Path) -> None:
     await freki_command(freki, "publish", str(folder), "--wait")
     (tmp_path / "freki-20200101T000000Z").mkdir()

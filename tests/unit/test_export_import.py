@@ -38,8 +38,12 @@ async def exported(index: Any, *, tenant: str | None = None) -> MemoryArchive:
     return archive
 
 
-async def imported(world: World, archive: MemoryArchive, *, store: Any = None, dry_run: bool = False) -> ImportReport:
-    importer = Importer(index=store or world.index, archive=archive, now=lambda: Timestamp(next(world.ticks)))
+async def imported(
+    world: World, archive: MemoryArchive, *, store: Any = None, dry_run: bool = False, gone: Sequence[RootId] = ()
+) -> ImportReport:
+    importer = Importer(
+        index=store or world.index, archive=archive, gone=gone, now=lambda: Timestamp(next(world.ticks))
+    )
     return await importer.import_all(dry_run=dry_run)
 
 
@@ -93,6 +97,18 @@ async def test_another_index_answers_as_the_one_that_was_exported(source: World)
     ]
     # What was replaced or deleted in the source did not travel.
     assert (await target.index.statistics()).chunks == 6
+
+
+async def test_what_was_deleted_after_the_export_does_not_come_back_into_an_index_that_forgot_it(source: World) -> None:
+    target, gone = World(), [KEY, root_id(TENANT, DocumentId("c"))]
+
+    planned = await imported(target, await exported(source.index), gone=gone, dry_run=True)
+    report = await imported(target, await exported(source.index), gone=gone)
+
+    assert planned == report
+    assert (report.documents, report.deleted, report.chunks, report.withheld) == (1, 1, 1, 1)
+    assert (await texts(target, "a", "b")) == {"a": None, "b": ["b"]}
+    assert (await target.index.statistics()).chunks == 1
 
 
 async def test_files_do_the_same_as_the_archive_in_memory(

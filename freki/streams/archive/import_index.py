@@ -28,7 +28,10 @@ class ImportReport:
     present: int = 0
     """Live documents of which the index had this version or a newer one."""
     present_deleted: int = 0
-    """The same of deletions: all four numbers together are what the archive has."""
+    """The same of deletions."""
+    withheld: int = 0
+    """Live documents left out because they were deleted since: all numbers of documents together are what the archive
+    has."""
 
 
 class Importer:
@@ -48,12 +51,18 @@ class Importer:
         index: PortableIndex,
         archive: ArchiveSource,
         now: Callable[[], Timestamp],
+        gone: Collection[RootId] = (),
         advance: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Prepare; advance: called with the number of chunk rows of the archive handled since the last call."""
+        """Prepare.
+
+        gone: documents that were deleted since; the archive may still have them, and the index know nothing of it.
+        advance: called with the number of chunk rows of the archive handled since the last call.
+        """
         self._index = index
         self._archive = archive
         self._now = now
+        self._gone = frozenset(gone)
         self._advance = advance
         self._committer = Committer(store=index, now=now)
         self._to_sweep: list[RootId] | None = []
@@ -68,8 +77,10 @@ class Importer:
         for volume in self._archive.manifest.volumes:
             await self._archive.check(volume)
             archived = {root.root_id: root for root in await self._archive.roots(volume)}
-            wanted, _ = await self._compare(archived)
-            _count_present(report, (root for key, root in archived.items() if key not in wanted))
+            lacking, _ = await self._compare(archived)
+            _count_present(report, (root for key, root in archived.items() if key not in lacking))
+            wanted = {key: root for key, root in lacking.items() if root.deleted or key not in self._gone}
+            report.withheld += len(lacking) - len(wanted)
             if dry_run:
                 _count(report, wanted.values())
                 self._advance(volume.chunks)

@@ -1,0 +1,112 @@
+"""What the documents topic says of each document: for commands that compare it with an index."""
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+
+from rich.progress import Progress
+
+from freki.infra.kafka import Reader
+from freki.infra.settings import Settings
+from freki.operators.identify import root_id
+from freki.operators.reconcile import Difference, Expected, expect
+from freki.schemas import DocumentChange, DocumentId, RootId, TenantId, Timestamp
+from freki.schemas.avro import Codec, UndecodableError
+from freki.streams.client import Change
+from freki.streams.ingest.chunk import content_hash
+from freki.streams.messages import Stored, version_in
+from freki.streams.wire.connect import open_registry
+from freki.streams.wire.from_settings import topics_of, wall_clock
+
+SCATTERED = (
+    "all producers need one partitioner (docs/topics.md), and a topic of changes must not get further partitions;"
+    " publish the document again, and delete the old records"
+)
+
+
+@dataclass(slots=True)
+class Stream:
+    """What the documents topic says."""
+
+    expected: dict[RootId, Expected] = field(default_factory=dict)
+    partitions: dict[str, int] = field(default_factory=dict)
+    """By name of a document."""
+    scattered: dict[str, Difference] = field(default_factory=dict)
+    """Documents with records in several partitions."""
+    rejected: dict[RootId, int] = field(default_factory=dict)
+    """Highest rejected version."""
+    firsts: dict[int, tuple[int, Timestamp]] = field(default_factory=dict)
+    """Offset and time of the first record of each partition that has any."""
+
+    @property
+    def created_at(self) -> Timestamp | None:
+        """Time by which the topic was created or emptied, as its very first records are still there; None if unknown.
+
+        An empty topic was emptied just now.
+        """
+        if any(offset for offset, _ in self.firsts.values()):
+            return None
+        return max((at for _, at in self.firsts.values()), default=wall_clock())
+
+    @property
+    def deleted(self) -> set[RootId]:
+        """Documents whose last change is a deletion."""
+        return {key for key, document in self.expected.items() if document.deleted}
+
+    @property
+    def rejected_now(self) -> int:
+        """Number of documents whose last change was rejected."""
+        return sum(
+            key not in self.expected or self.expected[key].version < version for key, version in self.rejected.items()
+        )
+
+
+async def read_stream(settings: Settings, progress: Progress, *, rejected: Collection[Change] = frozenset()) -> Stream:
+    """Return what the topic says; rejected: changes that do not count, because no index has them."""
+    stream = Stream()
+    async with (
+        open_registry(settings) as registry,
+        Reader(settings.kafka, topics_of(settings).documents.name, start="earliest", registry=registry) as reader,
+    ):
+        codec = Codec(DocumentChange, registry=registry)
+        bar = progress.add_task("changes read", total=sum(reader.ends.values()))
+        async for stored in reader.until_end():
+            progress.advance(bar)
+            stream.firsts.setdefault(stored.partition, (stored.offset, Timestamp(stored.timestamp_ms)))
+            _take(stream, stored, codec, rejected)
+    return stream
+
+
+def _take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected: Collection[Change]) -> None:
+    """Add a record of the documents topic to what the stream says."""
+    name = (stored.key or b"").decode(errors="replace")
+    tenant, document_id = parts_of(name)
+    if not document_id:
+        return
+    if (first := stream.partitions.setdefault(name, stored.partition)) != stored.partition:
+        problem = f"has records in partitions {first} and {stored.partition}: {SCATTERED}"
+        stream.scattered.setdefault(name, Difference(name, problem))
+    try:
+        change = None if stored.value is None else codec.decode(stored.value)
+    except UndecodableError:
+        return
+    key = root_id(tenant, document_id)
+    # A change under a foreign key was rejected under the document id in that key.
+    if change is not None and (tenant, document_id, change.version) in rejected:
+        stream.rejected[key] = max(change.version, stream.rejected.get(key, 0))
+        return
+    hashed = "" if change is None else _hash(change)
+    after = expect(stream.expected.get(key), name, change, hashed, buried=version_in(stored.headers))
+    if after is not None:
+        stream.expected[key] = after
+
+
+def parts_of(name: str) -> tuple[TenantId, DocumentId]:
+    """Return tenant and document id of a name or key."""
+    tenant, _, document_id = name.partition("/")
+    return TenantId(tenant), DocumentId(document_id)
+
+
+def _hash(change: DocumentChange) -> str:
+    if change.claim is not None:
+        return change.claim.sha256.lower()
+    return "" if change.content is None else content_hash(change.content)
