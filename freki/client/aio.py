@@ -15,6 +15,7 @@ from freki.client.exchange import Asker, ClientClosed, Follower, Publisher, Rece
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.kafka import Producer, Reader
 from freki.client.messages import Sink
+from freki.client.versions import Versions
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -97,6 +98,7 @@ class Client:
         self._loop: asyncio.AbstractEventLoop | None = None
         """Where it is open."""
         self._producer = Producer(self._broker)
+        self._versions = Versions()
         self._board: _Kept[ReceiptBoard]
         self._asker: _Kept[Asker]
         self._publisher = Publisher(
@@ -192,7 +194,7 @@ class Client:
 
     async def _publish(self, change: DocumentChange) -> Published:
         now = _now()
-        change = replace(change, version=change.version or now, occurred_at=change.occurred_at or now)
+        change = replace(change, version=self._versions.of(change, now=now), occurred_at=change.occurred_at or now)
 
         async def publish() -> Published:
             board = await self._board.get()

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
+from freki.client.versions import Versions
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -78,6 +79,7 @@ class Gateway:
     ) -> None:
         """Create a gateway; watching: what tells steps as they end; None: all are known with the answer."""
         self._publisher = publisher
+        self._versions = Versions()
         self._receipts = receipts
         self._asker = asker
         self._documents = documents
@@ -112,12 +114,12 @@ class Gateway:
                 end.cancel()
 
     async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
-        """Store a change in the stream, under the time as its version where it has none (0).
+        """Store a change in the stream; where it has no version (0), under the time, and above the last one given so.
 
         Returns its receipt, or None if none came within `wait_s` seconds: the change is on its way.
         """
         now = self._now()
-        change = replace(change, version=change.version or now, occurred_at=change.occurred_at or now)
+        change = replace(change, version=self._versions.of(change, now=now), occurred_at=change.occurred_at or now)
         with self._receipts.expected(change) as receipt:
             await self._publisher.publish(change)
             if not wait_s:

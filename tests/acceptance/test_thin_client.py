@@ -60,6 +60,18 @@ async def test_a_service_publishes_waits_asks_follows_and_deletes(freki: Freki) 
     assert of_first == [OutcomeStatus.INDEXED, OutcomeStatus.DELETED]
 
 
+async def test_of_changes_at_once_the_last_one_stays(freki: Freki) -> None:
+    async with Client(broker_of(freki), tenant=f"thin-{secrets.token_hex(4)}") as client:
+        texts = [f"Die Gebühr beträgt {number} Euro." for number in range(5)]
+        published = await asyncio.gather(*(client.publish("a.md", text, principals=["everyone"]) for text in texts))
+        for each in published:
+            await client.wait(each)
+        result = await client.ask("Wie hoch ist die Gebühr?")
+
+    assert len({each.change.version for each in published}) == len(texts)
+    assert [hit.text for hit in result.hits] == texts[-1:]
+
+
 async def test_a_program_without_asyncio_does_the_same(freki: Freki) -> None:
     def use() -> tuple[IndexOutcome, ContextResult, IndexOutcome]:
         with BlockingClient(broker_of(freki), tenant=f"thin-{secrets.token_hex(4)}") as client:
