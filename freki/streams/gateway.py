@@ -27,8 +27,11 @@ from freki.streams.ports import QueryClient
 from freki.streams.retrieve.direct import DirectAsker, DirectDocumentAsker
 from freki.streams.retrieve.steps.judged import judgement_key
 
-SLACK_S = 10.0
-"""Wait for an answer beyond its deadline, in seconds: it may still be on its way."""
+SLACK_S = 1.0
+"""Wait for an answer beyond its deadline, in seconds: one that left in time may still be on its way.
+
+Callers wait so much longer where no worker answers, so it is no more than the way takes on a busy machine.
+"""
 DOCUMENTS_MS = 30_000
 """Deadline of a document query that names none."""
 _LOOK_S = 5.0

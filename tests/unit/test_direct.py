@@ -183,6 +183,32 @@ def gateway_of(asker: Any, *, watching: bool = True) -> Gateway:
     )
 
 
+class Patient:
+    """Asks nobody; keeps how long callers would wait."""
+
+    def __init__(self) -> None:
+        self.waits_s: list[float] = []
+
+    async def ask(self, _: ContextQuery, *, patience_s: float, **_token: str | None) -> ContextResult:
+        self.waits_s.append(patience_s)
+        raise TimeoutError
+
+
+@pytest.mark.parametrize(("deadline_ms", "longest_s"), [(300, 1.3), (None, QueryOptions().deadline_ms / 1000 + 1)])
+async def test_callers_of_a_query_that_nobody_answers_wait_a_second_beyond_its_deadline(
+    deadline_ms: int | None, longest_s: float
+) -> None:
+    nobody = Patient()
+    gateway = gateway_of(nobody, watching=False)
+
+    with pytest.raises(TimeoutError):
+        await gateway.ask(question(deadline_ms=deadline_ms), token=None)
+    with pytest.raises(TimeoutError):
+        await anext(gateway.stream(question(deadline_ms=deadline_ms), token=None))
+
+    assert nobody.waits_s == [longest_s, longest_s]
+
+
 async def test_over_a_topic_the_steps_come_with_the_answer() -> None:
     gateway = gateway_of(await direct(), watching=False)
 

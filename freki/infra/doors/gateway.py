@@ -18,7 +18,7 @@ from freki.schemas.limits import LIMIT
 
 MOST_WAIT_MS = 120_000
 """Longest wait for a receipt."""
-NO_ANSWER = "no worker answered in time: does one run the retrieve stage?"
+NO_ANSWER = "no answer by the deadline: does a worker run the retrieve stage, and do enough? `freki status` shows them"
 
 
 class Gateway(Protocol):

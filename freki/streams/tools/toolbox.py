@@ -18,8 +18,8 @@ from freki.streams.ports import QueryClient
 from freki.streams.tools.definition import ARGUMENTS
 from freki.streams.tools.reply import reply_of
 
-SLACK_S = 10.0
-"""Wait for an answer beyond its deadline, in seconds: it may still be on its way."""
+SLACK_S = 1.0
+"""Wait for an answer beyond its deadline, in seconds: one that left in time may still be on its way."""
 _REFUSED = frozenset({ResultStatus.REJECTED, ResultStatus.EXPIRED})
 
 
