@@ -132,6 +132,16 @@ async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway:
     assert (gateway.asked[0].top_k, gateway.asked[0].tenant) == (2, TENANT)
 
 
+async def test_an_empty_tenant_is_not_the_default_one(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await client.ask(text=TEXT, tenant="")
+
+    assert refused.value.code() is Code.INVALID_ARGUMENT
+    assert refused.value.details() == "tenant: it is empty; name one, or leave it out"
+    assert gateway.asked == []
+
+
 async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> None:
     async with door(gateway) as client:
         events = [event async for event in client.stream(text=TEXT)]

@@ -610,6 +610,28 @@ async def test_a_parameter_that_a_route_does_not_have_is_refused_with_those_that
     assert has in refused.json()["detail"]
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "body"),
+    [
+        ("POST", "/v1/queries", {"text": "a", "tenant": ""}),
+        ("POST", "/v1/queries/stream", {"text": "a", "tenant": " "}),
+        ("POST", "/v1/documents", {"document_id": "a", "content": "b", "tenant": ""}),
+        ("DELETE", "/v1/documents/a?tenant=", None),
+        ("GET", "/v1/documents?tenant=", None),
+        ("POST", "/v1/vector_stores/%20/search", {"query": "a"}),
+    ],
+)
+async def test_an_empty_tenant_is_not_the_default_one(
+    gateway: InProcess, method: str, path: str, body: dict[str, str] | None
+) -> None:
+    async with door(gateway) as client:
+        refused = await client.request(method, path, json=body)
+
+    assert refused.status_code == 422
+    assert refused.json()["detail"].startswith("tenant: it is empty; name one, or leave it out")
+    assert gateway.asked == []
+
+
 async def test_pages_may_have_parameters_of_their_own(gateway: InProcess) -> None:
     async with door(gateway) as client:
         assert (await client.get("/?q=Antrag")).status_code == 200

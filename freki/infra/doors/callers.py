@@ -9,7 +9,7 @@ from typing import Final
 
 from freki.infra.settings import ServeSettings
 from freki.schemas import TenantId
-from freki.schemas.errors import Misconfigured
+from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.names import record
 
@@ -145,9 +145,15 @@ class Callers:
 
 
 def tenant_of(caller: Caller, named: str | None, default: str) -> TenantId:
-    """Return the tenant of a call. Raises CallRefused if the token is of another one than the call names."""
+    """Return the tenant of a call.
+
+    Raises CallRefused if the token is of another one than the call names, and Rejected for an empty name: that of a
+    variable that was not set would mean the documents of the default one.
+    """
+    if named is not None and not named.strip():
+        raise Rejected("tenant: it is empty; name one, or leave it out")
     if caller.tenant is None:
-        return TenantId(named or default)
+        return TenantId(default if named is None else named)
     if named not in (None, caller.tenant):
         raise CallRefused(Wrong.FORBIDDEN, "your token is of another tenant")
     return caller.tenant

@@ -34,7 +34,10 @@ class Door:
     tenant: str
 
     def tenant_of(self, caller: Caller, named: str | None) -> TenantId:
-        """Return the tenant of a call. Raises Problem if the token is of another one than the call names."""
+        """Return the tenant of a call.
+
+        Raises Problem if the token is of another one than the call names, and Rejected for an empty name.
+        """
         with as_problem():
             return tenant_of(caller, named, self.tenant)
 
