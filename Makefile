@@ -48,8 +48,8 @@ neighbours: $(READY) ## Run Freki beside Debezium, a schema registry, S3 servers
 	@FREKI_TEST_STACK=kafka $(BIN)/pytest $(or $(ARGS),tests/neighbours)
 
 check: $(READY) ## Check lint, format, types and layers
-	@$(BIN)/ruff check freki tests bench deploy
-	@$(BIN)/ruff format --check freki tests bench deploy
+	@$(BIN)/ruff check freki tests bench deploy examples
+	@$(BIN)/ruff format --check freki tests bench deploy examples
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
 
