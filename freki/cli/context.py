@@ -81,10 +81,12 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
     return run
 
 
-def nothing_runs() -> str:
+def nothing_runs(settings: Settings) -> str:
     """Return what to do where neither a local stack runs nor a broker is named."""
+    named = settings.local.state_dir.expanduser()
+    looked = f"{named}, which FREKI_LOCAL__STATE_DIR names" if named.is_absolute() else f"{Path.cwd()} or above it"
     return (
-        f"nothing runs here: no local stack in {Path.cwd()} or above it, and no broker is named. Start one with"
+        f"nothing runs here: no local stack in {looked}, and no broker is named. Start one with"
         " `freki up`, or set FREKI_KAFKA__BOOTSTRAP and FREKI_MILVUS__URI"
     )
 
@@ -94,7 +96,7 @@ def _unavailable(error: Unavailable) -> str:
     settings = load_settings()
     addresses = (settings.kafka.bootstrap, urlsplit(settings.milvus.uri).netloc)
     if not names_servers(settings) and any(address in str(error) for address in addresses):
-        return nothing_runs()
+        return nothing_runs(settings)
     return f"{error}; `freki status` shows what runs"
 
 

@@ -41,7 +41,7 @@ async def status(
     """
     settings = load_settings()
     if not worker and not names_servers(settings):
-        fail(nothing_runs())
+        fail(nothing_runs(settings))
     if watch and as_json:
         fail("--watch and --json exclude each other", code=2)
     if not watch:

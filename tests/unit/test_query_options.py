@@ -87,6 +87,20 @@ def test_where_nothing_runs_every_command_says_how_to_start_it(
     assert "`freki up`" in done.output
 
 
+@pytest.mark.parametrize("arguments", [["ask", "Wer?"], ["status"]])
+def test_where_nothing_runs_the_state_directory_that_was_named_is_told(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("FREKI_LOCAL__STATE_DIR", str(tmp_path / "elsewhere"))
+
+    done = CliRunner().invoke(app, arguments)
+
+    assert done.output.startswith(
+        f"freki: nothing runs here: no local stack in {tmp_path / 'elsewhere'}, which FREKI_LOCAL__STATE_DIR names,"
+    )
+
+
 def test_an_outage_of_something_else_is_told_also_where_nothing_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
