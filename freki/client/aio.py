@@ -205,6 +205,11 @@ class Client:
         return await self._retried(publish)
 
     def _change(self, document_id: str, operation: Operation, fields: Mapping[str, object]) -> DocumentChange:
+        content = fields.get("content")
+        if not isinstance(content, str | bytes | None):
+            raise Rejected(
+                f"content: a {type(content).__name__} is neither text nor bytes; give the text, or a file's bytes"
+            )
         given: dict[str, Any] = {"version": 0, "occurred_at": Timestamp(0), **_tuples(fields)}
         return DocumentChange(tenant=self._tenant, document_id=DocumentId(document_id), operation=operation, **given)
 

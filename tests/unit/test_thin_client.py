@@ -281,6 +281,26 @@ async def test_a_question_that_no_record_can_hold_is_rejected(on: Callable[[Bus]
     assert bus.sent == []
 
 
+async def test_content_that_is_neither_text_nor_bytes_is_rejected_by_name(on: Callable[[Bus], Client]) -> None:
+    bus = Bus(lambda _: [])
+    wrong: Any = Path("a.md")
+    async with on(bus) as client:
+        with pytest.raises(Rejected, match=r"content: a PosixPath is neither .* give"):
+            await client.publish("a", wrong)
+
+    assert bus.sent == []
+
+
+async def test_changes_of_one_document_at_one_time_have_versions_of_their_own(
+    on: Callable[[Bus], Client], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.client.aio._now", lambda: 1_700_000_000_000)
+    async with on(Bus(lambda _: [])) as client:
+        published = await asyncio.gather(client.publish("a", "x"), client.publish("a", "y"), client.delete("a"))
+
+    assert [each.change.version - 1_700_000_000_000 for each in published] == [0, 1, 2]
+
+
 async def test_one_name_in_place_of_several_is_rejected_and_not_taken_apart(on: Callable[[Bus], Client]) -> None:
     bus = Bus(lambda _: [])
     async with on(bus) as client:
