@@ -632,6 +632,34 @@ async def test_an_empty_tenant_is_not_the_default_one(
     assert gateway.asked == []
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/documents/a", "DELETE, GET"),
+        ("PATCH", "/v1/documents", "GET, POST"),
+        ("GET", "/v1/queries", "POST"),
+        ("DELETE", "/health", "GET, HEAD"),
+    ],
+)
+async def test_a_method_that_an_address_does_not_have_is_refused_with_all_that_it_has(
+    gateway: InProcess, method: str, path: str, allowed: str
+) -> None:
+    async with door(gateway) as client:
+        refused = await client.request(method, path, json={} if method == "PUT" else None)
+
+    assert refused.status_code == 405
+    assert refused.headers["allow"] == allowed
+    assert refused.json()["detail"] == f"{method} does not go here: use {allowed}"
+
+
+async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        refused = await client.get("/v2/queries")
+
+    assert refused.status_code == 404
+    assert refused.json()["detail"] == "there is no such address: /v1/openapi.json lists all"
+
+
 async def test_pages_may_have_parameters_of_their_own(gateway: InProcess) -> None:
     async with door(gateway) as client:
         assert (await client.get("/?q=Antrag")).status_code == 200

@@ -14,6 +14,7 @@ from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, JSONResponse, Response
+from starlette.routing import Match, Route
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
@@ -296,10 +297,8 @@ def _handle_errors(app: FastAPI) -> None:
         return JSONResponse({"status": "STORED", "document_id": str(change)}, status_code=HTTPStatus.ACCEPTED)
 
     @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> Response:
-        if (why := _unreadable(error.__cause__)) is not None:
-            return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"body: {why}").response()
-        return Problem(HTTPStatus(error.status_code), str(error.detail), headers=error.headers).response()
+    async def http(request: Request, error: HTTPException) -> Response:
+        return _problem_of_http(request, error).response()
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
@@ -320,6 +319,30 @@ def _handle_errors(app: FastAPI) -> None:
     async def down(_: Request, error: Unavailable) -> Response:
         _log.warning("call not answered", reason=str(error))
         return problem_of(error).response()
+
+
+def _problem_of_http(request: Request, error: HTTPException) -> Problem:
+    """Return what the framework refuses as a problem that says what to change."""
+    if (why := _unreadable(error.__cause__)) is not None:
+        return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"body: {why}")
+    if error.status_code == HTTPStatus.METHOD_NOT_ALLOWED:
+        allowed = ", ".join(sorted(_methods(request)))
+        detail = f"{request.method} does not go here: use {allowed}"
+        return Problem(HTTPStatus.METHOD_NOT_ALLOWED, detail, headers={"Allow": allowed})
+    if error.status_code == HTTPStatus.NOT_FOUND:
+        return Problem(HTTPStatus.NOT_FOUND, "there is no such address: /v1/openapi.json lists all")
+    return Problem(HTTPStatus(error.status_code), str(error.detail), headers=error.headers)
+
+
+def _methods(request: Request) -> set[str]:
+    """Return what an address has; Starlette names the methods of its first route only."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+    }
 
 
 def _unreadable(error: BaseException | None) -> str | None:
