@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
 
 _POLL_MS = 500
+METADATA_AGE_MS = 10_000
+"""Interval of looks whether partitions were added: until then, nobody reads them. Five minutes by default."""
 _MARGIN_BYTES = 64 * 1024
 """Size reserved for headers and framing around the largest record."""
 _TOO_LARGE = "TooLargeError"
@@ -99,7 +101,10 @@ class Producer:
 
 
 class Reader:
-    """Reads all partitions of a topic, without a group: once open, records sent from then on are read."""
+    """Reads all partitions of a topic, without a group: once open, records sent from then on are read.
+
+    Also those of partitions that are added meanwhile.
+    """
 
     def __init__(self, broker: Broker, topic: str, *, start: Literal["earliest", "latest"] = "latest") -> None:
         self._broker = broker
@@ -120,6 +125,7 @@ class Reader:
                 # Records of aborted transactions have no effect.
                 isolation_level="read_committed",
                 fetch_max_wait_ms=self._broker.fetch_wait_ms,
+                metadata_max_age_ms=METADATA_AGE_MS,
                 max_partition_fetch_bytes=self._broker.max_message_bytes + _MARGIN_BYTES,
                 **_options(self._broker),
             )
@@ -166,6 +172,7 @@ class Reader:
             if self._client is None:
                 raise RuntimeError("the reader is not open")
             with _translated(f"read {self._topic}", self._broker):
+                await assign_added(self._client, self._topic)
                 fetched = await self._client.getmany(timeout_ms=_POLL_MS)
             for records in fetched.values():
                 for one in records:
@@ -178,6 +185,22 @@ class Reader:
                         value=one.value,
                         headers=tuple((name, value or b"") for name, value in one.headers),
                     )
+
+
+async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
+    """Let a consumer without a group also read partitions that were added to its topic, from their beginning.
+
+    It must begin at the earliest record where it has no position.
+    """
+    from aiokafka import TopicPartition  # noqa: PLC0415 - as above
+
+    read = client.assignment()
+    added = {TopicPartition(topic, number) for number in client.partitions_for_topic(topic) or ()} - read
+    if added:
+        positions = {place: await client.position(place) for place in read}
+        client.assign([*read, *added])
+        for place, offset in positions.items():
+            client.seek(place, offset)
 
 
 async def stop_consumer(client: "AIOKafkaConsumer") -> None:

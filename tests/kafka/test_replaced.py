@@ -4,13 +4,16 @@ All that comes is read; what went before it was read is told.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewPartitions
 
+from freki.client.broker import Broker
+from freki.client.kafka import Reader as ServiceReader
+from freki.infra.kafka import Reader
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import on_lost
 from freki.infra.settings import KafkaSettings
@@ -94,19 +97,53 @@ async def test_a_topic_that_comes_back_later_is_read(world: World) -> None:
         await world.outputs(BEFORE + 5)
 
 
-async def test_partitions_that_are_added_are_read(world: World) -> None:
+async def add_partitions(world: World) -> None:
     def add() -> None:
         with closing(KafkaAdminClient(bootstrap_servers=world.kafka.bootstrap)) as admin:
             admin.create_partitions({world.topics.documents.name: NewPartitions(3)})
 
+    await asyncio.to_thread(add)
+
+
+async def test_partitions_that_are_added_are_read(world: World) -> None:
     async with running(world.stage(world.forward)):
         await world.publish(*numbered(0, BEFORE))
         await world.outputs(BEFORE)
-        await asyncio.to_thread(add)
+        await add_partitions(world)
         # The producer of before learns of them as late as the stage did.
         async with a_world(world.kafka, world.state) as later:
             await later.publish(*numbered(BEFORE, 2 * BEFORE))
         await world.outputs(2 * BEFORE)
+
+
+def open_reader(world: World) -> Reader:
+    return Reader(world.kafka, world.topics.documents.name, start="latest")
+
+
+def open_reader_of_services(world: World) -> ServiceReader:
+    broker = Broker(bootstrap=world.kafka.bootstrap, prefix=world.kafka.topic_prefix)
+    return ServiceReader(broker, world.topics.documents.name)
+
+
+@pytest.mark.parametrize("open_it", [open_reader, open_reader_of_services])
+async def test_partitions_that_are_added_are_read_by_readers_that_are_open(
+    world: World, open_it: Callable[[World], Reader | ServiceReader], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.client.kafka.METADATA_AGE_MS", 300)
+    monkeypatch.setattr("freki.infra.kafka.reader.METADATA_AGE_MS", 300)
+    async with open_it(world) as reader, asyncio.timeout(PATIENCE_S):
+        await world.publish(*numbered(0, BEFORE))
+        await add_partitions(world)
+        async with a_world(world.kafka, world.state) as later:
+            await later.publish(*numbered(BEFORE, 2 * BEFORE))
+
+        read: list[tuple[bytes | None, bytes | None]] = []
+        async for one in reader:
+            read.append((one.key, one.value))
+            if len(read) == 2 * BEFORE:
+                break
+
+    assert sorted(read) == sorted(numbered(0, 2 * BEFORE))
 
 
 async def test_records_that_go_while_a_stage_is_behind_are_told(world: World, monkeypatch: pytest.MonkeyPatch) -> None:

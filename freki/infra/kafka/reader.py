@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
 
-from freki.client.kafka import stop_consumer
+from freki.client.kafka import METADATA_AGE_MS, assign_added, stop_consumer
 from freki.client.wakeups import Pauses, end_of, pace
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
@@ -120,8 +120,10 @@ class Reader:
         return ({place.partition: end for place, end in ends.items()} if is_told else {}) | found
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Yield records endlessly; within a partition in order."""
+        """Yield records endlessly, also of partitions that are added meanwhile; within a partition in order."""
         while True:
+            with translated(f"read {self._topic}", self._settings):
+                await assign_added(self._opened(), self._topic)
             for record in await self._poll():
                 yield record
 
@@ -176,6 +178,7 @@ async def open_client(
         fetch_max_wait_ms=fetch_wait_ms or PROFILES[settings.profile].fetch_wait_ms,
         max_partition_fetch_bytes=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
         request_timeout_ms=int(settings.delivery_timeout_s * 1000),
+        metadata_max_age_ms=METADATA_AGE_MS,
         **client_options(settings),
     )
     try:
