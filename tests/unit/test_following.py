@@ -1,4 +1,5 @@
 from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
 
 import pytest
 import structlog
@@ -157,3 +158,13 @@ async def test_what_is_said_of_a_document_that_came_back_stays() -> None:
     await world.feed([*revision("d", 1, ["a"]), *revision("d", 2, None), *revision("d", 3, ["a"])])
 
     assert await left(world, event(judgement(document_id=DocumentId("d")))) == []
+
+
+async def test_an_erased_judgement_stays_erased_in_whatever_order_added_partitions_are_read() -> None:
+    given = replace(event(judgement()), timestamp_ms=1_000)
+    erased = Event(key=given.key, value=None, partition=4, timestamp_ms=2_000)
+
+    for order in ([given, erased], [erased, given]):
+        judgements = Judgements(FakeEmbedder(dim=16), BOUNDS)
+        await follow(judgements, *order)
+        assert not judgements.of_document(TENANT, judgement().document_id)

@@ -44,3 +44,13 @@ async def test_entries_of_another_form_are_as_if_there_were_none() -> None:
         world.ledger.append(Record(key=key, value=value))
 
     assert dict(await world.open_ledger("one", Entry)) == {}
+
+
+async def test_the_last_entry_of_an_item_counts_in_whatever_order_added_partitions_are_read() -> None:
+    before = Record(key=b'["one", "x"]', value=b'{"text": "old"}', timestamp_ms=1_000)
+    after = Record(key=b'["one", "x"]', value=b'{"text": "new"}', partition=4, timestamp_ms=2_000)
+
+    for order in ([before, after], [after, before]):
+        world = World()
+        world.ledger.extend(order)
+        assert (await world.open_ledger("one", Entry))["x"] == Entry("new")

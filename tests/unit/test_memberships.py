@@ -1,5 +1,5 @@
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -111,3 +111,11 @@ def test_what_is_read_again_has_no_effect(changes: list[Change], again: list[int
         standing = {(change.tenant, change.principal): change.groups for change in changes[: place + 1]}
         for (tenant, principal), groups in standing.items():
             assert set(memberships.of(identity(principal, tenant=tenant))) == set(groups or ())
+
+
+def test_groups_that_were_taken_away_stay_away_in_whatever_order_added_partitions_are_read() -> None:
+    before = replace(event(Change("t", "ada", ("hr", "board")), 5), timestamp_ms=1_000)
+    after = replace(event(Change("t", "ada", ("board",)), 0, partition=4), timestamp_ms=2_000)
+
+    for order in ([before, after], [after, before]):
+        assert taken(order).of(identity("ada")) == {"board"}

@@ -212,3 +212,11 @@ async def test_waiting_for_a_version_does_not_tell_that_a_document_is_there() ->
         return [each for each in (await pipeline.ask(query)).notices if each.stage == "wait"]
 
     assert await told(here) == await told(without) != []
+
+
+def test_a_lifted_objection_stays_lifted_in_whatever_order_added_partitions_are_read() -> None:
+    raised = replace(event("one", Coverage(documents=(A,)), 5), timestamp_ms=1_000)
+    lifted = replace(event("one", None, 0), partition=4, timestamp_ms=2_000)
+
+    for order in ([raised, lifted], [lifted, raised]):
+        assert taken(order).left_out(T) is NOTHING

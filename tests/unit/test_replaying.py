@@ -97,6 +97,20 @@ async def test_where_partitions_were_added_the_times_of_records_decide() -> None
     assert refusal_of_change(letter(partition=3, offset=9, at=1_999), newest) is not None
 
 
+async def test_the_last_change_is_found_in_whatever_order_added_partitions_are_read() -> None:
+    old = Event(key=KEY, value=change(1), offset=7, timestamp_ms=1_000)
+    new = Event(key=KEY, value=change(2), partition=3, timestamp_ms=2_000)
+
+    for order in ([old, new], [new, old]):
+
+        async def stored(order: list[Event] = order) -> AsyncIterator[Event]:
+            for each in order:
+                yield each
+
+        newest = await latest_of({KEY}, stored(), CODEC.decode)
+        assert "(version 2)" in (refusal_of_change(letter(offset=7), newest) or "")
+
+
 @pytest.mark.parametrize(
     ("version", "recorded_at", "may"), [(2, 2_000, True), (1, 2_000, False), (2, 1_999, False), (3, 2_001, True)]
 )

@@ -11,10 +11,12 @@ the version fence of every index that holds it keeps it in force.
 
 from collections.abc import AsyncIterable, Callable, Collection, Mapping
 from contextlib import suppress
+from dataclasses import replace
 
 from freki.schemas import DocumentChange, Operation, Revision, Timestamp
 from freki.schemas.names import record
 from freki.streams.deliver.dead_letters import DeadLetter
+from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.messages import Stored, recorded_at, version_in
 
 Place = tuple[str, int, int]
@@ -45,11 +47,12 @@ async def latest_of(
     keys: Collection[bytes], records: AsyncIterable[Stored], decode: Callable[[bytes], DocumentChange]
 ) -> dict[bytes, Latest]:
     """Return the state of documents on the documents topic; documents without a record there are absent."""
-    latest: dict[bytes, Latest] = {}
+    latest, order = dict[bytes, Latest](), KeyOrder()
     for_key = frozenset(keys)
     async for stored in records:
         if stored.key is None or stored.key not in for_key:
             continue
+        is_outdated = order.is_outdated(stored)
         version, deleted = version_in(stored.headers), stored.value is None
         if stored.value is not None:
             # A record that cannot be decoded still proves that the document has a record.
@@ -57,6 +60,9 @@ async def latest_of(
                 change = decode(stored.value)
                 version, deleted = change.version, change.operation is Operation.DELETE
         before = latest.get(stored.key)
+        if before is not None and is_outdated:
+            latest[stored.key] = replace(before, version=max(version, before.version))
+            continue
         latest[stored.key] = Latest(
             partition=stored.partition,
             offset=stored.offset,

@@ -9,6 +9,7 @@ from typing import Generic, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
 
+from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored
 
@@ -34,9 +35,10 @@ class SourceLedger(Generic[T]):
 
     async def read(self, records: AsyncIterable[Stored]) -> Self:
         """Load the entries of this source from records; ignore entries of another format."""
+        order = KeyOrder()
         async for stored in records:
             item = self._item(stored.key)
-            if item is None:
+            if item is None or order.is_outdated(stored):
                 continue
             self._entries.pop(item, None)
             if stored.value is not None:

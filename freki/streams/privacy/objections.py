@@ -7,6 +7,7 @@ import structlog
 from freki.operators.identify import root_id
 from freki.schemas import Objection, TenantId
 from freki.schemas.index import LeftOut
+from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.messages import Stored, place_of
 from freki.streams.privacy.standing import case_of, objected_whole
@@ -22,6 +23,7 @@ class Objections:
     def __init__(self) -> None:
         self._standing: dict[TenantId, dict[str, Objection]] = {}
         self._read = ReadOffsets()
+        self._order = KeyOrder()
         self._left_out: dict[TenantId, LeftOut] = {}
         self.listeners: list[Callable[[TenantId], None]] = []
         """Called with the tenant of each change: what was remembered of its answers does not hold any more."""
@@ -40,12 +42,15 @@ class Objections:
             forgotten = list(self._standing)
             self._standing.clear()
             self._left_out.clear()
+            self._order.clear()
             for tenant in forgotten:
                 self._tell(tenant)
 
     def take(self, stored: Stored, decode: Callable[[bytes], Objection]) -> None:
         """Take a record. One that cannot be decoded leaves out all of its tenant: nobody knows what it is about."""
         if not self._read.is_new(stored):
+            return
+        if self._order.is_outdated(stored):
             return
         try:
             whose, name = case_of(stored.key or b"")

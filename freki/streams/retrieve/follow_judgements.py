@@ -7,6 +7,7 @@ import structlog
 from freki.operators.identify import root_id
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
+from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored, place_of
 from freki.streams.ports import Roots
@@ -31,11 +32,13 @@ async def follow_judgements(
 
     A record that cannot be decoded has no effect and stays on the topic; it is logged.
     """
-    tenants = judgements.read_anew()
+    tenants, order = judgements.read_anew(), KeyOrder()
     if epochs is not None:
         for each in tenants:
             epochs.changed(each)
     async for stored in records:
+        if order.is_outdated(stored):
+            continue
         try:
             key = stored.key or b""
             tenant, *_ = key_parts(key)

@@ -8,6 +8,7 @@ import structlog
 from freki.schemas import GroupMembership
 from freki.schemas.identity import Identity
 from freki.schemas.names import texts_of_key
+from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.messages import Stored, place_of
 
@@ -20,6 +21,7 @@ class Memberships:
     def __init__(self) -> None:
         self._groups: dict[tuple[str, str], Collection[str]] = {}
         self._read = ReadOffsets()
+        self._order = KeyOrder()
 
     def of(self, identity: Identity) -> Collection[str]:
         """Return the groups of who asks, and of the groups in the token."""
@@ -31,10 +33,13 @@ class Memberships:
         """Forget all if the topic is another one than before; ends: end offset of each of its partitions."""
         if self._read.reset_if_replaced(ends):
             self._groups.clear()
+            self._order.clear()
 
     def take(self, stored: Stored, decode: Callable[[bytes], GroupMembership]) -> None:
         """Take a record. One that cannot be decoded takes the groups away: they may be fewer now."""
         if not self._read.is_new(stored):
+            return
+        if self._order.is_outdated(stored):
             return
         try:
             whose = membership_of(stored.key or b"")

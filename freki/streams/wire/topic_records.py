@@ -11,6 +11,7 @@ from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.names import same_keys
 from freki.streams.deliver.dead_letters import DeadLetter, NotADeadLetter, from_record, opened
+from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.messages import Stored
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
@@ -73,10 +74,12 @@ class TopicRecords:
 
 async def current_values(settings: Settings, topic: str, kind: type[R]) -> AsyncIterator[tuple[bytes, R | None]]:
     """Yield the last value of each key of a compacted topic, by time of the last record; None: it cannot be decoded."""
-    values: dict[bytes, bytes] = {}
+    values, order = dict[bytes, bytes](), KeyOrder()
     async with open_registry(settings) as registry:
         async with Reader(settings.kafka, topic, start="earliest") as reader:
             async for stored in reader.until_end():
+                if order.is_outdated(stored):
+                    continue
                 values.pop(stored.key or b"", None)
                 if stored.value is not None:
                     values[stored.key or b""] = stored.value
