@@ -15,7 +15,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
 
 from freki.client.kafka import stop_consumer
-from freki.infra.kafka.connection import admin_options, client_options, connecting, probe, translated
+from freki.infra.kafka.connection import PROFILES, admin_options, client_options, connecting, probe, translated
 from freki.infra.kafka.reader import AT_ONCE_MS, log_ends, open_client
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected, Unavailable
@@ -199,9 +199,17 @@ class Admin:
                 try:
                     await client.commit(await client.beginning_offsets(places))
                 except CommitFailedError as error:
-                    raise Rejected(f"{group} has members: end the worker that reads as this group first") from error
+                    raise Rejected(
+                        f"{group} has members: end the worker that reads as this group first; {self._killed_member()}"
+                    ) from error
         finally:
             await stop_consumer(client)
+
+    def _killed_member(self) -> str:
+        if self._settings.profile == "local":
+            # It knows a member that has not left until another one joins.
+            return "if it was killed, start it again and end it"
+        return f"one that was killed counts for {PROFILES[self._settings.profile].session_timeout_s:.0f} s more"
 
     async def delete_topics(self, names: Sequence[str]) -> None:
         """Delete topics; absent ones are ignored."""
