@@ -7,11 +7,14 @@ from rich.text import Text
 
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows, whole_table
-from freki.infra.kafka.admin import Admin
+from freki.infra.kafka.admin import Admin, TopicState
 from freki.infra.settings import Settings
+from freki.streams.topics import Topic
 from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.provision import apply_topics
+
+_ADD_NONE = "add no partitions: a key would have a last record in two of them, and the older one may outlive a deletion"
 
 topics_app = typer.Typer(help="Topics that Freki needs.", no_args_is_help=True)
 
@@ -27,18 +30,26 @@ async def topics_list(*, as_json: AsJson = False) -> None:
     numbers = ("partitions", "largest_record")
     rows = Rows("topic", "partitions", "cleanup", "largest_record", "state", as_json=as_json, numbers=numbers)
     for topic, state in zip(topics, states, strict=True):
-        missing = ["missing: `freki topics apply` creates it"]
-        differences = state.differences(topic) if state.partitions else missing
         rows.add(
             {
                 "topic": topic.name,
                 "partitions": topic.partitions,
                 "cleanup": topic.cleanup,
                 "largest_record": topic.max_message_bytes,
-                "state": "; ".join(differences) or "as declared",
+                "state": compared(topic, state),
             }
         )
     rows.end(nothing="no topics are declared")
+
+
+def compared(topic: Topic, state: TopicState) -> str:
+    """Return how a topic differs from its declaration, and what to do."""
+    if not state.partitions:
+        return "missing: `freki topics apply` creates it"
+    differences = list(state.differences(topic))
+    if topic.cleanup == "compact" and state.partitions < topic.partitions:
+        differences.append(_ADD_NONE)
+    return "; ".join(differences) or "as declared"
 
 
 @topics_app.command("apply")

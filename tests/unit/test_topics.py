@@ -2,7 +2,9 @@ from dataclasses import replace
 
 import pytest
 
-from freki.streams.topics import Topics
+from freki.cli.topics import compared
+from freki.infra.kafka.admin import TopicState
+from freki.streams.topics import Topic, Topics
 
 TOPICS = Topics.from_settings(prefix="acme", version=2, partitions=6, replication=3, max_message_bytes=1_000_000)
 
@@ -106,3 +108,15 @@ def test_a_record_is_stored_once_most_replicas_have_it(replication: int, least: 
     topics = Topics.from_settings(prefix="a", version=1, partitions=1, replication=replication, max_message_bytes=1_000)
 
     assert {topic.config["min.insync.replicas"] for topic in topics} == {least}
+
+
+def test_a_compacted_topic_gets_no_partitions_and_the_others_may() -> None:
+    def state(topic: Topic, partitions: int) -> str:
+        return compared(topic, TopicState(name=topic.name, partitions=partitions, config=topic.config))
+
+    for compacted in (TOPICS.documents, TOPICS.groups):
+        assert state(compacted, 4).startswith("partitions is 4, declared 6; add no partitions:")
+        assert state(compacted, 6) == "as declared"
+        assert state(compacted, 8) == "partitions is 8, declared 6"
+    assert state(TOPICS.queries, 4) == "partitions is 4, declared 6"
+    assert state(TOPICS.documents, 0) == "missing: `freki topics apply` creates it"
