@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import groupby, repeat
+from typing import NamedTuple
 
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
 
@@ -13,7 +14,11 @@ _HEADING = re.compile(
     (?: (?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.? [^\S\n]+ [^\W\d_].{0,100}
       | (?P<sign>§|Art(?:ikel|icle|\.|\b))(?:§|[^\S\n])* \d+[a-z]?(?:[-–]\d+[a-z]?)?
         # `§ 3 Abs. 2 BGB` refers to a paragraph.
-        (?: [.:]?[^\S\n]+ (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b)(?:[^\W\d_]|[(„“"»–-]).{0,100} )?
+        (?: (?:[.:]?[^\S\n]+ | [^\S\n]*\n[^\S\n]*(?=[A-ZÄÖÜ„“"»]))
+            (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b)(?:[^\W\d_]|[(„“"»–-]).{0,100} )?
+      | (?:TOP|Tagesordnungspunkt) [^\S\n]* (?P<point>\d{1,2}(?:\.\d{1,2}){0,3})
+        # `TOP 3 wird vertagt` is no title.
+        (?: [.:]?[^\S\n]+ (?:[A-ZÄÖÜ]|[(„“"»–-]).{0,100} )?
     )(?<![.,;:!?])\Z
     """,
     re.VERBOSE,
@@ -41,21 +46,30 @@ _MEASURE = re.compile(
     """,
     re.VERBOSE,
 )
-_TITLE = re.compile(r"[^\n]{1,120}(?<![\s.,;:!?])\Z")
-_ITEM = re.compile(r"^[^\S\n]*(?:[-*+•–]|\d{1,3}[.)])[^\S\n]", re.MULTILINE)
+_FIRST_SUBSECTION = re.compile(r"\n[^\S\n]*(?=\(1\)\s)")
+_TITLE = re.compile(r"[^\n]{1,120}(?:(?<![.,;:!?])\n[^\S\n]*[a-zäöüß][^\n]{1,120})?(?<![\s.,;:!?])\Z")
+_ITEM = re.compile(r"^[^\S\n]*(?:[-*+•–]|\d{1,3}[.)]|([a-z])\1?\))[^\S\n]", re.MULTILINE)
+
+
+class _Paragraph(NamedTuple):
+    start: int
+    text: str
+    """Without white space at its end."""
 
 
 def parse_text(source: str) -> ParsedDocument:
     """Parse plain text into headings, paragraphs and lists, separated by blank lines.
 
-    A heading is a single numbered line that does not end like a sentence: `1.2 Title` at the level of its number;
-    `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1; not a date (`15. Mai 2024`) or an amount (`30 Euro`). Consecutive
-    decimal numbers of the same level are a list, and consecutive paragraphs of a statute that all come again are its
-    table of contents. A separate first line that does not end like a sentence is the title.
+    A heading is a single numbered line that does not end like a sentence: `1.2 Title` or `TOP 1.2 Title` at the level
+    of its number; `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1, whose title may be the next line, and below which
+    subsection `(1)` needs no blank line; not a date (`15. Mai 2024`) or an amount (`30 Euro`). Consecutive decimal
+    numbers of the same level are a list, and consecutive paragraphs of a statute that all come again are its table of
+    contents. A separate first line that does not end like a sentence is the title, with the next line if that begins
+    with a small letter.
     """
     text = tidy(source)
-    paragraphs = list(_PARAGRAPH.finditer(text))
-    levels = _heading_levels([paragraph.group().rstrip() for paragraph in paragraphs])
+    paragraphs = [part for paragraph in _PARAGRAPH.finditer(text) for part in _parts(paragraph)]
+    levels = _heading_levels([paragraph.text for paragraph in paragraphs])
     blocks = tuple(_block(paragraph, level) for paragraph, level in zip(paragraphs, levels, strict=True))
     return ParsedDocument(text=text, blocks=blocks, title=_title(text, blocks), attributes={})
 
@@ -66,8 +80,19 @@ def _title(text: str, blocks: Sequence[Block]) -> str | None:
     return one_line(first) if is_title and blocks[0].kind is BlockKind.PROSE else None
 
 
-def _block(paragraph: re.Match[str], level: int) -> Block:
+def _parts(paragraph: re.Match[str]) -> Iterator[_Paragraph]:
+    """Yield a paragraph, the heading of a statute apart from the subsection right below it."""
     start, text = paragraph.start(), paragraph.group().rstrip()
+    first = _FIRST_SUBSECTION.search(text)
+    heading = _HEADING.match(text[: first.start()].rstrip()) if first else None
+    if first and heading and heading.group("sign"):
+        yield _Paragraph(start, heading.group())
+        start, text = start + first.end(), text[first.end() :]
+    yield _Paragraph(start, text)
+
+
+def _block(paragraph: _Paragraph, level: int) -> Block:
+    start, text = paragraph
     end = start + len(text)
     if level:
         return Block(kind=BlockKind.HEADING, start=start, end=end, heading_level=level, title=one_line(text))
@@ -94,5 +119,5 @@ def _level(heading: re.Match[str] | None) -> tuple[int, str]:
     """Return the level of a heading and what stands before its number: none, `§` or `A`; level 0 without heading."""
     if not heading:
         return 0, ""
-    number, sign = heading.group("number", "sign")
+    sign, number = heading["sign"], heading["number"] or heading["point"]
     return (number.count(".") + 1, "") if number else (1, sign[0])

@@ -171,6 +171,11 @@ def test_paragraphs_of_a_statute_are_headings_also_in_a_row_and_without_a_title(
     [
         "Das regelt für Wohnungen\n§ 574",
         "§ 574\nist anzuwenden",
+        "§ 574\nGilt auch hier.",
+        "§ 574\nAbs. 2 BGB",
+        "§ 574\n(2) Sie gilt",
+        "§ 574\nEine Zeile\nNoch eine",
+        "Nach\n§ 574\n(1) gilt",
         "§ 3 Abs. 2 BGB",
         "Art. 5 Absatz 1 GG",
         "§ 574.",
@@ -183,6 +188,39 @@ def test_references_and_wrapped_lines_are_no_headings(paragraph: str) -> None:
     assert headings(parse_text(f"Text.\n\n{paragraph}\n\nText.\n")) == []
 
 
+def test_the_title_of_a_paragraph_of_a_statute_may_stand_in_the_next_line() -> None:
+    document = parse_text(
+        "§ 1\nGegenstand der Steuer\n\n(1) Text.\n\n§ 2 \n  „Hunde“\n\nText.\n\nArtikel 3\nInkrafttreten\n\nText.\n"
+    )
+
+    assert headings(document) == [(1, "§ 1 Gegenstand der Steuer"), (1, "§ 2 „Hunde“"), (1, "Artikel 3 Inkrafttreten")]
+
+
+def test_the_first_subsection_may_stand_right_below_its_heading() -> None:
+    document = parse_text(
+        "§ 1 Geltung\n(1) Sie gilt.\n(2) Immer.\n\n§ 2\nSteuer\n(1) Text,\nder endet.\n\n§ 3\n(1) Text.\n"
+    )
+
+    assert headings(document) == [(1, "§ 1 Geltung"), (1, "§ 2 Steuer"), (1, "§ 3")]
+    assert texts(document, BlockKind.PROSE) == ["(1) Sie gilt.\n(2) Immer.", "(1) Text,\nder endet.", "(1) Text."]
+
+
+def test_items_of_an_agenda_are_headings_of_minutes() -> None:
+    document = parse_text(
+        "TOP 1 Eröffnung\n\nTOP 2 Ausbau\n\nEs ist 18 Uhr.\n\nTOP 1 Eröffnung\n\nText.\n\nTOP 2 Ausbau\n\nText.\n\n"
+        "TOP 2.1: Kosten\n\nText.\n\nTagesordnungspunkt 3 – Verschiedenes\n\nText.\n\nTOP 10\n\nText.\n\n"
+        "TOP 3 wird vertagt.\n\nTOP 100.000 der Welt\n"
+    )
+
+    assert headings(document) == [
+        (1, "TOP 1 Eröffnung"),
+        (1, "TOP 2 Ausbau"),
+        (2, "TOP 2.1: Kosten"),
+        (1, "Tagesordnungspunkt 3 – Verschiedenes"),
+        (1, "TOP 10"),
+    ]
+
+
 def test_a_table_of_contents_of_a_statute_is_no_heading() -> None:
     contents = "§ 1 Geltung\n\n§ 2 Kosten\n\n"
     document = parse_text(f"{contents}Der Rat hat beschlossen:\n\n§ 1 Geltung\n\nText.\n\n§ 2 Kosten\n\nText.\n")
@@ -193,7 +231,10 @@ def test_a_table_of_contents_of_a_statute_is_no_heading() -> None:
 
 def test_a_first_line_that_is_no_sentence_is_the_title() -> None:
     assert parse_text("Dienstanweisung 12\n\nSie gilt.\n").title == "Dienstanweisung 12"
+    assert parse_text("Satzung der Stadt\nvom 2. Mai 2024\n\nSie gilt.\n").title == "Satzung der Stadt vom 2. Mai 2024"
     assert parse_text("Sie gilt.\n\nDienstanweisung 12\n").title is None
+    assert parse_text("Stadt Auental\nDer Bürgermeister\n\nSie gilt.\n").title is None
+    assert parse_text("Wir haben beschlossen\nund verkünden:\n\nSie gilt.\n").title is None
     assert parse_text("Dienstanweisung 12").title is None
     assert parse_text("- Apfel\n\nBirne\n").title is None
 
@@ -204,6 +245,13 @@ def test_a_paragraph_of_items_is_a_list() -> None:
     (listed,) = document.blocks
     assert listed.kind is BlockKind.LIST
     assert parts(document, listed) == ["- a\n  more", "- b"]
+
+
+def test_letters_mark_items_too() -> None:
+    document = parse_text("a) Äpfel,\nb) Birnen\n   aa) Kochbirnen\n\nz. B.) Quitten\n\nusw) Rest\n")
+
+    (listed,) = (block for block in document.blocks if block.kind is BlockKind.LIST)
+    assert parts(document, listed) == ["a) Äpfel,", "b) Birnen", "aa) Kochbirnen"]
 
 
 @given(source=st.text(alphabet="Art1.§-( \u00a0\u202f\t\n\r\x0b\u2028\x00", max_size=80))
