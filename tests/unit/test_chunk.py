@@ -462,6 +462,62 @@ def test_a_list_stays_with_the_words_that_introduce_it() -> None:
     assert listed in texts
 
 
+@pytest.mark.parametrize(
+    "sentence",
+    [
+        (
+            "Sie müssen uns unverzüglich mitteilen, wenn sich später\n\na) die Zahl der Mitglieder Ihres "
+            "Haushalts verringert,\n\nb) die Miete um mehr als 15 Prozent verringert, oder\n\nc) das Einkommen erhöht."
+        ),
+        (
+            "Wer einen Ausweis vorlegt, der im Ausland ausgestellt ist, und\n\n1. der dort gültig ist oder\n"
+            "2. der dort im Mai ungültig geworden ist und verlängert werden kann,\n\nerhält den Ausweis sofort."
+        ),
+        (
+            "**Kann ich jemanden bevollmächtigen, den Ausweis zu beantragen, wenn ich krank bin?**\n\n"
+            "Nein, bei der Beantragung müssen Sie persönlich erscheinen, weil Fingerabdrücke zu nehmen sind."
+        ),
+        (
+            "Rechtsbehelfsbelehrung zu diesem Bescheid und zu dem über Gebühren\n\n"
+            "Gegen diesen Bescheid kann innerhalb eines Monats nach Bekanntgabe schriftlich Widerspruch erhoben werden."
+        ),
+    ],
+)
+@pytest.mark.parametrize("before", range(8))
+def test_a_sentence_of_several_paragraphs_and_a_title_with_its_paragraph_stay_whole(sentence: str, before: int) -> None:
+    # Where paragraphs are parted depends on those before.
+    others = [f"Der Absatz {number} steht für sich und hat mit anderen nichts zu tun." for number in range(20)]
+
+    texts = [
+        leaf.text
+        for leaf in leaves(chunked(parse_markdown("\n\n".join([*others[:before], sentence, *others[before:]]))))
+    ]
+
+    assert any(sentence in text for text in texts)
+
+
+def test_the_words_that_introduce_a_list_stay_with_its_first_items_if_it_is_too_long_for_them() -> None:
+    lead = "(1) Die Verpachtung einer Apotheke ist nach diesem Gesetz nur in folgenden Fällen zulässig:"
+    items = [f"{number}. in einem Fall der Nummer {number} dieses langen Absatzes," for number in range(1, 16)]
+    listed = "\n".join(items)
+    assert count_tokens([listed])[0] <= LIMITS.max_tokens < count_tokens([f"{lead}\n\n{listed}"])[0]
+
+    first, second = (leaf.text for leaf in leaves(chunked(parse_markdown(f"{lead}\n\n{listed}"))))
+
+    assert first.startswith(f"{lead}\n\n{items[0]}\n{items[1]}")
+    assert second.endswith(items[-1])
+
+
+def test_sentences_of_more_paragraphs_than_a_chunk_holds_are_parted_where_they_were() -> None:
+    items = [f"{number}a. die Angabe, wie viele Personen {number} Zimmer bewohnen," for number in range(100, 180)]
+    listed, longer = ("Anzugeben sind\n\n" + "\n\n".join(each) for each in (items, ["1a. der Name,", *items]))
+
+    texts, others = ({leaf.text for leaf in leaves(chunked(parse_markdown(each)))} for each in (listed, longer))
+
+    assert len(texts) > 5
+    assert len(texts - others) <= 2
+
+
 @pytest.mark.parametrize(("repeats", "whole"), [(60, True), (120, False)])
 def test_code_is_cut_only_well_above_the_limit(repeats: int, *, whole: bool) -> None:
     filler = "Ein ganzer Absatz, der für sich stehen soll und lang genug dafür ist, auch mit Code darunter. " * 3
@@ -555,11 +611,11 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "7:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "8:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
-    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "7:text.1:30-256:1200-150:0.8"
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "8:text.1:30-256:1200-150:0.8"
     others = replace(LIMITS, breakpoint_percentile=90, min_chars=100, overlap_tokens=20)
-    assert chunker_fingerprint("text", 1, others) == "7:text.1:30-256:1200-150:p90:c100:o20"
+    assert chunker_fingerprint("text", 1, others) == "8:text.1:30-256:1200-150:p90:c100:o20"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

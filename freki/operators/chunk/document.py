@@ -17,7 +17,7 @@ from freki.operators.chunk.siblings import join_small_sections
 from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
 from freki.schemas.outline import BlockKind, ParsedDocument
 
-VERSION = 7
+VERSION = 8
 """Version of the chunker; grows when the same document gives other chunks, or other contexts."""
 
 
@@ -52,9 +52,10 @@ def chunk_document(
     heading of some heading path. A leaf is the whole body of a section if that fits the limits, else a paragraph or
     several small ones. A longer paragraph is split at sentences, then at lines, words, anywhere; a list, table or code
     stays whole up to 1.5 times the characters, and is split at its seams first. An introducing paragraph stays with its
-    list, table or code. Sections below the minimum are joined with their neighbours. Among equivalent boundaries the
-    surrounding text decides, so that an edit moves only boundaries near it. A heading without content is a leaf itself.
-    A leaf that continues a table has its header rows in `header`.
+    list, or the first items of that, its table or code, and a line without a full stop with its paragraph. A sentence
+    of several paragraphs stays whole if it fits. Sections below the minimum are joined with their neighbours. Among
+    equivalent boundaries the surrounding text decides, so that an edit moves only boundaries near it. A heading without
+    content is a leaf itself. A leaf that continues a table has its header rows in `header`.
 
     A document or section of two or more leaves has a SUMMARY, an extract of its beginning and the headings below it,
     unless the section holds all, or all but one, of the leaves of its parent.

@@ -1,6 +1,7 @@
 """The leaves of each section."""
 
 import math
+import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
@@ -14,7 +15,14 @@ from freki.schemas.outline import Block, BlockKind
 WHOLE = 1.5
 """Characters of a list, table or code that stays whole, relative to the maximum; tokens never exceed theirs."""
 _WHOLE_KINDS = {BlockKind.LIST, BlockKind.TABLE, BlockKind.CODE}
-_SENTENCE_ENDS = ".!?…。"
+_SENTENCE_KINDS = {BlockKind.PROSE, BlockKind.LIST}
+_SENTENCE_ENDS = (".", "!", "?", "…", "。")
+_UNFINISHED = re.compile(r"(?:[,;:]|\b(?:und|oder|sowie|and|or))\Z")
+_EMPHASIS = "*_"
+_LONGEST_END = 16
+"""Characters at the end of a paragraph that tell whether it goes on."""
+_LONGEST_TITLE = 120
+"""In characters."""
 
 Similarities = Callable[[Sequence[str]], Sequence[float]]
 """Returns the similarity of each text but the last to the next one, -1..1."""
@@ -67,10 +75,14 @@ def _leaves(text: str, blocks: Sequence[Block], segments: Sequence[Segment], rul
     limit = rules.limit
     parts: list[Segment] = []
     for block, segment in zip(blocks, segments, strict=True):
-        most = Size(limit.tokens, limit.chars * WHOLE) if segment.kind in _WHOLE_KINDS else limit
-        parts += [segment] if most.holds(segment) else cut(text, segment, block.seams, limit, rules.count_tokens)
-    introduced = _introduced(text, parts, limit)
-    joined = join(introduced, marks=checksums(text, introduced), low=rules.least, high=rules.high, limit=limit)
+        if parts and _introduces(text, parts[-1], segment, limit):
+            # The first items are not understood without their introduction, nor that without any.
+            whole, most = merged([parts.pop(), segment]), limit
+        else:
+            whole, most = segment, Size(limit.tokens, limit.chars * WHOLE) if segment.kind in _WHOLE_KINDS else limit
+        parts += [whole] if most.holds(whole) else cut(text, whole, block.seams, limit, rules.count_tokens)
+    united = _united(text, parts, limit)
+    joined = join(united, marks=checksums(text, united), low=rules.least, high=rules.high, limit=limit)
     return recounted(text, joined, parts, rules.count_tokens)
 
 
@@ -89,23 +101,45 @@ def _by_similarity(text: str, segments: Sequence[Segment], rules: Rules, semanti
     return recounted(text, joined, sentences, count_tokens)
 
 
-def _introduced(text: str, segments: Sequence[Segment], limit: Size) -> list[Segment]:
-    """Join a paragraph that does not end like a sentence with the list, table or code after it."""
-    joined: list[Segment] = []
-    for segment in segments:
-        both = merged([joined[-1], segment]) if joined and _introduces(text, joined[-1], segment) else None
-        if both and limit.holds(both):
-            joined[-1] = both
-        else:
-            joined.append(segment)
-    return joined
+def _united(text: str, segments: Sequence[Segment], limit: Size) -> list[Segment]:
+    """Join what belongs together: a sentence of several paragraphs, a title or introduction and what follows it.
+
+    What exceeds the limit is parted where its text decides, into parts that are at least half full if they can be.
+    """
+    half = Size(limit.tokens / 2, limit.chars / 2)
+    united: list[Segment] = []
+    first = 0
+    for last, (segment, following) in enumerate(zip(segments, [*segments[1:], None], strict=True)):
+        if following and _leads_to(text, segment, following):
+            continue
+        run = segments[first : last + 1]
+        united += join(run, marks=checksums(text, run), low=half, high=limit, limit=limit)
+        first = last + 1
+    return united
 
 
-def _introduces(text: str, segment: Segment, following: Segment) -> bool:
+def _leads_to(text: str, segment: Segment, following: Segment) -> bool:
+    """Return whether a segment is not complete without the one after it."""
     if segment.kind is BlockKind.HEADING:
         return True
-    return (
-        segment.kind is BlockKind.PROSE
-        and following.kind in _WHOLE_KINDS
-        and text[segment.end - 1] not in _SENTENCE_ENDS
-    )
+    end = text[max(segment.start, segment.end - _LONGEST_END) : segment.end].rstrip(_EMPHASIS)
+    ends = end.endswith(_SENTENCE_ENDS)
+    if segment.kind is BlockKind.PROSE and following.kind in _WHOLE_KINDS:
+        return not ends
+    if {segment.kind, following.kind} - _SENTENCE_KINDS:
+        return False
+    goes_on = _UNFINISHED.search(end) or (text[following.start].islower() and not ends)
+    return bool(goes_on) or (_is_title(text, segment) and not _is_title(text, following))
+
+
+def _introduces(text: str, segment: Segment, following: Segment, limit: Size) -> bool:
+    """Return whether a segment leads to a list and is small enough to stand in one chunk with some of it."""
+    if segment.kind is not BlockKind.PROSE or following.kind is not BlockKind.LIST:
+        return False
+    return Size(limit.tokens / 2, limit.chars / 2).holds(segment) and _leads_to(text, segment, following)
+
+
+def _is_title(text: str, segment: Segment) -> bool:
+    """Return whether a paragraph is a short line without a full stop, such as a question in bold."""
+    line = text[segment.start : segment.end].rstrip(_EMPHASIS) if segment.end - segment.start <= _LONGEST_TITLE else ""
+    return segment.kind is BlockKind.PROSE and bool(line) and "\n" not in line and not line.endswith((".", "…", "。"))
