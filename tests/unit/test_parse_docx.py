@@ -49,6 +49,43 @@ def test_headings_come_from_styles_and_outline_levels() -> None:
     assert document.title == "Mietvertrag"
 
 
+def _bold(text: str, more: str = "") -> str:
+    runs = (f'<w:r><w:rPr><w:b{more}/></w:rPr><w:t xml:space="preserve">{part}</w:t></w:r>' for part in text.split("|"))
+    return f"<w:p>{''.join(runs)}</w:p>"
+
+
+def test_bold_lines_are_headings_where_nothing_else_is() -> None:
+    body = (
+        _bold("Dienst|anweisung")
+        + _bold("1. Geltung")
+        + paragraph("Sie gilt für alle.")
+        + _bold("1.1 Ausnahmen")
+        + paragraph("Keine.")
+        + _bold("§ 2 Fristen")
+        + paragraph("Text.")
+        + _bold("Das ist verboten!")
+        + _bold("Achtung:")
+        + _bold("Fett war es", ' w:val="0"')
+        + "<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>Halb</w:t></w:r><w:r><w:t> fett</w:t></w:r></w:p>"
+        + _bold("Hinweis " * 20)
+        + word_table(["a", "b"])
+    )
+
+    document = parse_docx(docx(body))
+
+    assert headings(document) == [(1, "Dienstanweisung"), (2, "1. Geltung"), (3, "1.1 Ausnahmen"), (2, "§ 2 Fristen")]
+    assert document.title == "Dienstanweisung"
+    styled = docx(body + _styled("Anlage", "berschrift1"), parts={"word/styles.xml": _STYLES})
+    assert headings(parse_docx(styled)) == [(1, "Anlage")]
+
+
+def test_documents_in_bold_have_no_headings() -> None:
+    document = parse_docx(docx(_bold("Alles") + _bold("ist fett") + paragraph("Fast.")))
+
+    assert headings(document) == []
+    assert document.title is None
+
+
 def test_list_items_that_follow_each_other_are_one_list() -> None:
     inner = '<w:numPr><w:ilvl w:val="1"/><w:numId w:val="7"/></w:numPr>'
     document = parse_docx(

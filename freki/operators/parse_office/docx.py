@@ -1,6 +1,7 @@
 """The readable text and outline of a DOCX."""
 
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
@@ -10,7 +11,7 @@ from freki.operators.parse_office.numbering import Numbering, value
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
 from freki.operators.parse_office.symbols import symbol
 from freki.operators.parse_office.writer import OfficeOutlineWriter
-from freki.schemas.outline import ParsedDocument, assemble
+from freki.schemas.outline import ParsedDocument, Part, assemble
 
 _MAX_LEVEL = 9
 _HEADING_STYLE = "heading "
@@ -25,6 +26,10 @@ _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endno
 _BOX = "{w}txbxContent"
 _OFF = {"0", "false", "off"}
 _NO_LIST = {"", "0"}
+_LONGEST_HEADING = 120
+"""Characters of a line in bold that is a heading."""
+_SENTENCE_ENDS = (".", ",", ";", ":", "!", "…")
+_NUMBER = re.compile(r"(?:§|Art(?:ikel|\.)?\s|TOP\s|(\d{1,3}(?:\.\d{1,3}){0,5})\.?\s)")
 
 
 class _Styles(NamedTuple):
@@ -39,7 +44,8 @@ class _Styles(NamedTuple):
 def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
     """Parse the visible content of a DOCX: headings, paragraphs, lists, tables, text boxes, footnotes below.
 
-    A heading is a paragraph with an outline level, of its own or by its style; the style "Title" is level 1. Headings
+    A heading is a paragraph with an outline level, of its own or by its style; the style "Title" is level 1. Where none
+    has any, headings are short lines in bold that do not end like a sentence: level 1, with a number below. Headings
     and items have the numbers that Word displays. A table that contains a heading or a table is layout: its parts are
     separate blocks. Deleted and hidden text, comments, headers and footers are left out. There are no pages, which
     depend on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than
@@ -51,22 +57,40 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
         body = None if document is None else document.find("{w}body")
         if body is None:
             raise UnreadableContent("no text document in the package: save it as DOCX")
-        numbering = Numbering(package.related(main, "numbering"))
-        reader = _Reader(_styles(package.related(main, "styles")), numbering, _notes(package, main))
-        reader.read(body)
+        styles, notes, numbers = _styles(package.related(main, "styles")), _notes(package, main), "numbering"
+        parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes).read_all(body)
+        if not any(part.heading_level for part in parts):
+            bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, bold=True)
+            parts, stated = _unless_most_are_headings(bold.read_all(body)[0], parts)
         title, attributes = package.properties()
-    return assemble(reader.writer.close(), title=title or reader.title, attributes=attributes)
+    return assemble(parts, title=title or stated, attributes=attributes)
+
+
+def _unless_most_are_headings(parts: Sequence[Part], others: Sequence[Part]) -> tuple[Sequence[Part], str]:
+    """Return the first parts and the title that they begin with, or the others if most of the first are headings."""
+    if 2 * sum(part.heading_level > 0 for part in parts) > len(parts):
+        return others, ""
+    return parts, parts[0].text if parts and parts[0].heading_level == 1 else ""
 
 
 class _Reader:
     """Processes paragraphs and tables in order."""
 
-    def __init__(self, styles: _Styles, numbering: Numbering, notes: Mapping[tuple[str, str], Element]) -> None:
+    def __init__(
+        self, styles: _Styles, numbering: Numbering, notes: Mapping[tuple[str, str], Element], *, bold: bool = False
+    ) -> None:
+        """Create a reader; bold: whether lines in bold are headings."""
         self.writer = OfficeOutlineWriter()
         self.title = ""
         self._styles = styles
         self._numbering = numbering
         self._notes = notes
+        self._bold = bold
+
+    def read_all(self, body: Element) -> tuple[Sequence[Part], str]:
+        """Process a document, and return its parts and the title that its style marks."""
+        self.read(body)
+        return self.writer.close(), self.title
 
     def read(self, element: Element) -> None:
         """Process the children of an element."""
@@ -79,7 +103,7 @@ class _Reader:
     def _paragraph(self, paragraph: Element) -> None:
         text = _text(paragraph, without=_BOX).strip()
         style = value(paragraph, "{w}pPr/{w}pStyle")
-        level = self._level(paragraph)
+        level = self._level(paragraph) or (self._bold and _bold_level(paragraph, text))
         number, depth = self._place(paragraph)
         label = self._numbering.label(number, depth)
         if text and level:
@@ -132,6 +156,17 @@ class _Reader:
 
     def _is_layout(self, cell: Element) -> bool:
         return cell.find(".//{w}tbl") is not None or any(self._level(child) for child in cell.iter("{w}p"))
+
+
+def _bold_level(paragraph: Element, text: str) -> int:
+    """Return the level of a short line in bold that does not end like a sentence; 0 for others."""
+    if len(text) > _LONGEST_HEADING or "\n" in text or text.endswith(_SENTENCE_ENDS):
+        return 0
+    runs = [run for run in paragraph.iter("{w}r") if _text(run).strip()]
+    if not all((bold := run.find("{w}rPr/{w}b")) is not None and bold.get("{w}val") not in _OFF for run in runs):
+        return 0
+    number = _NUMBER.match(text)
+    return 2 + (number[1] or "").count(".") if number else 1
 
 
 def _is_header(row: Element) -> bool:

@@ -23,7 +23,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.HTML: 3,
     Profile.PDF: 3,
     Profile.EPUB: 2,
-    Profile.DOCX: 3,
+    Profile.DOCX: 4,
     Profile.ODT: 2,
     Profile.ODP: 2,
     Profile.XLSX: 2,
