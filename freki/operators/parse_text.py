@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby, repeat
+from itertools import groupby, pairwise, repeat
 from typing import NamedTuple
 
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
@@ -48,6 +48,10 @@ _MEASURE = re.compile(
 )
 _FIRST_SUBSECTION = re.compile(r"\n[^\S\n]*(?=\(1\)\s)")
 _TITLE = re.compile(r"[^\n]{1,120}(?:(?<![.,;:!?])\n[^\S\n]*[a-zäöüß][^\n]{1,120})?(?<![\s.,;:!?])\Z")
+# `Auental, 12. März 2024`, `Auental, den 12.3.2024`
+_PLACE = re.compile(r"[^\n,]{2,40},[^\S\n]+(?:den[^\S\n]+)?\d{1,2}\.[^\n]{0,20}\Z")
+_SALUTATION = re.compile(r"Sehr geehrte[rs]?\b|Guten Tag\b")
+_SUBJECT = re.compile(r"\A(?:Betreff|Betr\.|Betrifft)\s*:?\s*")
 _ITEM = re.compile(r"^[^\S\n]*(?:[-*+•–]|\d{1,3}[.)]|([a-z])\1?\))[^\S\n]", re.MULTILINE)
 
 
@@ -65,7 +69,7 @@ def parse_text(source: str) -> ParsedDocument:
     subsection `(1)` needs no blank line; not a date (`15. Mai 2024`) or an amount (`30 Euro`). Consecutive decimal
     numbers of the same level are a list, and consecutive paragraphs of a statute that all come again are its table of
     contents. A separate first line that does not end like a sentence is the title, with the next line if that begins
-    with a small letter.
+    with a small letter; else the line above `Sehr geehrte` is.
     """
     text = tidy(source)
     paragraphs = [part for paragraph in _PARAGRAPH.finditer(text) for part in _parts(paragraph)]
@@ -75,9 +79,13 @@ def parse_text(source: str) -> ParsedDocument:
 
 
 def _title(text: str, blocks: Sequence[Block]) -> str | None:
-    first = text[blocks[0].start : blocks[0].end] if len(blocks) > 1 else ""
-    is_title = _TITLE.match(first) and not _MEASURE.match(first)
-    return one_line(first) if is_title and blocks[0].kind is BlockKind.PROSE else None
+    """Return the title of a document, or the subject of a letter."""
+    subjects = [one for one, following in pairwise(blocks) if _SALUTATION.match(text, following.start)]
+    for block in [*blocks[:1], *subjects[:1]] if len(blocks) > 1 else []:
+        line = text[block.start : block.end]
+        if block.kind is BlockKind.PROSE and _TITLE.match(line) and not _MEASURE.match(line) and not _PLACE.match(line):
+            return _SUBJECT.sub("", one_line(line))
+    return None
 
 
 def _parts(paragraph: re.Match[str]) -> Iterator[_Paragraph]:

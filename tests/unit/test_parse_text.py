@@ -239,6 +239,19 @@ def test_a_first_line_that_is_no_sentence_is_the_title() -> None:
     assert parse_text("- Apfel\n\nBirne\n").title is None
 
 
+def test_the_subject_of_a_letter_is_its_title() -> None:
+    head, body = "Stadt Auental\nRathausplatz 1\n\nAuental, 12. März 2024\n\n", "Ihr Antrag ist da.\n"
+
+    assert (
+        parse_text(f"{head}Bescheid über Wohngeld\n\nSehr geehrte Frau Otto,\n\n{body}").title
+        == "Bescheid über Wohngeld"
+    )
+    assert parse_text(f"{head}Betreff: Wohngeld\n\nSehr geehrter Herr Otto,\n\n{body}").title == "Wohngeld"
+    assert parse_text(f"{head}Sehr geehrte Frau Otto,\n\n{body}").title is None
+    assert parse_text(f"Rede\n\nBegrüßung\n\nSehr geehrte Damen und Herren,\n\n{body}").title == "Rede"
+    assert parse_text(f"{head}12. März 2024\n\nSehr geehrte Frau Otto,\n\n{body}").title is None
+
+
 def test_a_paragraph_of_items_is_a_list() -> None:
     document = parse_text("- a\n  more\n- b\n")
 
