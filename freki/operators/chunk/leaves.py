@@ -75,11 +75,10 @@ def _leaves(text: str, blocks: Sequence[Block], segments: Sequence[Segment], rul
     limit = rules.limit
     parts: list[Segment] = []
     for block, segment in zip(blocks, segments, strict=True):
-        if parts and _introduces(text, parts[-1], segment, limit):
-            # The first items are not understood without their introduction, nor that without any.
-            whole, most = merged([parts.pop(), segment]), limit
-        else:
-            whole, most = segment, Size(limit.tokens, limit.chars * WHOLE) if segment.kind in _WHOLE_KINDS else limit
+        # The first items are not understood without their introduction, nor that without any.
+        is_introduced = parts and _introduces(text, parts[-1], segment, limit)
+        whole = merged([parts.pop(), segment]) if is_introduced else segment
+        most = Size(limit.tokens, limit.chars * WHOLE) if block.kind in _WHOLE_KINDS else limit
         parts += [whole] if most.holds(whole) else cut(text, whole, block.seams, limit, rules.count_tokens)
     united = _united(text, parts, limit)
     joined = join(united, marks=checksums(text, united), low=rules.least, high=rules.high, limit=limit)
