@@ -77,12 +77,14 @@ async def test_it_goes_on_by_itself_after_the_store_was_killed_and_came_back(
 
 async def test_a_root_survives_whenever_the_store_is_killed(path: Path, free: int, own: MilvusSettings) -> None:
     committed = 0
+    has_committed = asyncio.Event()
 
     async def commit_on(index: MilvusIndex) -> None:
         nonlocal committed
         while True:
             await index.commit([root("r", version=committed + 1)], [])
             committed += 1
+            has_committed.set()
 
     for round_ in range(8):
         with serving(path, free) as server:
@@ -91,6 +93,8 @@ async def test_a_root_survives_whenever_the_store_is_killed(path: Path, free: in
                     found = await index.roots([RootId("r")])
                     assert found[RootId("r")].version in (committed, committed + 1)
                 committing = asyncio.create_task(commit_on(index))
+                # On a busy machine the first one may take longer than all that follow.
+                await has_committed.wait()
                 await asyncio.sleep(0.1 + 0.007 * round_)
                 server.kill()
                 committing.cancel()

@@ -11,6 +11,7 @@ import uvicorn
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
 
+from freki.infra.doors.gateway import NO_ANSWER
 from freki.schemas import (
     ChunkId,
     DocumentChunk,
@@ -160,7 +161,7 @@ async def test_every_state_of_the_page_for_questions_is_accessible(
     await check("degraded")
     served.gateway.ends = TimeoutError()
     await ask(page, "Wer entscheidet?")
-    await expect(status).to_contain_text("no worker answered")
+    await expect(status).to_contain_text(NO_ANSWER)
     await check("error")
 
     assert not any(wrong.values()), wrong
