@@ -31,7 +31,7 @@ async def test_queries_that_wait_for_versions_beyond_a_number_are_refused_and_ho
     pipeline = await filled()
 
     results = await pipeline.ask_together(
-        question(query_id=WAITS, at_least=LATER, deadline_ms=400),
+        question(query_id=WAITS, at_least=LATER, deadline_ms=2_000),
         question(query_id=MORE, at_least=LATER),
         question(query_id=OTHER),
     )
