@@ -60,7 +60,7 @@ class Table:
         # By way of memory: polars tells a full disk from damage only in the words of a message.
         content = BytesIO()
         frame.write_parquet(content, compression="zstd", row_group_size=GROUP_ROWS, statistics=False)
-        path.write_bytes(content.getbuffer())
+        path.write_bytes(content.getvalue())
         self._frames, self.rows, self.bytes = [], 0, 0
 
 
