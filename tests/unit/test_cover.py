@@ -5,10 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from freki.schemas import Confidence
+from freki.operators.analyse_text import plain_terms
+from freki.operators.identify import root_id
+from freki.schemas import Confidence, DocumentId
 from freki.schemas.index import RerankPair
 from tests.unit.questions import OPTIONS, ask, retriever
-from tests.unit.revisions import World, revision
+from tests.unit.revisions import TENANT, World, revision, rows_of
 
 # The embedder of the tests knows no meaning: vectors are more alike than those of a model.
 DEFAULTS = replace(OPTIONS, unanswered_similarity=2.0, unrelated_cosine=0.0, related_cosine=2.0)
@@ -68,3 +70,15 @@ async def test_a_hit_in_another_language_need_be_less_probable(
 
 async def test_a_query_in_an_unknown_language_that_shares_words_is_in_the_language_of_the_hits() -> None:
     assert await said("Gebühren", 0.01, asked_in="und") is Confidence.NONE
+
+
+async def test_rows_with_words_as_they_are_share_those_that_the_query_spells_alike() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["die Gebühren für Mietverträge betragen zehn Euro"], language="de"))
+    for row, vector in (await rows_of(world.index, root_id(TENANT, DocumentId("a")))).values():
+        await world.index.delete([row.row_id])
+        await world.index.insert([replace(row, lexical=plain_terms(row.text, language="de"))], vector[None])
+    asked = retriever(world, rerankers=[Equally(0.3)], defaults=DEFAULTS)
+
+    assert (await ask(asked, "Gebühren Mietverträge", language="de")).confidence is Confidence.HIGH
+    assert (await ask(asked, "Gebühr Mietvertrag", language="de")).confidence is Confidence.LOW
