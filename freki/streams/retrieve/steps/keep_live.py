@@ -58,13 +58,15 @@ async def keep_live(
     """
     logs = [query.log for query in queries]
     started_ns = logs[0].clock_ns()
-    selections = [_LiveSelection(query, search) for query, search in zip(queries, searches, strict=True)]
+    selections = [
+        _LiveSelection(query, search, late_interaction=late_interaction)
+        for query, search in zip(queries, searches, strict=True)
+    ]
     ended_ns = logs[0].clock_ns()
-    if late_interaction:
-        await _match(stores, attempts, selections)
+    await _match(stores, attempts, selections)
     matched_ns = logs[0].clock_ns()
     with timed(logs, STEP, lambda place: len(selections[place].found)):
-        is_live = await _take_best(stores, attempts, selections, late_interaction=late_interaction)
+        is_live = await _take_best(stores, attempts, selections)
         for log, each in zip(logs, selections, strict=True):
             # Counted here, without documents that the principals may not read.
             log.ran("fuse", started_ns, len(each.ranked), ended_ns=ended_ns)
@@ -83,9 +85,7 @@ async def _match(stores: Stores, attempts: Attempts, selections: "Sequence[_Live
             each.match(codes)
 
 
-async def _take_best(
-    stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]", *, late_interaction: bool
-) -> bool:
+async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
     short = selections
     while short:
         # The best candidates are nearly always live, so that looking further down is seldom necessary, and few of
@@ -99,10 +99,10 @@ async def _take_best(
             return False
         live, rows = found
         for each, ranked in zip(short, slices, strict=True):
-            if not each.hide_unreadable(ranked, live):
-                each.take_live(ranked, live, rows)
-            elif late_interaction:
+            if each.hide_unreadable(ranked, live):
                 await _match(stores, attempts, [each])
+            else:
+                each.take_live(ranked, live, rows)
         short = [each for each in short if each.is_short]
     for each in selections:
         each.keep_newest()
@@ -131,8 +131,9 @@ async def _read(
 class _LiveSelection:
     """Candidates of one query while live revisions are read."""
 
-    def __init__(self, query: EmbeddedQuery, search: SearchResult) -> None:
+    def __init__(self, query: EmbeddedQuery, search: SearchResult, *, late_interaction: bool) -> None:
         self.query = query
+        self._late_interaction = late_interaction
         self._codes: dict[RowId, str] = {}
         self._variants = list(search.variants)
         self._roots = dict(search.roots)
@@ -152,7 +153,8 @@ class _LiveSelection:
     @property
     def unread(self) -> list[RowId]:
         """Rows that late interaction compares, and whose codes were not read."""
-        return [row_id for row_id in matched_rows(self.query, self.ranked) if row_id not in self._codes]
+        compared = matched_rows(self.query, self.ranked) if self._late_interaction else ()
+        return [row_id for row_id in compared if row_id not in self._codes]
 
     def match(self, codes: Mapping[RowId, str]) -> None:
         """Order by late interaction; rows without a code have none."""
