@@ -29,7 +29,7 @@ from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels, Stores
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import wall_clock
-from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
+from freki.streams.wire.query_parts import KEPT_S, MANIFEST_BYTES
 from freki.streams.wire.rules import limits_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
@@ -130,8 +130,8 @@ class Freki:
                 search=index,
                 rows=index,
                 roots=index,
-                places=BoundedCache("places", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S),
-                pages=BoundedCache("pages", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S),
+                places=BoundedCache("places", most_bytes=MANIFEST_BYTES, seconds=KEPT_S),
+                pages=BoundedCache("pages", most_bytes=MANIFEST_BYTES, seconds=KEPT_S),
                 strong=RETRIEVAL.strong,
                 generation=GENERATION,
             ),

@@ -48,7 +48,7 @@ from freki.streams.retrieve.handler import QueryHandler, noted
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.parts import QUERY_WAIT_S
-from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
+from freki.streams.wire.query_parts import KEPT_S, MANIFEST_BYTES
 from freki.streams.wire.rules import limits_of
 from tests.parsing import parse_here
 from tests.simulation import adapter
@@ -269,7 +269,7 @@ class Worker:
         def timer() -> float:
             return self.surroundings.now() / 1000
 
-        return BoundedCache(name, most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S, timer=timer)
+        return BoundedCache(name, most_bytes=MANIFEST_BYTES, seconds=KEPT_S, timer=timer)
 
     def _retrieve(self, add: Any, outbox: Outbox, embedder: SlowEmbedder, store: Any) -> None:
         retriever = Retriever(

@@ -23,7 +23,7 @@ from freki.streams.retrieve.dependencies import Clocks, Places, QueryDefaults, R
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.rewrite import Rewriter
-from freki.streams.wire.query_parts import MANIFEST_BYTES, MANIFEST_S
+from freki.streams.wire.query_parts import KEPT_S, MANIFEST_BYTES
 from tests.memory_index import MemoryIndex
 from tests.unit.revisions import TENANT, World
 
@@ -116,8 +116,8 @@ class Scorer:
 
 
 def stores(store: Any, search: Any = None) -> Stores:
-    places = BoundedCache[Places]("places", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S)
-    pages = BoundedCache[ManifestPage]("pages", most_bytes=MANIFEST_BYTES, seconds=MANIFEST_S)
+    places = BoundedCache[Places]("places", most_bytes=MANIFEST_BYTES, seconds=KEPT_S)
+    pages = BoundedCache[ManifestPage]("pages", most_bytes=MANIFEST_BYTES, seconds=KEPT_S)
     return Stores(
         search=search or store, rows=store, roots=store, places=places, pages=pages, strong=True, generation="g1"
     )

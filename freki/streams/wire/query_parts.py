@@ -50,8 +50,8 @@ _CACHE_SHARES = {"answers": 0.5, "rankings": 0.4, "question_vectors": 0.1}
 """Share of FREKI_RETRIEVAL__CACHE_MB that each cache has."""
 MANIFEST_BYTES = 16 * MIB
 """Most bytes that are kept of places, and as many of manifest pages: of some 40,000 and 20,000 chunks."""
-MANIFEST_S = 600.0
-"""Time for which they and rows are kept, in seconds: they never change, but their document may be gone."""
+KEPT_S = 600.0
+"""Time for which places, pages and rows are kept, in seconds: they never change, but their document may be gone."""
 ROW_SHARES = {"match_codes": 0.75, "contents": 0.15, "passage_texts": 0.1}
 """Share of FREKI_RETRIEVAL__ROW_CACHE_MB of what is read of rows, about as much as a query reads of each."""
 
@@ -216,7 +216,7 @@ class QueryParts:
         return RowCaches(match_codes=kept["match_codes"], contents=kept["contents"], passages=kept["passage_texts"])
 
     def _kept(self, name: str, most_bytes: int = MANIFEST_BYTES) -> BoundedCache[Any]:
-        return BoundedCache(name, most_bytes=most_bytes, seconds=MANIFEST_S, calls=self._parts.calls)
+        return BoundedCache(name, most_bytes=most_bytes, seconds=KEPT_S, calls=self._parts.calls)
 
     def _cache(self, name: str) -> BoundedCache[Any]:
         return BoundedCache(
