@@ -70,7 +70,7 @@ async def import_index(
     _show(manifest, report, time.monotonic() - began, dry_run=dry_run, as_json=as_json)
     if stream.expected and not dry_run and not as_json:
         console.print(
-            "what changed since is not in it: `freki verify` compares index and stream, `--repair` mends",
+            "what changed since is not in it: `freki verify` compares index and stream, `--repair` repairs the index",
             soft_wrap=True,
         )
 
