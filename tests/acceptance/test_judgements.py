@@ -96,18 +96,20 @@ async def test_what_is_said_of_a_document_whose_deletion_nobody_noticed_is_erase
 
 
 async def test_who_judges_a_document_that_the_index_does_not_have_is_warned(freki: Freki) -> None:
-    await publish(freki, upsert(TENANT, "known.md", "Ein Zwischenzeugnis ist zu beantragen."))
+    # given a tenant of its own: the judgement stays, and moves rankings of this question
+    tenant = f"{TENANT}-unknown"
+    await publish(freki, upsert(tenant, "known.md", "Ein Zwischenzeugnis ist zu beantragen."))
 
     codes, printed = zip(
         *[
-            await freki_command(freki, "judge", "give", QUESTION, name, "up", "--as", "otto", "--tenant", TENANT)
+            await freki_command(freki, "judge", "give", QUESTION, name, "up", "--as", "otto", "--tenant", tenant)
             for name in ("known.md", "knwon.md")
         ],
         strict=True,
     )
-    _, listed = await freki_command(freki, "judge", "list", "--as", "otto", "--tenant", TENANT)
+    _, listed = await freki_command(freki, "judge", "list", "--as", "otto", "--tenant", tenant)
 
     assert codes == (0, 0), printed
     assert printed[0] == ""
-    assert "the index has no document 'knwon.md' of tenant 'judged'" in " ".join(printed[1].split())
+    assert f"the index has no document 'knwon.md' of tenant '{tenant}'" in " ".join(printed[1].split())
     assert "knwon.md" in listed
