@@ -1,5 +1,4 @@
 import re
-import tracemalloc
 import unicodedata
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from freki.operators.analyse_text.words import _STOPPED
 from freki.operators.detect_language import CANDIDATES
 from freki.schemas.errors import Misconfigured
 from freki.streams.wire.from_settings import analyser_of
+from tests.unit.allocated import allocated_by
 from tests.unit.following_sections import FOLLOWING_SECTIONS
 
 
@@ -507,13 +507,9 @@ def test_what_looks_like_an_amount_and_is_none_keeps_its_own_terms(one: int, two
 
 def test_words_of_any_length_take_little_memory_once_they_are_analysed() -> None:
     analyse_text("wort", language="de")
-    tracemalloc.start()
-    try:
-        before, _ = tracemalloc.get_traced_memory()
+    with allocated_by(__file__) as allocated:
         for number in range(20):
             analyse_text(chr(ord("a") + number) + "x" * 100_000, language="de")
-        after, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+        held_bytes = allocated.held_bytes()
 
-    assert after - before < 100_000
+    assert 0 < held_bytes < 100_000

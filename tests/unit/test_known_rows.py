@@ -1,7 +1,6 @@
 """Rows are read from the store once, and what is kept of them is what the store holds."""
 
 import gc
-import tracemalloc
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any
@@ -17,6 +16,7 @@ from freki.schemas.index import ChunkContent, Passage, RowId
 from freki.streams.retrieve.cache.known_rows import KnownRows, RowCaches
 from tests.contract.index_records import GENERATION, chunk, row, vectors
 from tests.memory_index import MemoryIndex
+from tests.unit.allocated import allocated_by
 
 NAMES = "abcd"
 READS = ("match_codes", "contents", "passages")
@@ -113,13 +113,10 @@ async def test_the_memory_of_what_is_kept_is_counted_in_every_script(method: str
     rows = KnownRows(Reading((text * 1200)[:1200]), RowCaches(**caches))
     row_ids = [row(str(place)) for place in range(300)]
 
-    tracemalloc.start()
-    try:
+    with allocated_by(__file__) as allocated:
         await getattr(rows, method)(row_ids)
         gc.collect()
-        held_bytes, _ = tracemalloc.get_traced_memory()
-    finally:
-        tracemalloc.stop()
+        held_bytes = allocated.held_bytes()
 
     assert caches[method].held_bytes == pytest.approx(held_bytes, rel=0.15)
 
