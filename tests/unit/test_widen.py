@@ -119,17 +119,38 @@ def a_widener(attempts: Any) -> Widener:
     )
 
 
-def test_no_second_search_begins_where_time_is_short() -> None:
+def short_of_time() -> Widener:
+    """Return a widener for queries whose whole time is needed for loading."""
     estimates = Estimates(time.time)
-    widener = a_widener(Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters()))
-    given_ = without_hits(a_query(**ALWAYS))
-
-    before = widener.wants(given_)
     estimates.learn("load", OPTIONS.deadline_ms)
+    return a_widener(Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters()))
 
-    assert before
-    assert not widener.wants(given_)
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Wie hoch ist die Gebühr?", Widening.STATEMENT),
+        *(("Gebühr", kind) for kind in Widening if is_written(kind)),
+    ],
+)
+def test_no_second_search_begins_where_time_is_short(text: str, kind: Widening) -> None:
+    given_ = without_hits(a_query(text, widen=(kind,), widen_when=WidenWhen.ALWAYS))
+    estimates = Estimates(time.time)
+    in_time = a_widener(Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters()))
+
+    assert in_time.wants(given_)
+    assert not short_of_time().wants(given_)
     assert [(notice.stage, notice.kind) for notice in given_.query.log.notices] == [("widen", NoticeKind.SKIPPED)]
+
+
+@pytest.mark.parametrize(
+    ("text", "widen"), [("Wie hoch ist die Gebühr?", [Widening.SPELLING]), ("Gebühr", BY_RULE), ("Gebühr", [])]
+)
+def test_a_search_that_would_not_have_been_made_is_not_told_as_skipped(text: str, widen: list[Widening]) -> None:
+    given_ = without_hits(a_query(text, widen=tuple(widen), widen_when=WidenWhen.ALWAYS))
+
+    assert not short_of_time().wants(given_)
+    assert not given_.query.log.notices
 
 
 async def test_a_result_tells_the_weight_of_the_search_that_it_is_of(world: World) -> None:

@@ -38,12 +38,16 @@ class Widener:
         self._attempts = attempts
 
     def wants(self, given: QueryCandidates) -> bool:
-        """Return whether further searches are wanted, and whether there is time for them."""
-        if not kinds_of(given):
+        """Return whether further searches may be wanted, and whether there is time for them."""
+        kinds = kinds_of(given)
+        if not kinds:
             return False
         # Further searches take about as long as the first ones.
         if self._attempts.spare_s(given.query, before=(*LOOKING_UP, *FINISHING)) > 0:
             return True
+        if not any(map(is_written, kinds)) and not self.by_rule(given):
+            # The rules are quick, and most questions have no word to correct: nothing was missed.
+            return False
         message = f"the deadline of {given.query.options.deadline_ms} ms left no time for further searches"
         given.query.log.notice(STEP, NoticeKind.SKIPPED, message)
         return False
