@@ -15,6 +15,7 @@ from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryA
 from freki.cli.show import show_result, show_trace
 from freki.cli.show_explanation import show_explanation
 from freki.cli.terminal import without_controls
+from freki.client.exchange import patience_of
 from freki.client.hits import hits_of
 from freki.infra.settings import Settings
 from freki.infra.telemetry.trace_files import SpanRecord, read_trace
@@ -22,8 +23,6 @@ from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, Res
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import wall_clock
 
-SLACK_S = 10.0
-"""Wait for an answer beyond its deadline, in seconds: it may still be on its way."""
 EXIT_EMPTY = 3
 TRACE_LOOKS = 20
 TRACE_PAUSE_S = 0.1
@@ -65,7 +64,7 @@ async def ask(
 
 
 async def _answer(settings: Settings, query: ContextQuery) -> ContextResult:
-    wait_s = (query.deadline_ms or settings.retrieval.deadline_ms) / 1000 + SLACK_S
+    wait_s = patience_of(query.deadline_ms or settings.retrieval.deadline_ms)
     async with open_asker(settings, answers_on=query.reply_to, tenant=query.tenant) as asker:
         try:
             # Connecting takes a tenth of a second, which is not part of the answer's time.

@@ -49,6 +49,15 @@ class NotSent(TimeoutError):
     """The time was over before the broker had taken the query."""
 
 
+def patience_of(deadline_ms: int) -> float:
+    """Return how many seconds to wait for the answer to a query: a second beyond its deadline.
+
+    An answer that left in time may still be on its way. Callers wait so much longer where no worker answers, so it is
+    no more than the way takes on a busy machine.
+    """
+    return deadline_ms / 1000 + 1.0
+
+
 class ClaimWriter(Protocol):
     """Stores content that is too large for a record."""
 

@@ -6,6 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
+from freki.client.exchange import patience_of
 from freki.client.versions import Versions
 from freki.schemas import (
     ContextQuery,
@@ -27,11 +28,6 @@ from freki.streams.ports import QueryClient
 from freki.streams.retrieve.direct import DirectAsker, DirectDocumentAsker
 from freki.streams.retrieve.steps.judged import judgement_key
 
-SLACK_S = 1.0
-"""Wait for an answer beyond its deadline, in seconds: one that left in time may still be on its way.
-
-Callers wait so much longer where no worker answers, so it is no more than the way takes on a busy machine.
-"""
 DOCUMENTS_MS = 30_000
 """Deadline of a document query that names none."""
 _LOOK_S = 5.0
@@ -133,7 +129,7 @@ class Gateway:
                 return None
 
     async def ask(self, query: ContextQuery, *, token: str | None) -> ContextResult:
-        """Ask under a new id. Raises TimeoutError if no answer comes some seconds after the deadline."""
+        """Ask under a new id. Raises TimeoutError if no answer comes within a second after the deadline."""
         query = self._dated(query)
         return await self._asker.ask(query, patience_s=self._patience_s(query), token=token)
 
@@ -168,12 +164,12 @@ class Gateway:
         return replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
 
     def _patience_s(self, query: ContextQuery) -> float:
-        return (query.deadline_ms or self.deadline_ms) / 1000 + SLACK_S
+        return patience_of(query.deadline_ms or self.deadline_ms)
 
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
         """Ask about documents under a new id. Raises TimeoutError as `ask` does."""
         query = replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
-        patience_s = (query.deadline_ms or DOCUMENTS_MS) / 1000 + SLACK_S
+        patience_s = patience_of(query.deadline_ms or DOCUMENTS_MS)
         return await self._documents.ask(query, patience_s=patience_s, token=token)
 
     async def judge(self, judgement: Judgement) -> None:

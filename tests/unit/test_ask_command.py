@@ -53,3 +53,22 @@ def test_the_exit_code_tells_nothing_found_from_not_searched(
     assert shown.exit_code == code, shown.output
     told = "the query was not answered: search.dense failed: it does not answer"
     assert (told in shown.output) == (code == 1)
+
+
+class Nobody(OverTopics):
+    """Runs no worker."""
+
+    async def ask(self, query: ContextQuery, *, patience_s: float) -> ContextResult:
+        assert query.deadline_ms is not None
+        self.waited_s = patience_s
+        raise TimeoutError
+
+
+def test_where_no_worker_answers_it_waits_a_second_beyond_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = Nobody()
+    monkeypatch.setattr(command, "open_asker", nobody.open)
+
+    shown = CliRunner().invoke(app, ["ask", "Wer zahlt?", "--tenant", "t", "--deadline", "3000"])
+
+    assert (shown.exit_code, nobody.waited_s) == (1, 4.0)
+    assert "no answer within 4 s" in shown.output

@@ -298,7 +298,7 @@ async def test_notices_are_told_once_with_how_often() -> None:
 
 
 async def test_an_answer_that_does_not_come_ends_the_run_with_its_question() -> None:
-    with pytest.raises(TimeoutError, match="no answer to question 1 within 190 s"):
+    with pytest.raises(TimeoutError, match="no answer to question 1 within 181 s"):
         await run(Answering([], silent=True))
 
 

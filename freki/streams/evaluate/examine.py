@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple, TypeVar
 
+from freki.client.exchange import patience_of
 from freki.client.tasks import cancel_and_wait
 from freki.operators.evaluate import (
     RankedDocument,
@@ -34,8 +35,6 @@ EXCERPT_CHARS = 90
 """Length of the excerpt in a document's title, in characters."""
 DEADLINE_MS = 180_000
 """Default deadline, in milliseconds: long, so that quality does not depend on the load of the machine."""
-SLACK_S = 10.0
-"""Wait beyond the deadline for an answer in transit, in seconds."""
 CALIBRATED = frozenset({"remote", "local"})
 """Rerankers whose scores are comparable between questions."""
 T = TypeVar("T")
@@ -183,7 +182,7 @@ class Examiner:
                 deadline_ms=DEADLINE_MS,
             )
         )
-        patience_s = (query.deadline_ms or DEADLINE_MS) / 1000 + SLACK_S
+        patience_s = patience_of(query.deadline_ms or DEADLINE_MS)
         try:
             return await self._asker.ask(query, patience_s=patience_s)
         except TimeoutError as error:

@@ -8,7 +8,7 @@ from typing import Any
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from freki.client.exchange import AlreadyAsked, NotSent
+from freki.client.exchange import AlreadyAsked, NotSent, patience_of
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import InfraError
@@ -18,8 +18,6 @@ from freki.streams.ports import QueryClient
 from freki.streams.tools.definition import ARGUMENTS
 from freki.streams.tools.reply import reply_of
 
-SLACK_S = 1.0
-"""Wait for an answer beyond its deadline, in seconds: one that left in time may still be on its way."""
 _REFUSED = frozenset({ResultStatus.REJECTED, ResultStatus.EXPIRED})
 
 
@@ -71,7 +69,7 @@ class Toolbox:
         return await self._answer(query, read.stands_for, token=None if bearer is None else bearer.token)
 
     async def _answer(self, query: ContextQuery, stands_for: Mapping[str, str], *, token: str | None) -> ToolReply:
-        patience_s = self._caller.deadline_ms / 1000 + SLACK_S
+        patience_s = patience_of(self._caller.deadline_ms)
         try:
             result = await self._client.ask(query, patience_s=patience_s, token=token)
         except NotSent as error:
