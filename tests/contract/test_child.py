@@ -101,6 +101,11 @@ async def test_a_process_that_somebody_else_ended_costs_the_document_nothing(tmp
         assert await call("a.pdf", tmp_path) == 1
 
 
+async def test_a_call_ends_although_its_process_is_told_to_stop_too() -> None:
+    async with children(works.go_on) as call:
+        assert await call("a.pdf") == "a.pdf"
+
+
 async def test_the_next_document_is_parsed_after_one_that_crashed(tmp_path: Path) -> None:
     async with children(works.abort_once) as call:
         await call("a.pdf", tmp_path)

@@ -2,6 +2,7 @@
 
 import os
 import resource
+import signal
 from pathlib import Path
 
 
@@ -29,6 +30,13 @@ def abort_once(name: str, attempts: Path) -> int:
     if not list(attempts.iterdir()):
         abort(name, attempts)
     return len(list(attempts.iterdir()))
+
+
+def go_on(name: str) -> str:
+    """Return after the signals of a stop, which reach all processes of a group."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        os.kill(os.getpid(), number)
+    return name
 
 
 def loop(name: str, attempts: Path) -> None:

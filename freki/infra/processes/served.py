@@ -44,7 +44,10 @@ class Outcome(NamedTuple, Generic[R]):
 
 def serve(handle: int) -> None:
     """Answer calls until disconnected. The entry point of a child."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the worker, which then disconnects
+    # Signals to the whole group are for the worker, which then disconnects: a document whose process ended twice is
+    # rejected.
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     os.environ["OPENBLAS_NUM_THREADS"] = "1"  # each thread would take address space
     line = Connection(handle)
     setup: Setup = pickle.loads(line.recv_bytes())  # noqa: S301 - from the process that started us
