@@ -109,6 +109,20 @@ def test_a_file_that_is_renamed_is_removed_and_created(folder: Path) -> None:
     assert settled(state, folder / "a.md", folder / "z.md") == [(REMOVED, "a.md"), (CREATED, "z.md")]
 
 
+def test_a_document_whose_file_is_renamed_is_not_removed_before_its_new_file_is_stable(folder: Path) -> None:
+    old, new = folder / "a\u0308.md", folder / "\u00e4.md"
+    write(old, "1")
+    state = state_of(folder)
+    old.unlink()
+    assert state.look({folder}, now=0) == []
+    write(new, "1")
+    assert state.look({folder}, now=1) == []
+    write(new, "more")
+    assert state.look({folder}, now=2) == []
+
+    assert names(state.look(set(), now=3)) == [(REMOVED, "\u00e4.md"), (CREATED, "\u00e4.md")]
+
+
 def test_a_folder_that_is_moved_out_takes_its_files_along(folder: Path) -> None:
     state = state_of(folder)
     (folder / "sub").rename(folder.parent / "sub")

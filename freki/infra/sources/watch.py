@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Container, Iterable
 from contextlib import aclosing
 from dataclasses import dataclass
 from enum import StrEnum
@@ -13,6 +13,7 @@ from typing import NamedTuple
 from watchfiles import awatch
 
 from freki.infra.sources.files import LeaveOut, Nameless, Naming, SourceFile, scan
+from freki.schemas import DocumentId
 from freki.schemas.errors import Rejected, Unavailable
 
 _LOOK_MS = 200
@@ -141,8 +142,13 @@ class FolderState:
         # Checked last: otherwise a folder that has just disappeared would look empty.
         if _identity(self.root) != self._identity:
             raise FolderGone(f"{self.root} is gone, or another folder: nothing was removed")
-        events = [event for path, file in found.items() if (event := self._settled(path, file, now))]
-        return sorted(events, key=lambda event: event.file.document_id)
+        there = [event for path, file in found.items() if file and (event := self._settled(path, file, now))]
+        # A document is not removed while its file of another name is unstable, as one renamed to another Unicode form.
+        awaited = {look.file.document_id for look in self._unsettled.values() if look.file}
+        gone = [
+            event for path, file in found.items() if not file and (event := self._settled(path, None, now, awaited))
+        ]
+        return sorted([*gone, *there], key=lambda event: event.file.document_id)
 
     def _place(self, path: Path) -> Path | None:
         """Return a path without linked folders, None for one out of the folder: the operating system follows links."""
@@ -168,7 +174,9 @@ class FolderState:
             self._left_out.add(str(error))
             self._leave_out(error)
 
-    def _settled(self, path: Path, file: SourceFile | None, now: float) -> FileEvent | None:
+    def _settled(
+        self, path: Path, file: SourceFile | None, now: float, awaited: Container[DocumentId] = ()
+    ) -> FileEvent | None:
         reported = self._reported.get(path)
         if file == reported:
             self._unsettled.pop(path, None)
@@ -177,7 +185,7 @@ class FolderState:
         if look is None or look.file != file:
             self._unsettled[path] = _Look(file, now)
             return None
-        if now - look.since < self._settle_s:
+        if now - look.since < self._settle_s or (file is None and reported and reported.document_id in awaited):
             return None
         del self._unsettled[path]
         if file:
