@@ -146,6 +146,14 @@ async def test_a_query_that_is_delivered_again_after_a_long_time_is_judged_by_wh
     assert [await judged(window, topic, offset) for offset in (0, 2, 1)] == [None, None, RefusalReason.REPLAYED]
 
 
+async def test_uses_are_looked_through_once_a_window_so_that_a_query_delivered_again_needs_no_reading_back() -> None:
+    topic = Topic([Sent("a", "Why?", 0), Sent("b", "Why?", WINDOW_MS), Sent("c", "Why?", WINDOW_MS - 100)])
+    window = worker(topic)
+
+    assert [await judged(window, topic, offset) for offset in (0, 1, 2, 0)] == [None] * 4
+    assert topic.read == 1
+
+
 async def test_a_worker_reads_back_only_what_it_was_not_given() -> None:
     topic = Topic([Sent(str(number), "Why?", 1) for number in range(5)])
     window = worker(topic)

@@ -122,7 +122,9 @@ class ReplayWindow:
             for stored in await self._past.before(partition, offset, first=first, since=since):
                 await self._take(seen, stored)
         seen.end = max(seen.end, offset + 1)
-        seen.forget(Timestamp(since - self._window_ms))
+        # Once a window: it looks at all uses, which with every query took milliseconds.
+        if since >= seen.forgotten + 2 * self._window_ms:
+            seen.forget(Timestamp(since - self._window_ms))
         self._seen[partition] = seen
         return seen
 
