@@ -611,6 +611,31 @@ async def test_a_parameter_that_a_route_does_not_have_is_refused_with_those_that
 
 
 @pytest.mark.parametrize(
+    ("method", "path", "name"),
+    [
+        ("DELETE", "/v1/documents/a?tenant=acme&tenant=other", "tenant"),
+        ("DELETE", "/v1/documents/a?version=1&version=2", "version"),
+        ("GET", "/v1/documents/a?tenant=acme&tenant=acme", "tenant"),
+        ("GET", "/v1/documents?tenant=acme&tenant=other&principal=ada", "tenant"),
+    ],
+)
+async def test_a_parameter_that_comes_twice_is_refused(gateway: InProcess, method: str, path: str, name: str) -> None:
+    async with door(gateway) as client:
+        refused = await client.request(method, path)
+
+    assert refused.status_code == 422, "a proxy that checks the first one would let the last one through"
+    assert refused.json()["detail"] == f"{name}: it comes more than once; send it once"
+    assert not gateway.changes
+
+
+async def test_there_may_be_several_principals(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        listed = await client.get("/v1/documents?principal=ada&principal=staff")
+
+    assert listed.status_code == 200
+
+
+@pytest.mark.parametrize(
     ("method", "path", "body"),
     [
         ("POST", "/v1/queries", {"text": "a", "tenant": ""}),

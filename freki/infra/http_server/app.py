@@ -83,7 +83,9 @@ Wait = Annotated[
     int, Query(ge=0, le=MOST_WAIT_MS, description="Wait so long for the receipt, in milliseconds; 0: answer at once")
 ]
 Named = Annotated[str | None, Query(alias="tenant", description="Tenant; default: of the server, or of the token")]
-Principals = Annotated[tuple[str, ...], Query(alias="principal", description="Without tokens: who asks")]
+_PRINCIPAL = "principal"
+"""The one parameter that may come several times."""
+Principals = Annotated[tuple[str, ...], Query(alias=_PRINCIPAL, description="Without tokens: who asks")]
 Limit = Annotated[int, Query(ge=1, le=100, description="Most documents or chunks of the page")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
 Version = Annotated[int, Query(ge=0, le=LARGEST_INTEGER, description="0: now, in milliseconds")]
@@ -366,13 +368,18 @@ def _wrong(error: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _check_parameters(request: Request) -> None:
-    """Raise Problem for a parameter that the route does not have: a mistyped `tenant` would mean the default one."""
-    known = _parameters(request.scope["route"].dependant)
-    # Pages read their own ones.
-    is_call = request.url.path.startswith("/v1/")
-    if is_call and (unknown := sorted(request.query_params.keys() - known)):
+    """Raise Problem for a parameter that the route does not have, or that comes twice.
+
+    A mistyped `tenant` would mean the default one; of two, a proxy that checks calls may have read the other one.
+    """
+    if not request.url.path.startswith("/v1/"):
+        return  # pages read their own ones
+    given, known = request.query_params, _parameters(request.scope["route"].dependant)
+    if unknown := sorted(given.keys() - known):
         has = f"it has {', '.join(sorted(known))}" if known else "it has none"
         raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{unknown[0][:40]}: no parameter of this route; {has}")
+    if twice := sorted(name for name in given.keys() - {_PRINCIPAL} if len(given.getlist(name)) > 1):
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, f"{twice[0]}: it comes more than once; send it once")
 
 
 def _parameters(dependant: Dependant) -> set[str]:
