@@ -40,6 +40,7 @@ class BoundedCache(Generic[T]):
         self._calls = calls or Calls()
         self._timer = timer
         self._entries = _Counted(most_bytes, seconds, timer)
+        self._calls.watch(name, self)
 
     def get(self, key: object, *, holds: Callable[[T], bool] = lambda _: True) -> T | None:
         """Return the value of a key of equal `repr`; None where it is absent, expired, evicted or does not hold."""
@@ -70,13 +71,11 @@ class BoundedCache(Generic[T]):
             if held.size + _ENTRY_BYTES <= self._entries.maxsize:
                 self._entries[_digest(key)] = held
         # Together, as in `_find`.
-        self._calls.holds(self._name, self.held_bytes)
         self._calls.evicted(self._name, self._entries.take_evicted())
 
     def resize(self, *, most_bytes: int, seconds: float) -> None:
         """Empty the cache, and give it another size and age."""
         self._entries = _Counted(most_bytes, seconds, self._timer)
-        self._calls.holds(self._name, 0)
 
     @property
     def held_bytes(self) -> int:

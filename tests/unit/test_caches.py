@@ -1,8 +1,11 @@
+import json
 import weakref
 from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from freki.infra.caches import BoundedCache
 from freki.infra.telemetry.calls import Calls
@@ -11,7 +14,7 @@ from freki.infra.telemetry.calls import Calls
 class Counted(Calls):
     def __init__(self) -> None:
         super().__init__()
-        self.hits = self.misses = self.gone = self.bytes = 0
+        self.hits = self.misses = self.gone = 0
 
     def looked_up(self, cache: str, *, hits: int, misses: int) -> None:
         assert cache == "c"
@@ -21,10 +24,6 @@ class Counted(Calls):
     def evicted(self, cache: str, entries: int) -> None:
         assert cache == "c"
         self.gone += entries
-
-    def holds(self, cache: str, held_bytes: int) -> None:
-        assert cache == "c"
-        self.bytes = held_bytes
 
 
 keys = st.tuples(st.sampled_from("ab"), st.integers(0, 5))
@@ -46,7 +45,7 @@ def test_it_holds_no_more_than_its_bytes_and_gives_only_what_was_last_kept(
         cache.keep(key, place, size=size)
         if size + 512 <= most_bytes:
             last[key] = (place, now)
-        assert cache.held_bytes == calls.bytes <= most_bytes
+        assert cache.held_bytes <= most_bytes
     assert calls.hits + calls.misses == len(steps)
 
 
@@ -58,6 +57,33 @@ def test_what_had_to_go_is_counted() -> None:
         cache.keep(key, key, size=100)
 
     assert (calls.gone, cache.get("a"), cache.get("d")) == (1, None, "d")
+
+
+def held(reader: InMemoryMetricReader) -> dict[str, float]:
+    data = reader.get_metrics_data()
+    found = {"resource_metrics": []} if data is None else json.loads(data.to_json())
+    return {
+        point["attributes"]["cache"]: point["value"]
+        for resource in found["resource_metrics"]
+        for scope in resource["scope_metrics"]
+        for metric in scope["metrics"]
+        if metric["name"] == "freki.cache.held"
+        for point in metric["data"]["data_points"]
+    }
+
+
+def test_caches_of_one_name_are_measured_together_as_long_as_they_are_there() -> None:
+    reader = InMemoryMetricReader()
+    calls = Calls(MeterProvider([reader]).get_meter("freki"))
+    first, second = (BoundedCache[str]("pages", most_bytes=2000, seconds=10, calls=calls) for _ in range(2))
+
+    first.keep("a", "a", size=100)
+    second.keep("b", "b", size=200)
+    both = held(reader)
+    del first
+    one = held(reader)
+
+    assert (both, one) == ({"pages": 2 * 512 + 300}, {"pages": 512 + 200})
 
 
 def test_keys_that_differ_in_one_part_share_nothing() -> None:

@@ -129,7 +129,8 @@ def test_the_handbook_explains_every_panel(dashboard: Dashboard) -> None:
 def test_panels_of_vectors_show_no_other_cache() -> None:
     # All stages may run in one process, which has one series for each name.
     with metering(TelemetrySettings(http_port=0), "test") as (meter, registry):
-        VectorCache("model", 1_000, Calls(meter)).keep({})
+        cache = VectorCache("model", 1_000, Calls(meter))
+        cache.keep({})
         samples = [sample for metric in registry.collect() for sample in metric.samples]
     named = {sample.labels["cache"] for sample in samples if "cache" in sample.labels}
     shown = {name for expression in expressions_of(INGEST) for name in re.findall(r'cache="(\w+)"', expression)}

@@ -5,6 +5,7 @@ from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
 
 from deploy.metrics import SERIES
+from freki.infra.models.vectors import VectorCache
 from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.calls import Calls
 from freki.infra.telemetry.metrics import metering
@@ -25,6 +26,9 @@ def served(registry: CollectorRegistry) -> Mapping[str, frozenset[str]]:
         for sample in metric.samples:
             found[sample.name] = found.get(sample.name, frozenset()) | sample.labels.keys()
     return {name: labels for name, labels in found.items() if name not in NOT_OURS}
+
+
+CACHE = VectorCache("model", 1_000)
 
 
 def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, result: ContextResult) -> None:
@@ -66,7 +70,7 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     calls.charged("m", 0.1)
     calls.looked_up("rerank", hits=1, misses=1)
     calls.evicted("answers", 1)
-    calls.holds("passages", 1_000)
+    calls.watch("passages", CACHE)
     calls.called("search", "chunks", seconds=0.1, error=OSError())
 
 

@@ -27,6 +27,12 @@ class VectorCache:
         self._model = blake2b(fingerprint.encode(), digest_size=16).digest()
         self._calls = calls or Calls()
         self._passages: LRUCache[bytes, PassageEmbedding] = LRUCache(most_bytes, getsizeof=_size)
+        self._calls.watch("passages", self)
+
+    @property
+    def held_bytes(self) -> int:
+        """Estimated size of all entries."""
+        return int(self._passages.currsize)
 
     def among(self, passages: Iterable[EmbeddingCacheKey]) -> dict[EmbeddingCacheKey, PassageEmbedding]:
         """Return those of these passages that are cached."""
@@ -41,7 +47,6 @@ class VectorCache:
             if _size(passage) <= self._passages.maxsize:
                 # Copy: a view would keep the whole matrix in memory.
                 self._passages[self._key(key)] = passage._replace(vector=passage.vector.copy())
-        self._calls.holds("passages", int(self._passages.currsize))
 
     def _key(self, made: EmbeddingCacheKey) -> bytes:
         # Lengths delimit the parts.

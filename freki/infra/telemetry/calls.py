@@ -1,8 +1,21 @@
 """Metrics of calls to models and store. Uses only the API of OpenTelemetry."""
 
-from opentelemetry.metrics import Histogram, Meter, NoOpMeter
+from collections import Counter
+from collections.abc import Iterable
+from typing import Protocol
+from weakref import WeakKeyDictionary
+
+from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, Observation
 
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
+
+
+class Holding(Protocol):
+    """A cache."""
+
+    @property
+    def held_bytes(self) -> int:
+        """Size of all entries."""
 
 
 class Calls:
@@ -15,7 +28,10 @@ class Calls:
         self._evictions = meter.create_counter(
             "freki.cache.evictions", description="Entries of a cache that had to go for others"
         )
-        self._held = meter.create_gauge("freki.cache.held", "By", "Bytes that a cache holds")
+        self._caches: WeakKeyDictionary[Holding, str] = WeakKeyDictionary()
+        meter.create_observable_gauge(
+            "freki.cache.held", [self._held], "By", "Bytes that caches of a name hold together"
+        )
         self._models = _seconds(meter, "gen_ai.client.operation.duration", "A call of a model")
         self._tokens = meter.create_counter("freki.model.tokens", description="Tokens that went through a model")
         self._cost = meter.create_counter("freki.model.cost", description="Price of the tokens of a service, as set")
@@ -41,9 +57,15 @@ class Calls:
         """Count evicted entries of a cache."""
         self._evictions.add(entries, {"cache": cache})
 
-    def holds(self, cache: str, held_bytes: int) -> None:
-        """Record the size of a cache."""
-        self._held.set(held_bytes, {"cache": cache})
+    def watch(self, name: str, cache: Holding) -> None:
+        """Count the size of a cache as long as there is one; each open generation has its own of the same name."""
+        self._caches[cache] = name
+
+    def _held(self, _: CallbackOptions) -> Iterable[Observation]:
+        held: Counter[str] = Counter()
+        for cache, name in list(self._caches.items()):
+            held[name] += cache.held_bytes
+        return [Observation(size, {"cache": name}) for name, size in held.items()]
 
     def called(self, operation: str, collection: str, *, seconds: float, error: BaseException | None) -> None:
         """Record a call of the store."""
