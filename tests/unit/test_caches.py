@@ -6,9 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
+from opentelemetry.trace import NoOpTracer
 
 from freki.infra.caches import BoundedCache
+from freki.infra.settings import RetrievalSettings, Settings
 from freki.infra.telemetry.calls import Calls
+from freki.streams.observe.meters import Meters
+from freki.streams.wire.parts import Parts
+from freki.streams.wire.query_parts import QueryParts
 
 
 class Counted(Calls):
@@ -84,6 +89,16 @@ def test_caches_of_one_name_are_measured_together_as_long_as_they_are_there() ->
     one = held(reader)
 
     assert (both, one) == ({"pages": 2 * 512 + 300}, {"pages": 512 + 200})
+
+
+def test_answers_by_settings_of_before_are_let_go_by_a_reload() -> None:
+    settings = Settings(retrieval=RetrievalSettings(cache_mb=8))
+    parts = QueryParts(Parts(settings, NoOpTracer(), Meters(), Calls()))
+    answers = weakref.ref(parts._open_caches().answers)
+
+    parts._renewed_answers()
+
+    assert answers() is None
 
 
 def test_keys_that_differ_in_one_part_share_nothing() -> None:

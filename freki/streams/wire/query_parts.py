@@ -74,6 +74,7 @@ class QueryParts:
         self._settings = parts.settings
         self._rewriter: Rewriter | None = None
         self._caches: dict[str, BoundedCache[Any]] = {}
+        """Those that stay when settings change."""
 
     async def open_handlers(self) -> Handlers:
         """Open the retriever, load its models, and return the handlers."""
@@ -202,11 +203,11 @@ class QueryParts:
         )
 
     def _open_caches(self) -> Caches:
-        self._caches = {name: self._cache(name) for name in _CACHE_SHARES}
+        self._caches = {name: self._cache(name) for name in ("question_vectors", "rankings")}
         return Caches(
             embeddings=self._caches["question_vectors"],
             rankings=self._caches["rankings"],
-            answers=self._caches["answers"],
+            answers=self._cache("answers"),
             epochs=Epochs(strong=self._settings.retrieval.strong),
         )
 
@@ -231,8 +232,8 @@ class QueryParts:
 
         The one before stays with the queries in flight, whose answers are made by the settings before.
         """
-        for name in ("question_vectors", "rankings"):
-            self._caches[name].resize(most_bytes=self._room(name), seconds=self._settings.retrieval.cache_s)
+        for name, cache in self._caches.items():
+            cache.resize(most_bytes=self._room(name), seconds=self._settings.retrieval.cache_s)
         return self._cache("answers")
 
     async def _open_rerankers(self) -> list[Reranker]:
