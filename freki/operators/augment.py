@@ -19,7 +19,7 @@ class SectionWindow(NamedTuple):
     entries: tuple[ManifestEntry, ...]
     """Consecutive leaves in reading order, the hit among them."""
     room: int = 0
-    """Characters before the first leaf that are in no other one and that the limit has room for: of its heading."""
+    """Characters before the first leaf that are in no other one, of its heading; 0: the limit has no room for them."""
 
 
 class Neighbours(NamedTuple):
@@ -205,7 +205,8 @@ def _shown(
     # Of a document that is not given from its beginning, nothing is known of what stands before.
     begin = first.start if manifest[0].ordinal else 0
     free = first.start - next((leaf.end for leaf in before), begin)
-    return SectionWindow(path, tuple(entries), max(0, min(free, max_characters - (entries[-1].end - first.start))))
+    fits = 0 <= free <= max_characters - (entries[-1].end - first.start)
+    return SectionWindow(path, tuple(entries), free if fits else 0)
 
 
 def _fits(passages: Mapping[ChunkId, Passage], entry: ManifestEntry) -> bool:
@@ -214,8 +215,9 @@ def _fits(passages: Mapping[ChunkId, Passage], entry: ManifestEntry) -> bool:
 
 
 def _opening(title: str, room: int) -> str:
-    """Return the heading on a line before a section, with room for a line break above it as in `_gap`; else nothing."""
-    return f"{title}\n" if title and len(title) + 2 <= room else ""
+    """Return the heading on a line before a section, where `_gap` has it in one that begins earlier; else nothing."""
+    gap = _gap(room, title)
+    return gap[1:] if gap.strip() else ""
 
 
 def _gap(characters: int, title: str) -> str:

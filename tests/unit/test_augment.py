@@ -257,8 +257,22 @@ def test_a_section_begins_with_the_heading_of_its_first_lines() -> None:
     text, start = shown_of(section_around(manifest, ChunkId("```\n# Tage\n```")), passages)
 
     assert text.split() == ["Kaution", "Drei", "Monate.", "Frist", "```", "#", "Tage", "```"]
-    assert text.startswith("Kaution\nDrei")
-    assert start == LEASE.index("Drei") - len("Kaution\n")
+    assert text[: LEASE.index("Drei") - start].endswith("\n")
+    assert start == 1
+
+
+def test_a_heading_has_one_place_in_all_sections_that_show_it() -> None:
+    # The text of two that overlap is joined by its places: at two places a heading would be written over itself.
+    manifest, passages = outlined(LEASE, *LEASE_LEAVES)
+    from_frist = LEASE.index("Sofort.") + len("Sofort.") - LEASE.index("\n\n## Frist")
+
+    text, start = shown_of(document_around(manifest, ChunkId("Sofort.")), passages)
+    later, later_start = shown_of(
+        document_around(manifest, ChunkId("Sofort."), max_characters=from_frist, max_leaves=2), passages
+    )
+
+    assert later.split()[:2] == ["Frist", "```"]
+    assert text[later_start - start :] == later
 
 
 def test_the_heading_of_the_first_lines_is_within_the_limit_of_a_section() -> None:
