@@ -55,7 +55,8 @@ def patience_of(deadline_ms: int) -> float:
     An answer that left in time may still be on its way. Callers wait so much longer where no worker answers, so it is
     no more than the way takes on a busy machine.
     """
-    return deadline_ms / 1000 + 1.0
+    # Of one below 0 the worker says what is wrong with it.
+    return max(0, deadline_ms) / 1000 + 1.0
 
 
 class ClaimWriter(Protocol):
