@@ -13,6 +13,7 @@ from freki.schemas import (
     Explanation,
     Filter,
     FilterOperator,
+    Metric,
     RequestKind,
     RerankerChoice,
     RootId,
@@ -43,8 +44,9 @@ async def test_nothing_is_explained_unless_asked(world: World) -> None:
     assert (await ask(retriever(world))).explanation is None
 
 
-async def test_each_hit_has_its_place_in_each_search_and_after_each_step(world: World) -> None:
-    result = await ask(retriever(world, rerankers=[Scorer("amt")]), QUESTION, explain=True)
+@pytest.mark.parametrize("metric", Metric)
+async def test_each_hit_has_its_place_in_each_search_and_after_each_step(world: World, metric: Metric) -> None:
+    result = await ask(retriever(world, rerankers=[Scorer("amt")]), QUESTION, explain=True, metric=metric)
 
     stories = explained(result).hits
     assert [story.chunk_id for story in stories] == [hit.chunk_id for hit in result.hits]

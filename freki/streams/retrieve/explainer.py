@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from freki.operators.distance import in_metric
 from freki.operators.identify import root_id
 from freki.schemas import (
     ChunkId,
@@ -12,6 +13,7 @@ from freki.schemas import (
     Explanation,
     Filter,
     FilterOperator,
+    Metric,
     Retrieved,
     StepRank,
 )
@@ -41,11 +43,11 @@ class Explainer:
     async def __call__(self, retrieval: Retrieval) -> Explanation:
         """Explain a result. Nothing is told of documents that the principals may not read, not even their existence."""
         query, hits = retrieval.query, retrieval.hits
-        orders = orders_of(hits)
+        orders, metric = orders_of(hits), query.options.metric
         asked = tuple(dict.fromkeys(query.query.expect))
         unreadable = await self._unreadable(query, hits, asked)
         return Explanation(
-            hits=tuple(_story(hits, orders, each.chunk_id, each.root.document_id) for each in hits.found),
+            hits=tuple(_story(hits, orders, each.chunk_id, each.root.document_id, metric) for each in hits.found),
             expected=tuple(
                 [
                     _untold(each, unreadable[each]) if each in unreadable else await self._expected(query, hits, each)
@@ -85,7 +87,8 @@ class Explainer:
         if not chunks:
             lost_at, reason = await self._missed(query, hits, document_id)
             return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=None)
-        best = max((_story(hits, orders, chunk_id, document_id) for chunk_id in chunks), key=_farthest)
+        metric = query.options.metric
+        best = max((_story(hits, orders, chunk_id, document_id, metric) for chunk_id in chunks), key=_farthest)
         if len(best.ranks) == len(orders):
             reason = f"it is hit {best.ranks[-1].rank}"
             return ExpectedDocument(document_id=document_id, lost_at=None, reason=reason, best=best)
@@ -132,7 +135,7 @@ def _untold(document_id: DocumentId, reason: str) -> ExpectedDocument:
     return ExpectedDocument(document_id=document_id, lost_at=SEARCH, reason=reason, best=None)
 
 
-def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: DocumentId) -> ChunkStory:
+def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: DocumentId, metric: Metric) -> ChunkStory:
     searches = (
         ("dense", [each.dense for each in hits.search.variants]),
         ("bm25", [each.lexical for each in hits.search.variants]),
@@ -141,7 +144,12 @@ def _story(hits: LocatedHits, orders: Orders, chunk_id: ChunkId, document_id: Do
         chunk_id=chunk_id,
         document_id=document_id,
         retrieved=tuple(
-            Retrieved(search=search, variant=variant, rank=rank, score=hit.score)
+            Retrieved(
+                search=search,
+                variant=variant,
+                rank=rank,
+                score=in_metric(hit.score, metric) if search == "dense" else hit.score,
+            )
             for search, rankings in searches
             for variant, ranking in enumerate(rankings)
             for rank, hit in enumerate(ranking or (), start=1)
