@@ -147,6 +147,19 @@ def test_the_heading_of_the_first_lines_of_a_section_stands_above_them() -> None
         assert text.splitlines()[1:5] == ["Gesetz", "§ 1 Miete", "Davor gilt anderes.", "§ 2 Frist"]
 
 
+def test_the_title_above_the_first_lines_of_a_section_stands_once() -> None:
+    start, end = sentences(4, 7)
+    opening = "Gesetz\nDavor gilt anderes.\n§ 2 Frist\n"
+    section = ContextPart(
+        chunk_id=None, path="0/0", start=start - len(opening), end=end, text=opening + DOCUMENT[start:end]
+    )
+    below = hit(1, start, end, heading_path=("Gesetz", "§ 2 Frist"), parent=section)
+
+    text = assemble([below], max_tokens=500, count_tokens=count_words).text
+
+    assert text.splitlines()[1:4] == ["Gesetz", "Davor gilt anderes.", "§ 2 Frist"]
+
+
 def neighbour(number: int, first: int, last: int) -> ContextPart:
     start, end = sentences(first, last)
     return ContextPart(

@@ -185,7 +185,12 @@ def _below(chunk: Cited, following: Cited | None, pieces: Sequence[TextSpan], he
         if block and end is not None and not _is_headed_by(shown, heading, gap=block[0].start - end):
             lines.append(GAP.strip())
         body = _joined(block).strip("\n").rstrip()
-        lines += filter(None, ["" if shown == heading else shown, *own, body])
+        if shown == heading:
+            shown = ""
+        elif body.partition("\n")[0].rstrip() == shown.rpartition(_BETWEEN)[2]:
+            # A section may begin with the text below its own title.
+            body = body.partition("\n")[2]
+        lines += filter(None, [shown, *own, body])
         heading, end = whole, block[-1].end if block else end
     # A forged citation may be joined from two spans, so it is searched for last.
     return harmless("\n".join(lines)).rstrip(), heading
