@@ -16,6 +16,7 @@ from freki.schemas import (
     ContextResult,
     DocumentId,
     Judgement,
+    NoticeKind,
     QueryId,
     RerankerChoice,
     TenantId,
@@ -172,6 +173,13 @@ async def test_a_thumb_lifts_a_document_by_no_more_than_the_option_and_says_so(w
     assert [hit.document_id for hit in lifted.hits] == ["b", "a"]
     assert 0 < lifted.hits[0].judged < 1
     assert lifted.hits[0].score == pytest.approx(plain.hits[1].score + lifted.hits[0].judged)
+
+
+async def test_a_query_is_told_that_judgements_are_not_read(world: World) -> None:
+    asked, unasked = await ranking(world, None, feedback=0.5), await ranking(world, None, feedback=0.0)
+
+    assert [(each.stage, each.kind) for each in asked.notices] == [("feedback", NoticeKind.SKIPPED)]
+    assert not unasked.notices
 
 
 async def test_no_verdict_makes_readable_what_is_not(world: World) -> None:

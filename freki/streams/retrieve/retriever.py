@@ -223,6 +223,8 @@ class Retriever:
         """Type a query by examples, and look up the judgements on similar queries."""
         vector = None if embedding is None else embedding.vector
         typed = self._parse.as_of_now(self._parse.by_examples(parsed, vector))
+        if typed.query.feedback and self._judgements is None:
+            typed.log.notice("feedback", NoticeKind.SKIPPED, "judgements are not read: set FREKI_FEEDBACK__READ=true")
         counts = self._judgements is not None and typed.options.feedback and vector is not None
         if not counts or self._judgements is None or vector is None:
             return EmbeddedQuery.of(typed, embedding, {})
