@@ -306,6 +306,32 @@ def test_footnotes_of_cells_follow_their_table() -> None:
     assert texts(document, BlockKind.PROSE) == ["Note 3", "Note 2", "Weiter"]
 
 
+def test_what_a_style_hides_is_left_out_unless_the_text_says_otherwise() -> None:
+    styles = (
+        '<w:style w:styleId="Intern"><w:rPr><w:vanish/></w:rPr></w:style>'
+        '<w:style w:styleId="Notiz"><w:basedOn w:val="Intern"/></w:style>'
+        '<w:style w:styleId="Offen"><w:basedOn w:val="Intern"/><w:rPr><w:vanish w:val="0"/></w:rPr></w:style>'
+    )
+    run = "<w:r><w:rPr>{}</w:rPr><w:t>{}</w:t></w:r>"
+    runs = run.format("", "Gebühr") + run.format('<w:rStyle w:val="Notiz"/>', " (strittig)")
+    shown = run.format('<w:vanish w:val="0"/>', "Sichtbar")
+    intern = '<w:rStyle w:val="Intern"/>'
+    note = f'<w:footnote w:id="3"><w:p>{run.format(intern, "Quelle")}</w:p></w:footnote>'
+
+    document = parse_docx(
+        docx(
+            f'<w:p>{runs}<w:r><w:footnoteReference w:id="3"/></w:r></w:p>'
+            + _styled("Vermerk", "Notiz")
+            + f'<w:p><w:pPr><w:pStyle w:val="Intern"/></w:pPr>{run.format("", "Nein")}{shown}</w:p>'
+            + _styled("Ende", "Offen")
+            + word_table(["Amt", "Zeit"]).replace("<w:t>Zeit", f"<w:rPr>{intern}</w:rPr><w:t>Zeit"),
+            parts={"word/styles.xml": word("styles", styles), "word/footnotes.xml": word("footnotes", note)},
+        )
+    )
+
+    assert document.text == "Gebühr\n\nSichtbar\n\nEnde\n\nAmt |"
+
+
 def test_footnotes_whose_reference_is_deleted_or_hidden_are_left_out() -> None:
     deleted = '<w:del><w:r><w:footnoteReference w:id="2"/></w:r></w:del>'
     hidden = '<w:r><w:rPr><w:vanish/></w:rPr><w:footnoteReference w:id="3"/></w:r>'

@@ -202,3 +202,35 @@ def test_words_in_a_shape_stand_below_its_paragraph() -> None:
     document = parse_odt(odt(f"<text:p>Vor<draw:g>{shape}</draw:g>her</text:p>"))
 
     assert document.text == "Vorher\n\nKasten eins\n\nKasten zwei"
+
+
+def test_hidden_text_is_left_out() -> None:
+    hidden = '<style:text-properties text:display="none"/>'
+    common = odf_styles(
+        f'<style:style style:name="Intern" style:family="text">{hidden}</style:style>'
+        f'<style:style style:name="Vermerk" style:family="paragraph">{hidden}</style:style>'
+    )
+    own = (
+        '<style:style style:name="T1" style:family="text" style:parent-style-name="Intern"/>'
+        '<style:style style:name="P1" style:family="paragraph" style:parent-style-name="Vermerk"/>'
+        '<style:style style:name="T2" style:family="text" style:parent-style-name="Intern">'
+        '<style:text-properties text:display="true"/></style:style>'
+    )
+    switch = '<text:{} text:condition="ooow:1" text:is-hidden="{}">{}</text:{}>'
+
+    document = parse_odt(
+        odt(
+            '<text:p>Gebühr<text:span text:style-name="T1"> strittig</text:span> fällig'
+            '<text:span text:style-name="T2">, sofort</text:span></text:p><text:p text:style-name="P1">Vermerk</text:p>'
+            '<text:section text:display="none"><text:h>Intern</text:h></text:section>'
+            '<text:section text:display="condition" text:is-hidden="true"><text:p>b</text:p></text:section>'
+            "<text:section><text:p>Offen</text:p></text:section>"
+            f"<text:p>{switch.format('hidden-paragraph', 'true', '', 'hidden-paragraph')}nie</text:p>"
+            f"<text:p>{switch.format('hidden-paragraph', 'false', '', 'hidden-paragraph')}immer</text:p>"
+            f"<text:p>vor{switch.format('hidden-text', 'true', 'mitten', 'hidden-text')}nach</text:p>",
+            styles=own,
+            parts={"styles.xml": common},
+        )
+    )
+
+    assert document.text == "Gebühr fällig, sofort\n\nOffen\n\nimmer\n\nvornach"

@@ -1,7 +1,7 @@
 """The readable text and outline of a DOCX."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
@@ -24,6 +24,7 @@ _DRAWN = {"{w}sym": "{w}", "{w16se}symEx": "{w16se}", "{w}checkBox": ""}
 _UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
 _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
 _BOX = "{w}txbxContent"
+_VANISH = "{w}rPr/{w}vanish"
 _OFF = {"0", "false", "off"}
 _NO_LIST = {"", "0"}
 _LONGEST_HEADING = 120
@@ -39,6 +40,7 @@ class _Styles(NamedTuple):
     listed: frozenset[str]
     numbers: Mapping[str, tuple[str, int]]
     """List and depth of each style."""
+    hidden: frozenset[str]
 
 
 def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
@@ -58,6 +60,8 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
         if body is None:
             raise UnreadableContent("no text document in the package: save it as DOCX")
         styles, notes, numbers = _styles(package.related(main, "styles")), _notes(package, main), "numbering"
+        for element in [body, *notes.values()] if styles.hidden else ():
+            _hide(element, styles.hidden)
         parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes).read_all(body)
         if not any(part.heading_level for part in parts):
             bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, bold=True)
@@ -224,6 +228,15 @@ def _drawn(element: Element) -> str:
     return "☒" if _is_on(state) else "☐"
 
 
+def _hide(element: Element, styles: Container[str]) -> None:
+    """Take away what a style hides, of its run or its paragraph, unless the run itself says otherwise."""
+    for paragraph in list(element.iter("{w}p")):
+        around = value(paragraph, "{w}pPr/{w}pStyle")
+        for run in list(paragraph.iter("{w}r")):
+            if run.find(_VANISH) is None and (around in styles or value(run, "{w}rPr/{w}rStyle") in styles):
+                run.clear()
+
+
 def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:
     """Yield kind and id of each note that the visible text of an element refers to, in order."""
     for child in element:
@@ -234,7 +247,7 @@ def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_unread(element: Element, without: str) -> bool:
-    is_hidden = element.tag == "{w}r" and _is_on(element.find("{w}rPr/{w}vanish"))
+    is_hidden = element.tag == "{w}r" and _is_on(element.find(_VANISH))
     return is_hidden or element.tag in _UNREAD or element.tag == without
 
 
@@ -246,7 +259,7 @@ def _outline_level(value: str) -> int:
 def _styles(styles: Element | None) -> _Styles:
     """Return the styles of headings and lists, including inherited properties."""
     by_id = {style.get("{w}styleId", ""): style for style in (() if styles is None else styles.iter("{w}style"))}
-    levels, titles, listed = dict[str, int](), set[str](), set[str]()
+    levels, titles, listed, hidden = dict[str, int](), set[str](), set[str](), set[str]()
     numbers: dict[str, tuple[str, int]] = {}
     for key in by_id:
         line = list(_line(key, by_id))
@@ -257,10 +270,12 @@ def _styles(styles: Element | None) -> _Styles:
             titles.add(key)
         if any(name.startswith(_LIST_STYLES) for name in names):
             listed.add(key)
+        if _is_on(next((switch for style in line if (switch := style.find(_VANISH)) is not None), None)):
+            hidden.add(key)
         number = next((number for style in line if (number := _number(style))), None)
         if number:
             numbers[key] = number
-    return _Styles(levels, frozenset(titles), frozenset(listed), numbers)
+    return _Styles(levels, frozenset(titles), frozenset(listed), numbers, frozenset(hidden))
 
 
 def _number(element: Element) -> tuple[str, int] | None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
@@ -59,7 +59,7 @@ class Content(NamedTuple):
     body: Element
     """Text, slides or sheets."""
     styles: Mapping[str, Element]
-    """Automatic styles of the document, by name."""
+    """Styles by name, the automatic ones of the document before the common ones."""
     lists: Mapping[str, Mapping[int, _Level]]
     """Numbered levels of each list style; that of headings has an empty name."""
 
@@ -75,9 +75,56 @@ def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterato
         body = None if document is None else document.find(f"{{office}}body/{{office}}{kind}")
         if document is None or body is None:
             raise UnreadableContent(f"no {kind} document in the package: save it again")
-        styles = document.iterfind("{office}automatic-styles/{style}style")
-        lists = [*_lists(package.tree("styles.xml")), *_lists(document)]
+        common = package.tree("styles.xml")
+        styles = [
+            *(() if common is None else common.iterfind("{office}styles/{style}style")),
+            *document.iterfind("{office}automatic-styles/{style}style"),
+        ]
+        _empty_hidden(body, _hidden_styles(styles))
+        lists = [*_lists(common), *_lists(document)]
         yield Content(package, body, {style.get("{style}name", ""): style for style in styles}, dict(lists))
+
+
+def _hidden_styles(styles: Iterable[Element]) -> frozenset[tuple[str, str]]:
+    """Return family and name of each style whose text is hidden, by itself or by an ancestor."""
+    by_key = {(style.get("{style}family", ""), style.get("{style}name", "")): style for style in styles}
+    return frozenset(key for key in by_key if _shows(key, by_key) == "none")
+
+
+def _shows(key: tuple[str, str], by_key: Mapping[tuple[str, str], Element]) -> str:
+    """Return `none` for hidden text, as the style says or the nearest ancestor that says anything."""
+    seen = set[tuple[str, str]]()
+    while key in by_key and key not in seen:
+        seen.add(key)
+        look = by_key[key].find("{style}text-properties")
+        if look is not None and "{text}display" in look.attrib:
+            return look.get("{text}display", "")
+        key = key[0], by_key[key].get("{style}parent-style-name", "")
+    return ""
+
+
+def _empty_hidden(body: Element, styles: Container[tuple[str, str]]) -> None:
+    """Empty the elements that a reader does not see."""
+    for element in list(body.iter()):
+        if _is_hidden(element, styles):
+            after = element.tail
+            element.clear()
+            element.tail = after
+
+
+def _is_hidden(element: Element, styles: Container[tuple[str, str]]) -> bool:
+    name = element.get("{text}style-name", "")
+    if element.tag in PARAGRAPHS:
+        switches = element.iter("{text}hidden-paragraph")
+        return ("paragraph", name) in styles or any(map(_is_switched_off, switches))
+    if element.tag == "{text}span":
+        return ("text", name) in styles
+    is_section = element.tag == "{text}section"
+    return (is_section and element.get("{text}display") == "none") or _is_switched_off(element)
+
+
+def _is_switched_off(element: Element) -> bool:
+    return element.get("{text}is-hidden") == "true"
 
 
 def _lists(element: Element | None) -> Iterator[tuple[str, Mapping[int, _Level]]]:

@@ -10,9 +10,9 @@ def parse_odt(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -
 
     A paragraph of the style "Title" is a heading of level 1. Headings and items have their displayed numbers. A
     table that contains a heading or a table is layout: its parts are separate blocks, and so are those of a list that
-    contains a heading. Tracked deletions, comments, headers and footers are left out. There are no pages, which depend
-    on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes`
-    unpacked, or nested too deep.
+    contains a heading. Tracked deletions, hidden text, comments, headers and footers are left out. There are no pages,
+    which depend on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than
+    `max_unpacked_bytes` unpacked, or nested too deep.
     """
     with content_of(content, "text", max_unpacked_bytes=max_unpacked_bytes) as document:
         reader = OdfReader(document)
