@@ -56,6 +56,29 @@ def test_a_title_among_the_bookmarks_gives_its_level() -> None:
     assert headings(document) == [(1, "Kapitel"), (1, "Zweites Kapitel")]
 
 
+@pytest.mark.parametrize(("raised", "size"), [(3, 6), (4, 7), (6, 9)])
+def test_a_raised_sign_parts_no_line(raised: float, size: float) -> None:
+    sign = shown(170.4, 700 + raised, "2", size=size)
+    line = shown(72, 700, "Befreit sind Anlagen") + sign + shown(170.4 + 0.556 * size, 700, ", die dem Bund")
+
+    document = parse_pdf(pdf(line + shown_lines(["gehören oder den Ländern."], top=686)))
+
+    assert document.text == "Befreit sind Anlagen2, die dem Bund gehören oder den Ländern."
+
+
+def test_a_raised_sign_before_a_line_is_a_word_of_it() -> None:
+    document = parse_pdf(pdf(shown(72, 706, "1", size=7) + shown(77.8, 700, "Die Satzung gilt.")))
+
+    assert document.text == "1 Die Satzung gilt."
+
+
+def test_a_sentence_goes_on_below_a_comma_on_the_next_page() -> None:
+    document = parse_pdf(pdf(shown(72, 700, "Der Anschluss ist Pflicht,"), shown(72, 700, "sobald die Leitung liegt.")))
+
+    assert document.text == "Der Anschluss ist Pflicht, sobald die Leitung liegt."
+    assert document.page_starts == (0, 27)
+
+
 def test_lines_of_a_paragraph_are_joined_and_paragraphs_are_parted() -> None:
     document = parse_pdf(
         pdf(shown_lines(["Erster Satz,", "der weitergeht.", "Dritter."]) + shown(72, 690, "Neuer Absatz."))

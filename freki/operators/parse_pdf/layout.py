@@ -38,6 +38,7 @@ _LARGEST_DIFFERENCE = 1.5
 _DIGITS = re.compile(r"\d+")
 _NO_WORD = re.compile(r"\W+")
 _CLOSED = frozenset(".:;!?,")
+_SENTENCE_ENDS = frozenset(".:!?")
 
 
 class Bookmark(NamedTuple):
@@ -202,7 +203,7 @@ def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
         return False
     if item.page != before.page or step < 0:
         # Across a page or column, a paragraph continues with a lower-case letter.
-        return item.text[:1].islower() and before.text[-1:] not in _CLOSED
+        return item.text[:1].islower() and before.text[-1:] not in _SENTENCE_ENDS
     return step <= PARAGRAPH_STEP * look.step and abs(item.size - before.size) <= _LARGEST_DIFFERENCE
 
 

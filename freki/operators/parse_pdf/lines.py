@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from ctypes import c_int, create_string_buffer
 from itertools import pairwise
+from math import inf
 from statistics import median
 from typing import NamedTuple
 
@@ -26,6 +27,10 @@ _CELL_GAP = 1.2
 """Minimum gap between cells, relative to the font size."""
 _LEAST_CELL_GAP = 6.0
 """Minimum gap between cells, in points."""
+_WORD_GAP = 0.15
+"""Minimum gap between words, relative to the lower of the characters around it."""
+_LARGEST_WORD_GAP = 0.35
+"""Maximum gap between words, or overlap, where PDFium ends a line that goes on; the smallest of columns are wider."""
 _BULLET = re.compile(r"[-•–◦▪*\ue000-\uf8ff]\Z|\(?\d{1,3}[.)]\Z|\(?[a-z]\)\Z")
 _HYPHENS = "-\u00ad\u2010\ufffe\x02"
 _MARKS = re.compile("[\u00ad\ufffe\x02](?!\\Z)")
@@ -88,23 +93,31 @@ def upright(page: PdfPage) -> Callable[[Box], Box]:
 def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box]) -> Iterator[list[Glyph]]:
     """Yield the characters of each line in the order of the page content, in which columns are separate."""
     line: list[Glyph] = []
-    spaced = False
+    spaced = ended = False
     for index in range(text_page.count_chars()):
         code = raw.FPDFText_GetUnicode(text_page, index)
         # 0 is a character without mapping in its font.
         text = chr(code) if 0 < code <= _MAX_CODE_POINT else ""
-        if code in _LINE_ENDS:
-            yield from [line] if line else []
-            line = []
-        elif text.strip():
+        if text.strip():
             glyph = Glyph(text, index, spaced, *turn(text_page.get_charbox(index, loose=True)))
-            # PDFium omits the line end after a hyphen.
-            if line and _is_below(glyph, line[-1]):
+            # PDFium omits the line end after a hyphen, and ends lines around raised signs.
+            if line and ended and abs(gap := _gap(line[-1], glyph)) < _LARGEST_WORD_GAP:
+                glyph = glyph._replace(spaced=gap > _WORD_GAP)
+            elif line and (ended or _is_below(glyph, line[-1])):
                 yield line
                 line = []
             line.append(glyph)
+            ended = False
+        ended = ended or code in _LINE_ENDS
         spaced = code in _LINE_ENDS or not text.strip()
     yield from [line] if line else []
+
+
+def _gap(before: Glyph, glyph: Glyph) -> float:
+    """Return the gap between characters relative to the lower one; infinity unless they stand beside each other."""
+    height = min(glyph.top - glyph.bottom, before.top - before.bottom)
+    shared = min(glyph.top, before.top) - max(glyph.bottom, before.bottom)
+    return (glyph.left - before.right) / height if 2 * shared > height > 0 else inf
 
 
 def is_readable(text_page: PdfTextPage) -> bool:
