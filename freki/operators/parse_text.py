@@ -47,6 +47,14 @@ _MEASURE = re.compile(
     re.VERBOSE,
 )
 _FIRST_SUBSECTION = re.compile(r"\n[^\S\n]*(?=\(1\)\s)")
+# What may be a heading right above its text: a title, also below `§ 3`, that begins with a capital.
+_TITLED = re.compile(
+    r"""(?:§+|Art(?:ikel|icle|\.)?|TOP|Tagesordnungspunkt)?[^\S\n]*\d[\d.–-]*[a-z]?[.:]?\s+(?:[–-]\s)?[(„“"»]?[A-ZÄÖÜ]"""
+)
+_WITHOUT_TITLE = re.compile(r"(?:§|Art(?:ikel|icle|\.)?)\s*\d+[a-z]?")
+_BEGINNING = re.compile(r"""[^\S\n]*[(„“"»]?[A-ZÄÖÜ\d]""")
+_NUMBER = re.compile(r"\s*(\d{1,3}(?:\.\d{1,3})*)[.)]?\s")
+_SENTENCE_ENDS = (".", ":", ";", "!", "?")
 _TITLE = re.compile(r"[^\n]{1,120}(?:(?<![.,;:!?])\n[^\S\n]*[a-zäöüß][^\n]{1,120})?(?<![\s.,;:!?])\Z")
 # `Auental, 12. März 2024`, `Auental, den 12.3.2024`
 _PLACE = re.compile(r"[^\n,]{2,40},[^\S\n]+(?:den[^\S\n]+)?\d{1,2}\.[^\n]{0,20}\Z")
@@ -65,8 +73,9 @@ def parse_text(source: str) -> ParsedDocument:
     """Parse plain text into headings, paragraphs and lists, separated by blank lines.
 
     A heading is a single numbered line that does not end like a sentence: `1.2 Title` or `TOP 1.2 Title` at the level
-    of its number; `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1, whose title may be the next line, and below which
-    subsection `(1)` needs no blank line; not a date (`15. Mai 2024`) or an amount (`30 Euro`). Consecutive decimal
+    of its number; `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1, whose title may be the next line; not a date
+    (`15. Mai 2024`) or an amount (`30 Euro`). Subsection `(1)` of a statute needs no blank line above it, nor do
+    sentences below a line that ends although their first word would have fitted. Consecutive decimal
     numbers of the same level are a list, and consecutive paragraphs of a statute that all come again are its table of
     contents. A separate first line that does not end like a sentence is the title, with the next line if that begins
     with a small letter; else the line above `Sehr geehrte` is.
@@ -89,14 +98,43 @@ def _title(text: str, blocks: Sequence[Block]) -> str | None:
 
 
 def _parts(paragraph: re.Match[str]) -> Iterator[_Paragraph]:
-    """Yield a paragraph, the heading of a statute apart from the subsection right below it."""
+    """Yield a paragraph, headings apart from the text right below them."""
     start, text = paragraph.start(), paragraph.group().rstrip()
+    while heading := _above_subsection(text) or _above_text(text):
+        yield _Paragraph(start, heading)
+        below = text[len(heading) :]
+        start, text = start + len(text) - len(below.lstrip()), below.lstrip()
+    yield _Paragraph(start, text)
+
+
+def _above_subsection(text: str) -> str:
+    """Return the heading of a statute that stands above subsection `(1)`; empty without one."""
     first = _FIRST_SUBSECTION.search(text)
     heading = _HEADING.match(text[: first.start()].rstrip()) if first else None
-    if first and heading and heading.group("sign"):
-        yield _Paragraph(start, heading.group())
-        start, text = start + first.end(), text[first.end() :]
-    yield _Paragraph(start, text)
+    return heading.group() if heading and heading.group("sign") else ""
+
+
+def _above_text(text: str) -> str:
+    """Return the heading that stands above sentences: its line ends although the next word would have fitted."""
+    lines = text.split("\n")
+    size = 2 if _WITHOUT_TITLE.fullmatch(lines[0].rstrip()) else 1
+    above, below = "\n".join(lines[:size]).rstrip(), lines[size:]
+    heading = None if _MEASURE.match(above) else _HEADING.match(above)
+    if not (heading and below and _TITLED.match(above) and text.endswith(_SENTENCE_ENDS)):
+        return ""
+    if not _BEGINNING.match(below[0]) or any(_is_sibling(heading, line) for line in below):
+        return ""
+    fits = len(lines[size - 1].rstrip()) + 1 + len(below[0].split(maxsplit=1)[0]) <= max(map(len, below))
+    return above if fits else ""
+
+
+def _is_sibling(heading: re.Match[str], line: str) -> bool:
+    """Return whether a line has a number of the level of a heading, or of a higher one, as in a list."""
+    if heading["number"]:
+        number = _NUMBER.match(line)
+        return number is not None and number[1].count(".") <= heading["number"].count(".")
+    other = _HEADING.match(line.strip())
+    return other is not None and other["number"] is None
 
 
 def _block(paragraph: _Paragraph, level: int) -> Block:

@@ -205,6 +205,48 @@ def test_the_first_subsection_may_stand_right_below_its_heading() -> None:
     assert texts(document, BlockKind.PROSE) == ["(1) Sie gilt.\n(2) Immer.", "(1) Text,\nder endet.", "(1) Text."]
 
 
+@pytest.mark.parametrize(
+    ("above", "level"),
+    [
+        ("§ 3 Inkrafttreten", 1),
+        ("§ 3\nInkrafttreten", 1),
+        ("Art. 3 Inkrafttreten", 1),
+        ("TOP 2: Haushalt", 1),
+        ("TOP 3 – Verschiedenes", 1),
+        ("2. Vergabe", 1),
+        ("2.1. Direktauftrag", 2),
+    ],
+)
+def test_sentences_may_stand_right_below_a_heading(above: str, level: int) -> None:
+    text = "Diese Satzung tritt am Tag nach ihrer\nVerkündung in Kraft."
+
+    document = parse_text(f"Vorspruch.\n\n{above}\n{text}\n")
+
+    assert headings(document) == [(level, above.replace("\n", " "))]
+    assert texts(document, BlockKind.PROSE) == ["Vorspruch.", text]
+
+
+def test_a_heading_may_stand_right_below_that_of_its_chapter() -> None:
+    document = parse_text("2. Vergabe\n2.1 Auftrag\nBis 1.000 Euro genügt ein Angebot.\n")
+
+    assert headings(document) == [(1, "2. Vergabe"), (2, "2.1 Auftrag")]
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "§ 4 Hundesteuersatzung bestimmt, dass die\nSteuer im Januar fällig ist.",
+        "§ 3 der Satzung gilt\nDie Steuer beträgt im Jahr 60 Euro.",
+        "1. Zucker\nAus Rüben und aus Rohr gewonnen.\n2. Mehl\nAus Weizen.",
+        "TOP 1: Begrüßung\nDie Leitung begrüßt alle.\nTOP 2: Haushalt\nEr wird beschlossen.",
+        "3. Stock\nRathaus der Stadt Auental",
+        "15. Mai\nDer Rat tagt im großen Saal.",
+    ],
+)
+def test_a_line_above_others_is_no_heading_where_they_go_on_or_count_on(paragraph: str) -> None:
+    assert headings(parse_text(f"Text.\n\n{paragraph}\n")) == []
+
+
 def test_items_of_an_agenda_are_headings_of_minutes() -> None:
     document = parse_text(
         "TOP 1 Eröffnung\n\nTOP 2 Ausbau\n\nEs ist 18 Uhr.\n\nTOP 1 Eröffnung\n\nText.\n\nTOP 2 Ausbau\n\nText.\n\n"

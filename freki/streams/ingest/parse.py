@@ -28,10 +28,10 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODP: 3,
     Profile.XLSX: 2,
     Profile.CSV: 3,
-    Profile.EMAIL: 6,
+    Profile.EMAIL: 7,
     Profile.MARKDOWN: 4,
     Profile.RST: 3,
-    Profile.TEXT: 7,
+    Profile.TEXT: 8,
 }
 """Version of each parser; increment it when the parser returns other text or blocks for the same content.
 
