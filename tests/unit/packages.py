@@ -22,6 +22,7 @@ _ODF_NAMESPACES = " ".join(
         *((name, name) for name in ("office", "text", "table", "style", "meta", "manifest", "presentation")),
         ("draw", "drawing"),
         ("svg", "svg-compatible"),
+        ("fo", "xsl-fo-compatible"),
     )
 )
 _CORE = (

@@ -234,3 +234,42 @@ def test_hidden_text_is_left_out() -> None:
     )
 
     assert document.text == "Gebühr fällig, sofort\n\nOffen\n\nimmer\n\nvornach"
+
+
+_BOLD = (
+    '<style:style style:name="P1" style:family="paragraph"><style:text-properties fo:font-weight="bold"/></style:style>'
+    '<style:style style:name="P2" style:family="paragraph" style:parent-style-name="P1"/>'
+    '<style:style style:name="T1" style:family="text"><style:text-properties fo:font-weight="bold"/></style:style>'
+)
+
+
+def _bold(text: str, style: str = "P2") -> str:
+    return f'<text:p text:style-name="{style}">{text}</text:p>'
+
+
+def test_short_lines_in_bold_are_headings_where_none_is_marked() -> None:
+    span = '<text:span text:style-name="T1">{}</text:span>'
+    note = "<text:note><text:note-body><text:p>Neu.</text:p></text:note-body></text:note>"
+
+    document = parse_odt(
+        odt(
+            f"{_bold('Satzung über das Freibad', 'P1')}{_bold('§ 1 Zweck')}<text:p>Text.</text:p>"
+            f"<text:p>{span.format('§ 2 ')}{span.format('Zeiten')}{note}</text:p><text:p>Text.</text:p>"
+            f"<text:p>{span.format('Wichtig')} ist das.</text:p>"
+            f"<text:p>{span.format('Neu')}<text:a>Link</text:a></text:p>"
+            f"{_bold('Es gilt:')}<text:p>Text.</text:p>",
+            styles=_BOLD,
+        )
+    )
+
+    assert headings(document) == [(1, "Satzung über das Freibad"), (2, "§ 1 Zweck"), (2, "§ 2 Zeiten")]
+    assert document.title == "Satzung über das Freibad"
+
+
+def test_lines_in_bold_are_text_beside_headings_and_where_most_are_bold() -> None:
+    text = "<text:p>Text.</text:p>"
+    marked = f"<text:h>Zweck</text:h>{_bold('Zeiten')}{text}"
+    letter = f"{_bold('Stadt Auental')}{_bold('Bauamt')}{text}"
+
+    assert headings(parse_odt(odt(marked, styles=_BOLD))) == [(1, "Zweck")]
+    assert headings(parse_odt(odt(letter, styles=_BOLD))) == []

@@ -1,12 +1,12 @@
 """The readable text and outline of a DOCX."""
 
-import re
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from itertools import takewhile
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office.bold import bold_level, unless_most_are_headings
 from freki.operators.parse_office.numbering import Numbering, value
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
 from freki.operators.parse_office.symbols import symbol
@@ -27,10 +27,6 @@ _BOX = "{w}txbxContent"
 _VANISH = "{w}rPr/{w}vanish"
 _OFF = {"0", "false", "off"}
 _NO_LIST = {"", "0"}
-_LONGEST_HEADING = 120
-"""Characters of a line in bold that is a heading."""
-_SENTENCE_ENDS = (".", ",", ";", ":", "!", "…")
-_NUMBER = re.compile(r"(?:§|Art(?:ikel|\.)?\s|TOP\s|(\d{1,3}(?:\.\d{1,3}){0,5})\.?\s)")
 
 
 class _Styles(NamedTuple):
@@ -65,16 +61,9 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
         parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes).read_all(body)
         if not any(part.heading_level for part in parts):
             bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, bold=True)
-            parts, stated = _unless_most_are_headings(bold.read_all(body)[0], parts)
+            parts, stated = unless_most_are_headings(bold.read_all(body)[0], parts)
         title, attributes = package.properties()
     return assemble(parts, title=title or stated, attributes=attributes)
-
-
-def _unless_most_are_headings(parts: Sequence[Part], others: Sequence[Part]) -> tuple[Sequence[Part], str]:
-    """Return the first parts and the title that they begin with, or the others if most of the first are headings."""
-    if 2 * sum(part.heading_level > 0 for part in parts) > len(parts):
-        return others, ""
-    return parts, parts[0].text if parts and parts[0].heading_level == 1 else ""
 
 
 class _Reader:
@@ -107,7 +96,7 @@ class _Reader:
     def _paragraph(self, paragraph: Element) -> None:
         text = _text(paragraph, without=_BOX).strip()
         style = value(paragraph, "{w}pPr/{w}pStyle")
-        level = self._level(paragraph) or (self._bold and _bold_level(paragraph, text))
+        level = self._level(paragraph) or (self._bold and _is_bold(paragraph) and bold_level(text))
         number, depth = self._place(paragraph)
         label = self._numbering.label(number, depth)
         if text and level:
@@ -162,15 +151,9 @@ class _Reader:
         return cell.find(".//{w}tbl") is not None or any(self._level(child) for child in cell.iter("{w}p"))
 
 
-def _bold_level(paragraph: Element, text: str) -> int:
-    """Return the level of a short line in bold that does not end like a sentence; 0 for others."""
-    if len(text) > _LONGEST_HEADING or "\n" in text or text.endswith(_SENTENCE_ENDS):
-        return 0
+def _is_bold(paragraph: Element) -> bool:
     runs = [run for run in paragraph.iter("{w}r") if _text(run).strip()]
-    if not all((bold := run.find("{w}rPr/{w}b")) is not None and bold.get("{w}val") not in _OFF for run in runs):
-        return 0
-    number = _NUMBER.match(text)
-    return 2 + (number[1] or "").count(".") if number else 1
+    return all((bold := run.find("{w}rPr/{w}b")) is not None and bold.get("{w}val") not in _OFF for run in runs)
 
 
 def _is_header(row: Element) -> bool:

@@ -2,15 +2,17 @@
 
 import re
 from collections import Counter
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office.bold import bold_level
 from freki.operators.parse_office.numbering import FORMS, whole
 from freki.operators.parse_office.package import Package, opened
 from freki.operators.parse_office.writer import OfficeOutlineWriter
+from freki.schemas.outline import Part
 
 PARAGRAPHS = {"{text}p", "{text}h"}
 _HEADER_ROWS = "{table}table-header-rows"
@@ -25,6 +27,7 @@ _SHAPES = ("text-box", "custom-shape", "rect", "circle", "ellipse", "path", "pol
 _APART = {"{text}note", *(f"{{draw}}{shape}" for shape in _SHAPES)}
 """Elements within a paragraph that are not part of its text."""
 _SPACE = re.compile(r"[ \t\r\n]+")
+_BOLD = {"bold", "600", "700", "800", "900"}
 _MAX_SPACES = 100
 _MAX_LEVEL = 10
 _FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
@@ -62,6 +65,8 @@ class Content(NamedTuple):
     """Styles by name, the automatic ones of the document before the common ones."""
     lists: Mapping[str, Mapping[int, _Level]]
     """Numbered levels of each list style; that of headings has an empty name."""
+    bold: frozenset[tuple[str, str]]
+    """Family and name of styles whose text is bold."""
 
 
 @contextmanager
@@ -80,25 +85,26 @@ def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterato
             *(() if common is None else common.iterfind("{office}styles/{style}style")),
             *document.iterfind("{office}automatic-styles/{style}style"),
         ]
-        _empty_hidden(body, _hidden_styles(styles))
+        _empty_hidden(body, _styled(styles, "{text}display", {"none"}))
+        bold = _styled(styles, "{fo}font-weight", _BOLD)
         lists = [*_lists(common), *_lists(document)]
-        yield Content(package, body, {style.get("{style}name", ""): style for style in styles}, dict(lists))
+        yield Content(package, body, {style.get("{style}name", ""): style for style in styles}, dict(lists), bold)
 
 
-def _hidden_styles(styles: Iterable[Element]) -> frozenset[tuple[str, str]]:
-    """Return family and name of each style whose text is hidden, by itself or by an ancestor."""
+def _styled(styles: Iterable[Element], name: str, values: Container[str]) -> frozenset[tuple[str, str]]:
+    """Return family and name of each style whose text has one of the values, by itself or by an ancestor."""
     by_key = {(style.get("{style}family", ""), style.get("{style}name", "")): style for style in styles}
-    return frozenset(key for key in by_key if _shows(key, by_key) == "none")
+    return frozenset(key for key in by_key if _look(key, by_key, name) in values)
 
 
-def _shows(key: tuple[str, str], by_key: Mapping[tuple[str, str], Element]) -> str:
-    """Return `none` for hidden text, as the style says or the nearest ancestor that says anything."""
+def _look(key: tuple[str, str], by_key: Mapping[tuple[str, str], Element], name: str) -> str:
+    """Return a property of text, as the style says or the nearest ancestor that says anything."""
     seen = set[tuple[str, str]]()
     while key in by_key and key not in seen:
         seen.add(key)
         look = by_key[key].find("{style}text-properties")
-        if look is not None and "{text}display" in look.attrib:
-            return look.get("{text}display", "")
+        if look is not None and name in look.attrib:
+            return look.get(name, "")
         key = key[0], by_key[key].get("{style}parent-style-name", "")
     return ""
 
@@ -151,14 +157,22 @@ def _level(level: Element) -> _Level:
 class OdfReader:
     """Processes paragraphs, lists and tables in order."""
 
-    def __init__(self, content: Content) -> None:
+    def __init__(self, content: Content, *, bold: bool = False) -> None:
+        """Create a reader; bold: whether lines in bold are headings."""
         self.writer = OfficeOutlineWriter()
         self.title = ""
+        self._body = content.body
+        self._bold = content.bold if bold else frozenset()
         self._styles = content.styles
         self._lists = content.lists
         self._headings = _Counts()
         self._counts: dict[str, _Counts] = {}
         """Item counts of each list style, by level: a list may continue the numbers of the last one of its style."""
+
+    def read_all(self) -> tuple[Sequence[Part], str]:
+        """Process the document, and return its parts and the title that its style marks."""
+        self.read(self._body)
+        return self.writer.close(), self.title
 
     def read(self, element: Iterable[Element]) -> None:
         """Process the children of an element, or a sequence of siblings."""
@@ -182,6 +196,8 @@ class OdfReader:
             label = self._heading_label(paragraph, level)
             self.writer.heading(f"{label} {text}" if label else text, level)
             self.title = self.title or (text if paragraph.tag == "{text}p" else "")
+        elif self._bold and _is_bold(paragraph, self._bold) and (level := bold_level(text.strip())):
+            self.writer.heading(text, level)
         else:
             self.writer.prose(text)
         self._apart(paragraph)
@@ -262,6 +278,15 @@ def _label(levels: Mapping[int, _Level], counts: _Counts, level: int) -> str:
         if upper in levels
     ]
     return f"{look.before}{'.'.join(shown)}{look.after}".strip()
+
+
+def _is_bold(paragraph: Element, styles: Container[tuple[str, str]]) -> bool:
+    """Return whether a paragraph is bold by its style, or all its text by that of spans."""
+    if ("paragraph", paragraph.get("{text}style-name", "")) in styles:
+        return True
+    shown = [child for child in paragraph if child.tag not in _UNREAD and child.tag not in _APART]
+    plain = [text_of(child) for child in shown if ("text", child.get("{text}style-name", "")) not in styles]
+    return not "".join([paragraph.text or "", *plain, *(child.tail or "" for child in paragraph)]).strip()
 
 
 def _holds(element: Element, *tags: str) -> bool:

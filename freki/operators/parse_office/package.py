@@ -52,6 +52,7 @@ _PREFIXES = {
     f"{_ODF}:meta:1.0": "meta",
     f"{_ODF}:drawing:1.0": "draw",
     f"{_ODF}:svg-compatible:1.0": "svg",
+    f"{_ODF}:xsl-fo-compatible:1.0": "fo",
     f"{_ODF}:presentation:1.0": "presentation",
     f"{_ODF}:manifest:1.0": "manifest",
     f"{_ODF}:container": "container",
