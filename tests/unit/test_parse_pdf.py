@@ -79,6 +79,19 @@ def test_a_sentence_goes_on_below_a_comma_on_the_next_page() -> None:
     assert document.page_starts == (0, 27)
 
 
+@pytest.mark.parametrize("number", ["- 2 -", "–2–", "Seite 2", "Seite 2 von 2", "Page 2 of 2"])
+def test_the_number_of_a_page_parts_no_sentence_in_a_short_letter(number: str) -> None:
+    first = shown(72, 700, "Gegen die Verfügung kann")
+    second = shown(290, 780, number) + shown(72, 740, "innerhalb eines Monats") + shown(72, 726, "geklagt werden.")
+
+    assert parse_pdf(pdf(first, second)).text == "Gegen die Verfügung kann innerhalb eines Monats geklagt werden."
+
+
+@pytest.mark.parametrize("line", ["- 3 -", "Seite 1", "2", "Seite 2 fehlt"])
+def test_another_number_at_the_edge_of_a_page_is_text(line: str) -> None:
+    assert line in parse_pdf(pdf(_BODY, shown(290, 780, line) + _BODY)).text
+
+
 def test_lines_of_a_paragraph_are_joined_and_paragraphs_are_parted() -> None:
     document = parse_pdf(
         pdf(shown_lines(["Erster Satz,", "der weitergeht.", "Dritter."]) + shown(72, 690, "Neuer Absatz."))

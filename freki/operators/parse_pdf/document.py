@@ -35,10 +35,10 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
     Headings are lines in fonts larger or bolder than that of the body, ranked by size, and titles of bookmarks, with
     their level. Tables have rules between cells, or are runs of at least three lines with a common column. Running
     heads, at the same height of most pages, are left out: near the edge of the text or larger than it, and equal except
-    for numbers that count the pages. Lines in a monospaced font are code. Contents of form fields are included where
-    they are displayed. Paragraphs are joined across lines and pages, and hyphenated words are joined. The
-    attribute `pages_without_text` lists pages that are pictures with few words, or whose fonts do not map to
-    characters, as "3, 7-9".
+    for numbers that count the pages; so are lines at the edge of a page that only say which one it is. Lines in a
+    monospaced font are code. Contents of form fields are included where they are displayed. Paragraphs are joined
+    across lines and pages, and hyphenated words are joined. The attribute `pages_without_text` lists pages that are
+    pictures with few words, or whose fonts do not map to characters, as "3, 7-9".
     Raises UnreadableContent for files that are damaged or encrypted, or have more than `max_pages` pages; NoText where
     more than nine in ten of them have no text.
     """

@@ -36,6 +36,7 @@ _TITLE_LINES = 3
 _LARGEST_DIFFERENCE = 1.5
 """Maximum difference of font sizes within a paragraph, in points."""
 _DIGITS = re.compile(r"\d+")
+_PAGE_NUMBER = re.compile(r"[-–—]\s?(\d{1,4})\s?[-–—]|(?:Seite|Page)\s(\d{1,4})(?:\s?(?:von|of|/)\s?\d{1,4})?")
 _NO_WORD = re.compile(r"\W+")
 _CLOSED = frozenset(".:;!?,")
 _SENTENCE_ENDS = frozenset(".:!?")
@@ -85,21 +86,36 @@ def _without_running_heads(items: Sequence[TextLine | Table], pages: int) -> lis
     """Remove lines at the same height of most pages that are equal, or differ in numbers that count the pages.
 
     They are near the first or last line of their pages, or larger than the body. Other numbers differ in forms that
-    were filled in several times. Where nothing would be left, as of copies of one page, all is kept.
+    were filled in several times. Lines that only say which page this is are removed from documents of any size. Where
+    nothing would be left, as of copies of one page, all is kept.
     """
     edges = _edges(items)
     lines = [item for item in items if isinstance(item, TextLine)]
     body = _body_size(lines)
     met: defaultdict[tuple[str, int], dict[int, TextLine]] = defaultdict(dict)
     for line in lines:
-        bottom, top = edges[line.page]
         # What is larger may be across the page, such as `ENTWURF`.
-        if line.size > body or min(top - line.top, line.bottom - bottom) <= _EDGE_SHARE * (top - bottom):
+        if line.size > body or _is_at_edge(line, edges[line.page]):
             met[_running_key(line)].setdefault(line.page, line)
     most = max(pages / 2, _LEAST_RUNNING_PAGES - 1)
     running = {key for key, found in met.items() if len(found) > most and _is_running(list(found.values()), body)}
-    left = [item for item in items if isinstance(item, Table) or _running_key(item) not in running]
+    left = [
+        item
+        for item in items
+        if isinstance(item, Table) or not (_running_key(item) in running or _is_page_number(item, edges[item.page]))
+    ]
     return left or list(items)
+
+
+def _is_page_number(line: TextLine, edges: tuple[float, float]) -> bool:
+    """Return whether a line at the edge of its page says which page this is, as `- 2 -` or `Seite 2 von 5` does."""
+    number = _PAGE_NUMBER.fullmatch(line.text.strip())
+    return number is not None and _number(number[1] or number[2]) == line.page + 1 and _is_at_edge(line, edges)
+
+
+def _is_at_edge(line: TextLine, edges: tuple[float, float]) -> bool:
+    bottom, top = edges
+    return min(top - line.top, line.bottom - bottom) <= _EDGE_SHARE * (top - bottom)
 
 
 def _edges(items: Iterable[TextLine | Table]) -> dict[int, tuple[float, float]]:
