@@ -70,3 +70,11 @@ def test_another_package_is_refused() -> None:
         parse_pptx(docx(""))
     with pytest.raises(UnreadableContent, match="no presentation"):
         parse_pptx(archive({"_rels/.rels": relations(officeDocument="missing.xml")}))
+
+
+def test_hidden_shapes_are_left_out() -> None:
+    hidden = shape("Verborgen").replace("<p:nvPr>", '<p:cNvPr id="2" name="a" hidden="1"/><p:nvPr>')
+    shown = shape("Offen").replace("<p:nvPr>", '<p:cNvPr id="3" name="b" hidden="0"/><p:nvPr>')
+    group = f'<p:grpSp><p:nvGrpSpPr><p:cNvPr id="4" name="c" hidden="1"/></p:nvGrpSpPr>{shape("Innen")}</p:grpSp>'
+
+    assert parse_pptx(pptx(hidden + shown + group)).text == "Offen"

@@ -19,9 +19,9 @@ _OFF = {"0", "false"}
 def parse_pptx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
     """Parse the slides of a PPTX, each a page: its title as a heading, then its shapes in their order, then its notes.
 
-    Several paragraphs in one placeholder are a list. Hidden slides are left out but counted, as PowerPoint does; dates,
-    footers and slide numbers are left out, and so are charts and pictures. Raises UnreadableContent for files that
-    are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
+    Several paragraphs in one placeholder are a list. Hidden slides are left out but counted, as PowerPoint does; hidden
+    shapes, dates, footers and slide numbers are left out, and so are charts and pictures. Raises UnreadableContent for
+    files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         slides = _slides(package)
@@ -65,7 +65,11 @@ def _slide(package: Package, name: str, writer: OfficeOutlineWriter) -> None:
 
 
 def _shapes(element: Element) -> Iterator[Element]:
+    """Yield the shapes that are shown, in order."""
     for child in element:
+        named = child.find("*/{p}cNvPr")
+        if named is not None and named.get("hidden", "0") not in _OFF:
+            continue
         if child.tag in _WRAPPERS:
             yield from _shapes(child)
         elif child.tag in _SHAPES or child.tag == "{p}graphicFrame":

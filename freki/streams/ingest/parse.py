@@ -26,6 +26,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.DOCX: 5,
     Profile.ODT: 3,
     Profile.ODP: 3,
+    Profile.PPTX: 2,
     Profile.XLSX: 2,
     Profile.CSV: 3,
     Profile.EMAIL: 7,
