@@ -1,5 +1,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from threading import Event
 from typing import Any, cast
@@ -25,7 +26,10 @@ from freki.streams.deliver.lanes import Lane
 from freki.streams.topics import Topics
 from tests.integration.stages import World, running
 from tests.integration.transactions import transaction
-from tests.stack import free_port
+from tests.stack import LocalPrograms, free_port
+
+LARGE_BYTES = 90_000
+"""Size of a record of which a fetch returns one."""
 
 
 @pytest.fixture
@@ -295,3 +299,20 @@ async def test_a_reader_from_a_time_on_has_all_that_came_since(kafka: KafkaSetti
     assert found[-1:] == [b"after"]
     async with Reader(kafka, topic, start=2**60) as reader:
         assert b"after" not in [record.value async for record in reader.until_end()] or kafka.profile == "local"
+
+
+async def test_reading_to_the_end_of_a_topic_ends_where_the_broker_is_lost(topics: Topics) -> None:
+    """Else a command such as `freki verify` waits for records until somebody ends it."""
+    with ExitStack() as own:
+        kafka = own.enter_context(LocalPrograms().broker()).model_copy(update={"delivery_timeout_s": 5.0})
+        topic = topics.queries
+        async with Admin(kafka) as admin:
+            await admin.ensure_topics([topic])
+        async with KafkaProducer(kafka) as producer:
+            await asyncio.gather(
+                *[await producer.send(topic.name, key=b"k", value=bytes(LARGE_BYTES)) for _ in range(20)]
+            )
+        async with Reader(kafka, topic.name, start="earliest") as reader:
+            own.close()
+            with pytest.raises(Unavailable, match=f"read {topic.name}"):
+                [record async for record in reader.until_end()]

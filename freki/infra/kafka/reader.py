@@ -1,5 +1,6 @@
 """A reader of a topic without consumer group: for the command line, and for clients that wait for a reply."""
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from types import TracebackType
@@ -128,11 +129,21 @@ class Reader:
                 yield record
 
     async def until_end(self) -> AsyncIterator[Record]:
-        """Yield records up to the end offsets at the time of opening."""
-        while not await self._at_end():
-            for record in await self._poll():
+        """Yield records up to the end offsets at the time of opening. Raises Unavailable if the broker is lost."""
+        while records := await self._before_end():
+            for record in records:
                 if record.offset < self.ends[record.partition]:
                     yield record
+
+    async def _before_end(self) -> list[Record]:
+        """Return the next records; none at the end."""
+        # The client tries a lost broker again for ever, and says nothing.
+        with translated(f"read {self._topic}", self._settings):
+            async with asyncio.timeout(self._settings.delivery_timeout_s):
+                while not await self._at_end():
+                    if records := await self._poll():
+                        return records
+        return []
 
     async def _at_end(self) -> bool:
         # Positions, not offsets of records: compaction and transactions leave gaps.
