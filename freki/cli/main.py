@@ -1,5 +1,7 @@
 """Command line of Freki: `freki --help`."""
 
+import errno
+import sys
 from importlib.metadata import version
 from typing import Annotated
 
@@ -104,6 +106,9 @@ COMMANDS = {
     "worker": Lazy("worker:worker", "Run stages in this process until SIGTERM or Ctrl-C."),
 }
 
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+"""Codes of a full disk, which any command may meet: also its output may go to one."""
+
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
     if asked:
@@ -134,4 +139,10 @@ def common(
 
 def main() -> None:
     """Run the command line."""
-    app()
+    try:
+        app()
+    except OSError as error:
+        if error.errno not in _FULL:
+            raise
+        where = error.filename or "output or temporary files"
+        sys.exit(f"freki: {where}: {error.strerror}; make room, then run the command again")

@@ -2,6 +2,8 @@
 
 import errno
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,8 @@ from typer.testing import CliRunner
 
 from freki.cli.context import command
 from freki.cli.main import app
+
+FULL = Path("/dev/full")
 
 
 def test_a_path_that_the_user_may_not_open_is_named(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -35,6 +39,19 @@ def test_a_lack_of_rights_that_no_path_explains_is_shown_whole() -> None:
 
     with pytest.raises(PermissionError):
         bind()
+
+
+@pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
+@pytest.mark.parametrize("words", [("settings", "show"), ("tools",)])
+def test_output_to_a_full_disk_ends_a_command_in_one_line(words: tuple[str, ...]) -> None:
+    with FULL.open("wb") as full:
+        ended = subprocess.run(
+            [sys.executable, "-m", "freki", *words], stdout=full, stderr=subprocess.PIPE, check=False
+        )
+
+    assert ended.returncode == 1
+    assert ended.stderr.decode().startswith("freki: output or temporary files: No space left on device; make room")
+    assert len(ended.stderr.splitlines()) == 1
 
 
 @pytest.mark.parametrize(
