@@ -20,7 +20,7 @@ def disk(folder: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise Rejected(f"{error.filename} is missing") from error
+        raise Rejected(f"{error.filename} is missing: restore it from a copy") from error
     except OSError as error:
         raise Unavailable(f"{folder}: {error.strerror or error}; run the command again, it continues") from error
 
