@@ -11,7 +11,7 @@ import typer
 
 from freki.cli.show import show_error
 from freki.cli.terminal import make_console
-from freki.infra.local.state import nearest_stack, settings_for
+from freki.infra.local.state import is_changing, nearest_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
@@ -84,6 +84,8 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
 def nothing_runs(settings: Settings) -> str:
     """Return what to do where neither a local stack runs nor a broker is named."""
     named = settings.local.state_dir.expanduser()
+    if is_changing(named):
+        return f"the local stack in {named.absolute()} is being started or stopped: `freki up` says when it is ready"
     looked = f"{named}, which FREKI_LOCAL__STATE_DIR names" if named.is_absolute() else f"{Path.cwd()} or above it"
     return (
         f"nothing runs here: no local stack in {looked}, and no broker is named. Start one with"

@@ -1,5 +1,6 @@
 """Every query option is declared once: settings, validation, queries and `freki ask` agree with the declaration."""
 
+import fcntl
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import asynccontextmanager
@@ -85,6 +86,21 @@ def test_where_nothing_runs_every_command_says_how_to_start_it(
     assert done.exit_code == 1
     assert done.output.startswith(f"freki: nothing runs here: no local stack in {tmp_path} or above it")
     assert "`freki up`" in done.output
+
+
+@pytest.mark.parametrize("arguments", [["ask", "Wer?"], ["status"]])
+def test_while_a_stack_starts_nobody_is_told_to_start_another(
+    arguments: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / ".freki").mkdir()
+    with (tmp_path / ".freki" / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+
+        done = CliRunner().invoke(app, arguments)
+
+    assert done.exit_code == 1
+    assert done.output.startswith(f"freki: the local stack in {tmp_path / '.freki'} is being started or stopped")
 
 
 @pytest.mark.parametrize("arguments", [["ask", "Wer?"], ["status"]])

@@ -88,6 +88,11 @@ def nearest_stack(directory: Path) -> StackState | None:
     return next((stack for each in states if _is_own(each) and (stack := read_stack(each)) is not None), None)
 
 
+def is_changing(directory: Path) -> bool:
+    """Return whether a local stack on a state directory is being started or stopped."""
+    return read_stack(directory) is None and _is_locked(directory)
+
+
 def _is_own(directory: Path) -> bool:
     try:
         return directory.stat().st_uid == os.geteuid()
