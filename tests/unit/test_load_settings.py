@@ -38,7 +38,7 @@ def test_a_variable_that_is_no_json_is_named(
 
     told = refusal(capsys)
 
-    assert told.startswith(f"freki: {variable}: ")
+    assert told.startswith(f"freki: {variable}: it should be a ")
     assert IN_JSON in told
 
 

@@ -14,8 +14,10 @@ from freki.infra.settings.root import Settings
 from freki.infra.settings.section import SECRET_TWICE, SECRET_UNUSABLE, secret_of
 from freki.schemas.errors import Misconfigured
 
-_OF_JSON = frozenset({"tuple_type", "dict_type", "mapping_type", "model_type"})
-"""Types of the pydantic errors for a value that should be a list or a table."""
+_LIST = "it should be a list"
+_TABLE = "it should be a table"
+_OF_JSON = {"tuple_type": _LIST, "dict_type": _TABLE, "mapping_type": _TABLE, "model_type": _TABLE}
+"""What a value should be, by types of pydantic errors, which name the types of Python."""
 _PREFIX = str(Settings.model_config["env_prefix"])
 FILE_NAME = str(Settings.model_config["toml_file"])
 
@@ -69,8 +71,9 @@ def _problem(error: ErrorDetails) -> str:
         )
     if error["type"] == SECRET_UNUSABLE:
         path = (*path, error["ctx"]["setting"])
-    how = " (in the environment as JSON)" if error["type"] in _OF_JSON else ""
-    return f"{_variable(path)}: {error['msg']}; correct it in the environment{how} or in {FILE_NAME}"
+    kind = _OF_JSON.get(error["type"])
+    how = f"{kind}; correct it in the environment as JSON" if kind else f"{error['msg']}; correct it in the environment"
+    return f"{_variable(path)}: {how} or in {FILE_NAME}"
 
 
 def _unknown(path: Names) -> str:
