@@ -151,7 +151,7 @@ class TestLock:
         limits = getrlimit(RLIMIT_FSIZE)
         setrlimit(RLIMIT_FSIZE, (0, limits[1]))
         try:
-            with pytest.raises(Misconfigured, match=r"File too large; free it, .* FREKI_LOCAL__STATE_DIR"):
+            with pytest.raises(Misconfigured, match=r"File too large; make room .* FREKI_LOCAL__STATE_DIR"):
                 async with locked(tmp_path):
                     pass
         finally:
@@ -166,7 +166,7 @@ class TestLock:
         write_ports(tmp_path, PORTS)
         (tmp_path / "ports.json.partial").symlink_to("/dev/full")
 
-        with pytest.raises(Misconfigured, match=r"No space left on device; free it, .* FREKI_LOCAL__STATE_DIR"):
+        with pytest.raises(Misconfigured, match=r"No space left on device; make room .* FREKI_LOCAL__STATE_DIR"):
             write_ports(tmp_path, Ports(broker=1, store=2))
 
         assert read_ports(tmp_path) == PORTS

@@ -204,8 +204,8 @@ def writing(directory: Path) -> Iterator[None]:
         yield
     except OSError as error:
         raise Misconfigured(
-            f"cannot write to the state directory {directory}: {error.strerror}; free it, or choose another with "
-            "FREKI_LOCAL__STATE_DIR"
+            f"cannot write to the state directory {directory}: {error.strerror}; make room or allow writing "
+            "there, or choose another with FREKI_LOCAL__STATE_DIR"
         ) from error
 
 

@@ -55,7 +55,8 @@ def _on_disk() -> Iterator[None]:
         yield
     except OSError as error:
         raise Unavailable(
-            f"{tempfile.gettempdir()} cannot be written: {error.strerror}; free it, or name another folder with TMPDIR"
+            f"{tempfile.gettempdir()} cannot be written: {error.strerror}; make room or allow writing there, or name "
+            "another folder with TMPDIR"
         ) from error
 
 
