@@ -48,7 +48,7 @@ async def show() -> None:
     if otherwise:
         console.print(
             f"{counted(otherwise, 'document')} of {settings.milvus.generation} made with other settings, perhaps "
-            "plain: `freki reindex` makes them anew, encrypted",
+            "plain: `freki reindex` encrypts them",
             soft_wrap=True,
         )
 

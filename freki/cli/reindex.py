@@ -41,11 +41,11 @@ async def reindex(
         console.print(Text(f"{root.document_id} is deleted", style="yellow"))
     live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)
     if not live:
-        console.print("nothing to make anew" + ("" if force or documents else ": all were made with these settings"))
+        console.print("nothing to reindex" + ("" if force or documents else ": all were made with these settings"))
         return
     chunks = sum(root.chunks for root in live)
     if not documents and not is_agreed(
-        live, f"make {counted(len(live), 'document')} anew, now {counted(chunks, 'chunk')}", yes=yes
+        live, f"reindex {counted(len(live), 'document')}, now {counted(chunks, 'chunk')}", yes=yes
     ):
         raise typer.Exit(1)
     wanted = {record_key(root.tenant, root.document_id): root.version for root in live}

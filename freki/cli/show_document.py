@@ -75,7 +75,7 @@ def show_document(
 
 def _show_live(console: Console, view: DocumentView, *, is_current: bool) -> None:
     root = view.root
-    made = "these settings" if is_current else "other settings than these: `freki reindex` makes it anew"
+    made = "these settings" if is_current else "other settings than these: run `freki reindex` for it"
     for name, value in (
         ("name", root.name),
         ("version", f"{root.version}{_edition(root)}"),

@@ -100,13 +100,13 @@ def _freshness(found: Overview) -> Text:
     # A worker that hangs or starts again may have made changes visible that nobody tells of.
     unhealthy = any(each.wrong for each in found.workers)
     if found.freshness is None:
-        why = "no change became visible since the workers started"
+        why = "no change became searchable since the workers started"
         if unhealthy or not found.workers:
             why = "unknown while a worker is not healthy" if unhealthy else "unknown without a worker"
         return Text(f"freshness: {why}", style="dim")
     fresh = found.freshness
     return Text(
-        f"freshness: p50 {fresh.p50_s:.2f} s, p95 {fresh.p95_s:.2f} s from the topic to visible, "
+        f"freshness: p50 {fresh.p50_s:.2f} s, p95 {fresh.p95_s:.2f} s from broker to searchable, "
         f"{counted(fresh.changes, 'change')} since the workers {'that answer ' if unhealthy else ''}started"
     )
 
@@ -139,8 +139,8 @@ def made_otherwise(count: int) -> str:
     """Return the line about documents in the index that these settings would make otherwise."""
     were, them = ("was", "it") if count == 1 else ("were", "them")
     return (
-        f"{counted(count, 'document')} {were} made with other settings of chunks or contexts: `freki reindex` makes "
-        f"{them} anew"
+        f"{counted(count, 'document')} {were} made with other settings of chunks or contexts: run `freki reindex` for "
+        f"{them}"
     )
 
 

@@ -62,7 +62,7 @@ async def verify(
         bool,
         typer.Option(
             "--repair",
-            help="Mend each difference: delete what the stream deleted or lacks, make anew what is missing or damaged,"
+            help="Repair each difference: delete what the stream deleted or lacks, reindex what is missing or damaged,"
             " remove orphaned rows",
         ),
     ] = False,

@@ -45,7 +45,7 @@ class GenerationSize:
 
 @record
 class Freshness:
-    """Time from the topic to visible, since the workers started."""
+    """Time from broker to searchable, since the workers started."""
 
     changes: int
     p50_s: float

@@ -197,7 +197,7 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     _, verified = await freki_command(freki, "verify")
     _, listed = await freki_command(freki, "documents", "list", "--otherwise", "--json")
 
-    assert "nothing to make anew: all were made with these settings" in nothing[1]
+    assert "nothing to reindex: all were made with these settings" in nothing[1]
     assert forced[0] == named[0] == 0, forced[1] + named[1]
     assert "2 indexed" in forced[1]
     assert "1 indexed" in named[1]
