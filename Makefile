@@ -29,7 +29,7 @@ $(READY): pyproject.toml
 	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
-demo: $(READY) ## Build the models, start a local stack, publish samples, run three queries, stop
+demo: $(READY) ## Build the models, start a local stack, publish samples, send three queries, stop
 	@$(BIN)/python -m freki.cli.demo
 
 test: $(READY) ## Run all tests: unit, contract, integration, acceptance, quality; JOBS=3 processes
