@@ -7,7 +7,6 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import dataclass, field, replace
 from random import random
-from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, get_type_hints
 
 from freki.client.broker import Broker
@@ -116,9 +115,7 @@ class Client:
         self._loop = asyncio.get_running_loop()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
         self._loop = None
         await self._board.aclose()

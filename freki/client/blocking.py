@@ -5,7 +5,6 @@ import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
 from concurrent.futures import CancelledError, Future
 from contextlib import suppress
-from types import TracebackType
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
 from freki.client.aio import Client, Published, S
@@ -60,14 +59,12 @@ class BlockingClient:
             raise
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         """End all calls, and disconnect."""
         with self._entrance:
             self._is_open = False
         try:
-            _result(asyncio.run_coroutine_threadsafe(self._close(kind, error, trace), self._loop))
+            _result(asyncio.run_coroutine_threadsafe(self._close(), self._loop))
         finally:
             self._end()
 
@@ -112,10 +109,10 @@ class BlockingClient:
             with suppress(ClientClosed):
                 self._run(steps.aclose())
 
-    async def _close(self, *error: Any) -> None:  # noqa: ANN401 - passed on
+    async def _close(self) -> None:
         # First: they would go on with a client that is closed.
         await _cancel(self._calls)
-        await self._client.__aexit__(*error)
+        await self._client.__aexit__()
         # Of subscriptions that were left open.
         await self._loop.shutdown_asyncgens()
 

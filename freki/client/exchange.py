@@ -5,7 +5,6 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
-from types import TracebackType
 from typing import Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet, finalize
 
@@ -135,9 +134,7 @@ class Follower:
         self._reading = asyncio.create_task(self._read())
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._reading.cancel()
         with suppress(asyncio.CancelledError):
             await self._reading

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Literal, Self
 
 from freki.client.broker import Broker
@@ -69,9 +68,7 @@ class Producer:
         self._ringer = None if directory is None else Ringer(directory)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Send what is queued, then disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
@@ -139,9 +136,7 @@ class Reader:
         self._pauses = pace(client, _wakeups_of(self._broker))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None

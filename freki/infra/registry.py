@@ -8,7 +8,6 @@ so for whole batches anyway.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Self, TypeVar
 from urllib.parse import quote
 
@@ -85,9 +84,7 @@ class RegistryClient:
             )
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Close the HTTP client."""
         await self._client.aclose()
 

@@ -3,7 +3,6 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from types import TracebackType
 from typing import Self
 
 from rich.progress import Progress
@@ -51,9 +50,7 @@ class Places:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._exit.aclose()
 
     async def visit(self, name: str, *, cold: bool) -> Examiner:

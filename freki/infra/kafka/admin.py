@@ -5,7 +5,6 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -106,9 +105,7 @@ class Admin:
             self._client = await asyncio.to_thread(lambda: KafkaAdminClient(**options))
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None

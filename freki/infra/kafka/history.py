@@ -1,7 +1,6 @@
 """Records of a topic that a worker has not read itself: those before the ones it is given."""
 
 import asyncio
-from types import TracebackType
 from typing import Self
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -33,9 +32,7 @@ class History:
         self._client = await open_client(self._settings, self._topic)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None

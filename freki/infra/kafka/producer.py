@@ -1,7 +1,6 @@
 """The Kafka producer."""
 
 import asyncio
-from types import TracebackType
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
@@ -58,9 +57,7 @@ class KafkaProducer:
         self._ringer = Ringer(directory) if directory is not None else None
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         """Send queued records, then disconnect."""
         if self._client is not None:
             client, self._client = self._client, None

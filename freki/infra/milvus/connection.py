@@ -2,7 +2,6 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
-from types import TracebackType
 from typing import Self
 from urllib.parse import urlsplit
 
@@ -73,9 +72,7 @@ class MilvusConnection:
             raise
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._store.close()
 
     async def _open_sealer(self) -> None:

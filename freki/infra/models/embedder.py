@@ -5,7 +5,6 @@ import time
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import accumulate
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -48,10 +47,8 @@ class OnnxEmbedder:
             _check_window(self.model.manifest, self._late_tokens)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runner.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._runner.__aexit__(*error)
 
     @property
     def model(self) -> Model:

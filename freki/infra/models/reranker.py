@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import AsyncExitStack
 from itertools import accumulate, takewhile
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -63,10 +62,8 @@ class OnnxReranker:
             opened.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._runner.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._runner.__aexit__(*error)
 
     @property
     def model(self) -> Model:

@@ -8,7 +8,6 @@ from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from threading import Lock
-from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar
 
 from freki.infra.models.cache import obtain
@@ -45,9 +44,7 @@ class Runner:
         self._model = await self.call(self._open)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._model = None
         for threads in (self._threads, self._urgent):
             await asyncio.to_thread(threads.shutdown, cancel_futures=True)

@@ -10,7 +10,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from hashlib import blake2b
 from multiprocessing.connection import Pipe
-from types import TracebackType
 from typing import Any, Concatenate, Generic, NamedTuple, ParamSpec, Self, TypeVar
 
 from freki.infra.processes.environment import without_settings
@@ -57,9 +56,7 @@ class Children(Generic[P, R]):
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         while self._idle:
             await asyncio.to_thread(self._idle.pop().close)
 

@@ -4,7 +4,6 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from types import TracebackType
 from typing import Any, Self
 
 import httpx
@@ -31,10 +30,8 @@ class RankingService:
         await self._client.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._client.__aexit__(kind, error, trace)
+    async def __aexit__(self, *_: object) -> None:
+        await self._client.aclose()
 
     @contextmanager
     def translated(self) -> Iterator[None]:
@@ -84,10 +81,8 @@ class ServiceReranker:
         await self._service.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._service.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._service.__aexit__(*error)
 
     async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
         """Return the score of each pair, 0..1; None for those whose call exceeded the budget."""

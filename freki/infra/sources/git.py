@@ -8,7 +8,6 @@ from contextlib import suppress
 from itertools import groupby
 from operator import itemgetter
 from pathlib import Path
-from types import TracebackType
 from typing import IO, NamedTuple, Self, cast
 
 from freki.schemas import Timestamp
@@ -66,9 +65,7 @@ class GitRepository:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._end_asking()
 
     def fetch(self) -> None:

@@ -5,7 +5,6 @@ from collections import OrderedDict
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
-from types import TracebackType
 from typing import Self
 
 from freki.schemas import ContextQuery, ContextResult, TenantId
@@ -45,9 +44,7 @@ class ClientsByTenant:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await asyncio.gather(*(client.aclose() for client in self._clients.values()), *self._closing)
 
     async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
@@ -85,9 +82,7 @@ class ReconnectingClient:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.aclose()
 
     @property

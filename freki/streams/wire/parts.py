@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
-from types import TracebackType
 from typing import Self, TypeVar
 
 import faust
@@ -130,9 +129,7 @@ class Parts:
         self.outbox = Outbox(await self.opened.enter_async_context(KafkaProducer(self.settings.kafka)), self.tracer)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.background.aclose()
         await self.opened.aclose()
 

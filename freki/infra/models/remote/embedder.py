@@ -3,7 +3,6 @@
 import asyncio
 import time
 from collections.abc import Sequence
-from types import TracebackType
 from typing import Self
 
 import numpy as np
@@ -42,10 +41,8 @@ class RemoteEmbedder:
         await self._service.__aenter__()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        await self._service.__aexit__(kind, error, trace)
+    async def __aexit__(self, *error: object) -> None:
+        await self._service.__aexit__(*error)
 
     def of(self, kind: ChunkKind) -> Self:  # noqa: ARG002 - one for all
         """Return this embedder: it embeds all kinds."""

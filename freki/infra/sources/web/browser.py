@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
 from importlib.util import find_spec
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
 from freki.infra.processes.environment import without_settings
@@ -120,9 +119,7 @@ class Browser:
             self._opened = opened.pop_all()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._opened.aclose()
 
     async def render(self, url: str, html: str) -> str:

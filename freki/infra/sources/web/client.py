@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from http.cookiejar import CookieJar, DefaultCookiePolicy
-from types import TracebackType
 from typing import Self
 
 import httpx
@@ -39,9 +38,7 @@ class WebClient:
                 await self._opened.enter_async_context(client)
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self._opened.aclose()
 
     async def get(self, url: str, *, headers: Mapping[str, str], max_bytes: int) -> WebAnswer:

@@ -7,7 +7,6 @@ HTTP proxy of the settings.
 import asyncio
 from contextlib import suppress
 from ipaddress import ip_address
-from types import TracebackType
 from typing import Self
 
 from freki.client.tasks import cancel_and_wait
@@ -41,9 +40,7 @@ class GuardedProxy:
         self.port = self._server.sockets[0].getsockname()[1]
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         if self._server is not None:
             self._server.close()
         await cancel_and_wait(self._tasks)
