@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.unit.questions import TEXTS
+from tests.unit.revisions import World, revision
+
 
 @pytest.fixture
 def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
@@ -13,3 +16,11 @@ def folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
         monkeypatch.delenv(name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+async def world() -> World:
+    """Hold one document."""
+    made = World()
+    await made.feed(revision("a", 1, TEXTS))
+    return made

@@ -96,13 +96,6 @@ class Service:
         return await ask(self.remembering, text, **options)
 
 
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.feed(revision("a", 1, TEXTS))
-    return made
-
-
 async def test_an_answer_is_given_again_and_says_how_old_it_is(world: World) -> None:
     service = Service(world)
 

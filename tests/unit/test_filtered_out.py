@@ -3,10 +3,9 @@
 import pytest
 
 from freki.schemas import Confidence, ContextResult, DocumentId, Filter, FilterOperator, NoticeKind, ResultStatus
-from tests.unit.questions import Broken, ask, kinds, retriever
+from tests.unit.questions import TEXTS, Broken, ask, kinds, retriever
 from tests.unit.revisions import World, revision
 
-TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
 NOWHERE = (Filter(field="document_id", operator=FilterOperator.EQ, values=("nowhere",)),)
 FURTHER = "Ohne die Filter kämen weitere Dokumente in Frage"
 

@@ -28,7 +28,7 @@ from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
 from tests.http_door import InProcess, app_of, identify
 from tests.kafka.certificates import Authority
 from tests.unit.questions import TEXTS, Broken
-from tests.unit.revisions import TENANT, World, revision
+from tests.unit.revisions import TENANT, World
 
 TEXT = TEXTS[0]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
@@ -74,9 +74,7 @@ class Client:
 
 
 @pytest.fixture
-async def gateway() -> InProcess:
-    world = World()
-    await world.feed(revision("a", 1, TEXTS))
+def gateway(world: World) -> InProcess:
     return InProcess(world)
 
 
@@ -412,9 +410,7 @@ async def test_a_prompt_that_nothing_belongs_to_is_not_found(gateway: InProcess)
     assert "does not mean that nothing exists" in told["detail"]
 
 
-async def test_a_prompt_for_which_nothing_could_be_searched_is_to_be_sent_again() -> None:
-    world = World()
-    await world.feed(revision("a", 1, TEXTS))
+async def test_a_prompt_for_which_nothing_could_be_searched_is_to_be_sent_again(world: World) -> None:
     gateway = InProcess(world, Broken(world.index, "dense", "lexical"))
     async with door(gateway) as client, refused(Code.UNAVAILABLE) as told:
         await client.enrich(prompt=TEXT)

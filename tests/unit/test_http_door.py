@@ -35,7 +35,7 @@ from freki.streams.retrieve.authenticate import STEP as AUTHENTICATE
 from freki.streams.retrieve.handler import UNAUDITED
 from tests.http_door import InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
 from tests.unit.questions import TEXTS, Broken
-from tests.unit.revisions import TENANT, World, revision
+from tests.unit.revisions import TENANT, World
 
 CUT = "hallo \ud83d"
 """Text that was cut within an emoji."""
@@ -43,9 +43,7 @@ REFUSED = {ResultStatus.REJECTED: 400, ResultStatus.EXPIRED: 504}
 
 
 @pytest.fixture
-async def gateway() -> InProcess:
-    world = World()
-    await world.feed(revision("a", 1, TEXTS))
+def gateway(world: World) -> InProcess:
     return InProcess(world)
 
 
@@ -371,9 +369,7 @@ async def test_a_vector_store_is_searched_as_its_clients_expect(gateway: InProce
     ]
 
 
-async def test_a_vector_store_that_can_not_be_searched_is_not_an_empty_one() -> None:
-    world = World()
-    await world.feed(revision("a", 1, TEXTS))
+async def test_a_vector_store_that_can_not_be_searched_is_not_an_empty_one(world: World) -> None:
     async with door(InProcess(world, Broken(world.index, "dense", "lexical"))) as client:
         reply = await client.post("/v1/vector_stores/t/search", json={"query": TEXTS[0]})
 

@@ -36,13 +36,6 @@ async def read(world: World, *chunk_ids: ChunkId, store: Any | None = None, **fi
     return await ask(retriever(world, store), "", kind=RequestKind.CHUNK_READ, chunk_ids=chunk_ids, **fields)
 
 
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.feed(revision("a", 1, TEXTS))
-    return made
-
-
 async def test_keyword_search_finds_only_what_has_the_words_and_shows_them(world: World) -> None:
     result = await ask(retriever(world), "antrag", kind=RequestKind.KEYWORD_SEARCH)
 

@@ -31,7 +31,7 @@ from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.llm_reranker import LlmReranker
 from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, stores
 from tests.unit.rerank_pairs import paired
-from tests.unit.revisions import TENANT, World, revision
+from tests.unit.revisions import TENANT, World
 from tests.unit.test_metrics import Reading
 
 DEADLINE_MS = 10_000
@@ -95,13 +95,6 @@ class Chain:
         )
         ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
         return result
-
-
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.feed(revision("a", 1, TEXTS))
-    return made
 
 
 def told(result: ContextResult, stage: str = "rerank") -> list[str]:

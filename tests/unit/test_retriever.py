@@ -69,13 +69,6 @@ class Down:
         raise Unavailable("the embedder is down")
 
 
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.feed(revision("a", 1, TEXTS))
-    return made
-
-
 async def test_hits_carry_every_score_and_their_place(world: World) -> None:
     result = await ask(retriever(world))
 

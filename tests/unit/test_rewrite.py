@@ -144,9 +144,7 @@ async def test_variants_that_are_paid_for_are_searched_though_the_rest_cannot_be
     assert result.variants == (QUESTION, "Welche Behörde bewilligt?")
 
 
-async def test_without_a_model_the_settings_are_named() -> None:
-    world = World()
-    await world.feed(revision("a", 1, TEXTS))
+async def test_without_a_model_the_settings_are_named(world: World) -> None:
     options: dict[str, Any] = {"widen": (Widening.PARAPHRASES,), "widen_when": WidenWhen.ALWAYS}
 
     result = await ask(retriever(world), **options)

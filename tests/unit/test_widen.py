@@ -25,7 +25,7 @@ from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rewrite import is_written
 from freki.streams.retrieve.steps.variants import MAX_VARIANTS, VARIANTS_WEIGHT, VariantMaker, share_weight
 from freki.streams.retrieve.steps.widen import Widener
-from tests.unit.questions import OPTIONS, TEXTS, Broken, ask, kinds, now, retriever
+from tests.unit.questions import OPTIONS, Broken, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
 BY_RULE = [kind for kind in Widening if not is_written(kind)]
@@ -47,13 +47,6 @@ class Counting(Broken):
         self._broken = (name,) if name == self._fails and 1 < self.calls[name] <= 1 + self._times else ()
         broken = Broken(self._index, *self._broken)
         return getattr(broken, name)
-
-
-@pytest.fixture
-async def world() -> World:
-    made = World()
-    await made.feed(revision("a", 1, TEXTS))
-    return made
 
 
 async def test_the_question_itself_is_searched_first_and_then_its_variants(world: World) -> None:
