@@ -17,6 +17,7 @@ from freki.schemas import (
 from freki.schemas.errors import Unavailable
 from freki.schemas.index import ManifestPage, RerankPair
 from freki.schemas.query_options import QueryOptions
+from freki.streams.gateway import Gateway
 from freki.streams.ports import Embedder, Reranker
 from freki.streams.retrieve.cache.caching import CachingRetriever
 from freki.streams.retrieve.dependencies import Clocks, Places, QueryDefaults, RetrievalModels, Stores
@@ -133,3 +134,9 @@ async def ask(
 
 def kinds(result: ContextResult) -> set[tuple[str, NoticeKind]]:
     return {(notice.stage, notice.kind) for notice in result.notices}
+
+
+def gateway_of(**parts: Any) -> Gateway:
+    """Make a gateway of some of its parts."""
+    absent = dict.fromkeys(("publisher", "receipts", "asker", "documents", "judgements"))
+    return Gateway(**{**absent, "deadline_ms": QueryOptions().deadline_ms, "now": now, **parts})

@@ -31,7 +31,6 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.index import Scope
 from freki.schemas.query_options import QueryOptions
-from freki.streams.gateway import Gateway
 from freki.streams.messages import Received
 from freki.streams.observe.meters import Meters
 from freki.streams.observe.tracing import UNTRACED
@@ -43,7 +42,7 @@ from freki.streams.wire.direct import open_direct
 from freki.streams.wire.reload import TakeOvers
 from tests.memory_index import MemoryIndex
 from tests.received import received_query
-from tests.unit.questions import TEXTS, now, retriever
+from tests.unit.questions import TEXTS, gateway_of, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
 
@@ -157,7 +156,7 @@ async def test_steps_are_heard_while_the_question_is_answered() -> None:
 
 async def test_a_stream_gives_each_step_before_the_answer_and_stops_when_nobody_listens() -> None:
     asker = await direct()
-    gateway = gateway_of(asker)
+    gateway = gateway_of(asker=asker, watching=asker)
 
     events = [each async for each in gateway.stream(question(), token=None)]
     begun = gateway.stream(question(), token=None)
@@ -167,20 +166,6 @@ async def test_a_stream_gives_each_step_before_the_answer_and_stops_when_nobody_
     assert isinstance(events[-1], ContextResult)
     assert tuple(events[:-1]) == events[-1].stages
     assert not asker._mailboxes.heard
-
-
-def gateway_of(asker: Any, *, watching: bool = True) -> Gateway:
-    unused: Any = None
-    return Gateway(
-        publisher=unused,
-        receipts=unused,
-        asker=asker,
-        documents=unused,
-        judgements=unused,
-        deadline_ms=QueryOptions().deadline_ms,
-        now=now,
-        watching=asker if watching else None,
-    )
 
 
 class Patient:
@@ -199,7 +184,7 @@ async def test_callers_of_a_query_that_nobody_answers_wait_a_second_beyond_its_d
     deadline_ms: int | None, longest_s: float
 ) -> None:
     nobody = Patient()
-    gateway = gateway_of(nobody, watching=False)
+    gateway = gateway_of(asker=nobody)
 
     with pytest.raises(TimeoutError):
         await gateway.ask(question(deadline_ms=deadline_ms), token=None)
@@ -217,7 +202,7 @@ async def test_a_deadline_below_0_is_refused_by_what_is_wrong_with_it() -> None:
 
 
 async def test_over_a_topic_the_steps_come_with_the_answer() -> None:
-    gateway = gateway_of(await direct(), watching=False)
+    gateway = gateway_of(asker=await direct())
 
     events = [each async for each in gateway.stream(question(), token=None)]
 

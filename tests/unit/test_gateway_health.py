@@ -2,26 +2,16 @@
 
 import asyncio
 from collections.abc import Iterator
-from typing import Any, cast
 
 import pytest
 
 from freki.schemas.errors import Unavailable
-from freki.streams.gateway import Gateway
+from tests.unit.questions import gateway_of
 
 
 async def test_what_the_broker_answered_last_is_what_probes_are_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("freki.streams.gateway._LOOK_S", 0.01)
-    nothing = cast("Any", None)
-    gateway = Gateway(
-        publisher=nothing,
-        receipts=nothing,
-        asker=nothing,
-        documents=nothing,
-        judgements=nothing,
-        deadline_ms=1,
-        now=nothing,
-    )
+    gateway = gateway_of()
     told: list[bool] = []
 
     def looks() -> Iterator[str]:

@@ -12,8 +12,8 @@ from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, T
 from freki.schemas.avro import Codec
 from freki.streams.client import Publisher, ReceiptBoard
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.gateway import Gateway
 from tests.unit.deliveries import FakeProducer
+from tests.unit.questions import gateway_of
 
 NOW = Timestamp(1_700_000_000_000)
 
@@ -40,17 +40,8 @@ async def test_changes_of_one_document_at_one_time_have_versions_of_their_own() 
     publisher = Publisher(
         outbox=Outbox(broker, NoOpTracer()), encode=codec.encode, topic="documents", claims=None, inline_bytes=1000
     )
-    unused: Any = None
     async with ReceiptBoard(nothing_stored(), Codec(IndexOutcome).decode) as receipts:
-        gateway = Gateway(
-            publisher=publisher,
-            receipts=receipts,
-            asker=unused,
-            documents=unused,
-            judgements=unused,
-            deadline_ms=1,
-            now=lambda: NOW,
-        )
+        gateway = gateway_of(publisher=publisher, receipts=receipts, now=lambda: NOW)
         await asyncio.gather(*(gateway.publish(change(each), wait_s=0) for each in ("a", "a", "b", "a")))
 
     sent = [codec.decode(each.value) for each in broker.sent if each.value is not None]
