@@ -11,7 +11,7 @@ from typing import Self
 import numpy as np
 
 from freki.infra.milvus.escape import checked_key, checked_long_key
-from freki.infra.milvus.filters import check_condition, check_filter
+from freki.infra.milvus.filters import scope_expression
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
 from freki.infra.milvus.rows import chunk_row, content_of, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of
@@ -385,10 +385,7 @@ def _stored(chunk: IndexedChunk) -> StoredRow:
 
 def permits(scope: Scope, chunk: IndexedChunk) -> bool:
     """Tell whether a scope may see a row. Raises Rejected for a filter that breaks its contract."""
-    for condition in scope.filters:
-        check_filter(condition)
-    if scope.where is not None:
-        check_condition(scope.where)
+    scope_expression(scope)
     return (
         chunk.tenant == scope.tenant
         and may_read(scope.principals, chunk.principals)

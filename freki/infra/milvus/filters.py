@@ -118,11 +118,6 @@ def _without(left_out: LeftOut) -> Iterator[_Part]:
         yield _Part(f"{column} not in {listed(values)}")
 
 
-def check_condition(condition: Condition) -> None:
-    """Raise Rejected if a condition of the filter language cannot be compared in the store."""
-    _expression(condition, negated=False)
-
-
 def _condition(condition: Filter) -> str:
     check_filter(condition)
     column, value = _column(condition.field), condition.values[0]
