@@ -25,8 +25,8 @@ class Recovered(NamedTuple):
     """Share of the terms of the text that are named, mean over texts."""
 
 
-def rank_one(guesses: Floats, pool: Floats, right: Sequence[int], *, top: int = 1) -> float:
-    """Return the share of guesses whose right text is among the `top` nearest of the pool.
+def rank_one(guesses: Floats, pool: Floats, right: Sequence[int]) -> float:
+    """Return the share of guesses whose right text is the nearest of the pool.
 
     guesses: (guesses, dim), pool: (texts, dim), rows of norm 1; right: row of the pool for each guess.
     """
@@ -35,7 +35,7 @@ def rank_one(guesses: Floats, pool: Floats, right: Sequence[int], *, top: int = 
         cosines = guesses[start : start + _BATCH] @ pool.T
         wanted = np.asarray(right[start : start + _BATCH])
         found = cosines[np.arange(len(wanted)), wanted]
-        hits += int(((cosines > found[:, None]).sum(1) < top).sum())
+        hits += int(((cosines > found[:, None]).sum(1) == 0).sum())
     return hits / len(guesses)
 
 

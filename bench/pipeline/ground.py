@@ -202,9 +202,7 @@ async def indexed(settings: Settings, tenant: TenantId = TENANT) -> dict[str, in
 
 
 @asynccontextmanager
-async def open_filled(
-    ground: Ground, chunks: int, environment: Mapping[str, str] | None = None
-) -> "AsyncIterator[Stack]":
+async def open_filled(ground: Ground, chunks: int) -> "AsyncIterator[Stack]":
     """Run a stack whose index holds at least this many chunks of the corpus, reused or filled now.
 
     Filling continues from the largest smaller index kept; above the smallest size with copies, if these are wanted.
@@ -219,7 +217,7 @@ async def open_filled(
     name = f"{filled}{'-copied' if copied else ''}-{chunks}"
     if not (ground.keep / name).exists():
         _go_on_from_a_smaller_one(ground.keep, filled, name, at_most=ground.sizes[0] if copied else chunks)
-    async with ground.open_stack(name, environment=environment) as stack:
+    async with ground.open_stack(name) as stack:
         await (copy if copied else fill)(ground, stack, chunks)
         yield stack
 
