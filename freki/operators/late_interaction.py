@@ -9,8 +9,8 @@ heading if it has one, and after a bar the distilled vectors of its text and of 
 - Of a distilled vector each character holds one number, rounded to 1/10.
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -78,17 +78,14 @@ def similarities(query: QueryEmbedding, codes: Sequence[str]) -> Similarities:
     return Similarities(tokens, text, heading, heading_tokens)
 
 
-def _coded(texts: Sequence[Floats], characters: "_Characters", *, per_character: int) -> list[str]:
+def _coded(
+    texts: Sequence[Floats], characters: Callable[[Floats], NDArray[np.uint8]], *, per_character: int
+) -> list[str]:
     if not texts:
         return []
     coded = characters(np.concatenate(texts)).tobytes().decode("ascii")
     ends = (np.cumsum([text.size for text in texts]) // per_character).tolist()
     return [coded[start:end] for start, end in zip([0, *ends], ends, strict=False)]
-
-
-class _Characters(Protocol):
-    def __call__(self, rows: Floats) -> NDArray[np.uint8]:
-        """Return the characters of rows, (rows, characters)."""
 
 
 def _pairs(rows: Floats) -> NDArray[np.uint8]:
