@@ -36,20 +36,15 @@ async def open_places(settings: Settings, *, patience_s: float) -> AsyncIterator
 
 
 @asynccontextmanager
-async def open_erasure(
-    settings: Settings, signer: SigningKey, *, by: str, subject: str = "", patience_s: float
-) -> AsyncIterator[Erasure]:
-    """Open an erasure; by, subject: who asks, and the id of the request, for the audit log.
-
-    patience_s: longest wait for the next receipt.
-    """
+async def open_erasure(settings: Settings, signer: SigningKey, *, by: str, patience_s: float) -> AsyncIterator[Erasure]:
+    """Open an erasure; by: who asks, for the audit log; patience_s: longest wait for the next receipt."""
     async with AsyncExitStack() as opened:
         index = await opened.enter_async_context(open_index(settings))
         outbox, _ = await opened.enter_async_context(open_outbox(settings))
         audit = await opened.enter_async_context(open_audit(settings, outbox))
         places = await opened.enter_async_context(open_places(settings, patience_s=patience_s))
         deletions = PublishedDeletions(settings, index, patience_s=patience_s)
-        yield erasure_of(places, index, deletions, open_holds(settings), signer, audit=audit)(by, subject)
+        yield erasure_of(places, index, deletions, open_holds(settings), signer, audit=audit)(by, "")
 
 
 @asynccontextmanager
