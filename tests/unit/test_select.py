@@ -22,13 +22,13 @@ from freki.schemas import (
     RerankerChoice,
     Timestamp,
 )
-from freki.schemas.index import Attempt, Root
 from freki.streams.retrieve.candidates import History, LoadedChunk, RankedCandidates, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import QueryLog
 from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, variant_of
 from freki.streams.retrieve.steps.live import LiveDocument
 from freki.streams.retrieve.steps.select import select
+from tests.contract.index_records import root
 from tests.unit.questions import OPTIONS
 from tests.unit.revisions import TENANT
 
@@ -47,21 +47,7 @@ options = st.fixed_dictionaries(
 )
 
 
-def root(name: str) -> Root:
-    key = root_id(TENANT, DocumentId(name))
-    at = Timestamp(1)
-    return Root(
-        root_id=key, tenant=TENANT, document_id=DocumentId(name), version=1, deleted=False, pages=(), chunks=1,
-        attempt=Attempt("a"),
-        content_hash="", metadata_hash="", chunker="", embedder="", fingerprint="", name=name,
-         media_type="", language="de",
-        source_uri=None,
-        principals=("everyone",), attributes={}, characters=1, occurred_at=at, recorded_at=at, received_at=at,
-        searchable_at=at,
-    )  # fmt: skip
-
-
-ROOTS = {name: root(name) for name in "abc"}
+ROOTS = {name: root(root_id(TENANT, DocumentId(name)), tenant=TENANT, document_id=DocumentId(name)) for name in "abc"}
 
 
 Given = tuple[EmbeddedQuery, RankedCandidates]

@@ -6,7 +6,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from freki.operators.superseded import Superseded, superseded
-from freki.schemas import DocumentId, RootId, TenantId, Timestamp
+from freki.schemas import RootId, Timestamp
 from freki.schemas.index import (
     Attempt,
     PageHead,
@@ -17,6 +17,7 @@ from freki.schemas.index import (
     page_id,
     standing,
 )
+from tests.contract import index_records
 
 ROOT = RootId("r")
 
@@ -24,35 +25,7 @@ NOTHING = Superseded((), (), ())
 
 
 def root(version: int, **changes: Any) -> Root:
-    return replace(
-        Root(
-            root_id=ROOT,
-            tenant=TenantId("t"),
-            document_id=DocumentId("d"),
-            version=version,
-            attempt=Attempt("a1"),
-            deleted=False,
-            pages=(),
-            chunks=0,
-            content_hash="c",
-            metadata_hash="f",
-            chunker="k",
-            embedder="e",
-            fingerprint="f",
-            name="d",
-            media_type="text/plain",
-            language="de",
-            source_uri=None,
-            principals=("everyone",),
-            attributes={"team": "docs"},
-            characters=0,
-            occurred_at=Timestamp(0),
-            recorded_at=Timestamp(version),
-            received_at=Timestamp(0),
-            searchable_at=Timestamp(0),
-        ),
-        **changes,
-    )
+    return index_records.root(ROOT, **{"version": version, "recorded_at": Timestamp(version), **changes})
 
 
 def page(version: int, *row_ids: str, attempt: str = "a1", edition: int = 0, part: int = 0) -> PageHead:
