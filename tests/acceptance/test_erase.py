@@ -22,7 +22,6 @@ from freki.schemas import (
     ErasureRequest,
     ErasureStatus,
     TenantId,
-    Timestamp,
 )
 from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter, to_record
@@ -32,6 +31,7 @@ from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, documents, environment, freki_command, publish, upsert
+from tests.unit.deliveries import dead_letter
 
 
 def law(mark: str, *, paragraphs: int = 8) -> str:
@@ -56,20 +56,14 @@ async def raw(freki: Freki, needle: bytes) -> dict[str, int]:
 
 
 def letter_of(freki: Freki, change: DocumentChange) -> DeadLetter:
-    return DeadLetter(
+    return dead_letter(
         key=record_key(change.tenant, change.document_id),
         value=Codec(DocumentChange).encode(change),
-        headers=(),
         topic=topics_of(freki.settings).documents.name,
-        partition=0,
         offset=1_000_000,
-        timestamp=Timestamp(wall_clock()),
-        stage="chunk",
-        error="Rejected",
+        timestamp=wall_clock(),
         message="made for the test",
-        traceback="",
-        attempts=1,
-        died_at=Timestamp(wall_clock()),
+        died_at=wall_clock(),
     )
 
 

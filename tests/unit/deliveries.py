@@ -2,16 +2,18 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
 
 from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from freki.operators.errors import OperatorError
+from freki.schemas import Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
+from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
 from freki.streams.deliver.outbox import Outbox
@@ -161,3 +163,23 @@ class Bench:
     @property
     def dead(self) -> list[Sent]:
         return self.producer.to(DEAD_LETTERS)
+
+
+def dead_letter(**changes: Any) -> DeadLetter:
+    """Make a dead letter of the stage `chunk`."""
+    letter = DeadLetter(
+        key=b"k",
+        value=b"v",
+        headers=(),
+        topic="documents",
+        partition=0,
+        offset=1,
+        timestamp=Timestamp(0),
+        stage="chunk",
+        error="Rejected",
+        message="",
+        traceback="",
+        attempts=1,
+        died_at=Timestamp(0),
+    )
+    return replace(letter, **changes)

@@ -23,7 +23,7 @@ from freki.streams.deliver.dead_letters import (
 )
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, recorded_at
-from tests.unit.deliveries import Event, FakeProducer
+from tests.unit.deliveries import Event, FakeProducer, dead_letter
 
 _KEYS = make_keys(Path(tempfile.mkdtemp()) / "freki.keys")
 
@@ -72,21 +72,7 @@ def test_a_replay_is_the_record_as_it_was_with_one_more_replay_counted(letter: D
 
 
 def test_replays_are_counted_however_often_a_record_dies() -> None:
-    letter = DeadLetter(
-        key=b"k",
-        value=b"v",
-        headers=(("h", b"1"),),
-        topic="documents",
-        partition=0,
-        offset=0,
-        timestamp=Timestamp(0),
-        stage="chunk",
-        error="Bad",
-        message="",
-        traceback="",
-        attempts=1,
-        died_at=Timestamp(0),
-    )
+    letter = dead_letter(headers=(("h", b"1"),))
 
     once = from_record(stored(to_record(_died_again(replay(letter)), "dead-letters")))
     twice = from_record(stored(to_record(_died_again(replay(once)), "dead-letters")))
@@ -96,21 +82,7 @@ def test_replays_are_counted_however_often_a_record_dies() -> None:
 
 
 def _died_again(record: Outgoing) -> DeadLetter:
-    return DeadLetter(
-        key=record.key,
-        value=record.value,
-        headers=record.headers,
-        topic=record.topic,
-        partition=0,
-        offset=1,
-        timestamp=Timestamp(0),
-        stage="chunk",
-        error="Bad",
-        message="",
-        traceback="",
-        attempts=1,
-        died_at=Timestamp(0),
-    )
+    return dead_letter(key=record.key, value=record.value, headers=record.headers, topic=record.topic)
 
 
 @given(place=st.tuples(st.integers(min_value=0), st.integers(min_value=0)), letter=letters)
@@ -167,21 +139,7 @@ async def test_an_encrypted_dead_letter_comes_back_as_it_was(letter: DeadLetter)
 
 
 async def test_an_encrypted_dead_letter_that_cannot_be_read_says_why() -> None:
-    letter = DeadLetter(
-        key=b"k",
-        value=b"a sentence",
-        headers=(),
-        topic="documents",
-        partition=1,
-        offset=2,
-        timestamp=Timestamp(3),
-        stage="chunk",
-        error="Rejected",
-        message="quotes a sentence",
-        traceback="",
-        attempts=1,
-        died_at=Timestamp(4),
-    )
+    letter = dead_letter(value=b"a sentence", offset=2, message="quotes a sentence")
     cipher = Cipher(_KEYS, cache_s=60)
     written = await sealed(letter, cipher)
     assert "FREKI_ENCRYPTION__KEYS" in (await opened(written, None)).message

@@ -12,10 +12,11 @@ from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.identify import record_key
 from freki.schemas import ClaimCheck, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.streams.deliver.dead_letters import DeadLetter, to_record
+from freki.streams.deliver.dead_letters import to_record
 from freki.streams.topics import Topic
 from freki.streams.wire.erasing.topics import ChangeReader, Content, NamedClaims, judged_document, searched_topics
 from freki.streams.wire.from_settings import topics_of
+from tests.unit.deliveries import dead_letter
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -110,21 +111,7 @@ def test_a_judgement_is_content_of_its_document_in_its_tenant_and_stays_if_an_ol
 async def test_the_change_in_a_dead_letter_is_read_and_what_is_no_change_is_none() -> None:
     settings, codec = Settings(), Codec(DocumentChange)
     topics, reader = topics_of(settings), ChangeReader(settings, None)
-    letter = DeadLetter(
-        key=record_key(TENANT, A),
-        value=codec.encode(change()),
-        headers=(),
-        topic=topics.documents.name,
-        partition=0,
-        offset=1,
-        timestamp=Timestamp(1),
-        stage="chunk",
-        error="Rejected",
-        message="m",
-        traceback="",
-        attempts=1,
-        died_at=Timestamp(2),
-    )
+    letter = dead_letter(key=record_key(TENANT, A), value=codec.encode(change()), topic=topics.documents.name)
     sent = to_record(letter, topics.dead_letters.name)
     record = replace(stored(topics.dead_letters, sent.value), headers=sent.headers)
 

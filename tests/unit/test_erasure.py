@@ -30,6 +30,7 @@ from freki.streams.privacy.requests import (
 from freki.streams.wire.erasing.holds import RecentHolds
 from tests.erasing import CODEC, REPORTS, TENANT, Kept, World, hold
 from tests.received import received_request
+from tests.unit.deliveries import dead_letter
 
 A, B, C = (DocumentId(name) for name in "abc")
 ALL = Coverage(whole_tenant=True)
@@ -85,21 +86,7 @@ def request(
 
 
 def letter_of(key: bytes) -> DeadLetter:
-    return DeadLetter(
-        key=key,
-        value=b"",
-        headers=(),
-        topic="erasure-requests",
-        partition=0,
-        offset=1,
-        timestamp=Timestamp(1),
-        stage="erase",
-        error="InvalidRequest",
-        message="m",
-        traceback="",
-        attempts=1,
-        died_at=Timestamp(2),
-    )
+    return dead_letter(key=key, value=b"", topic="erasure-requests", stage="erase", error="InvalidRequest", message="m")
 
 
 def asked(value: ErasureRequest, token: bytes | None = None) -> Received[ErasureRequest]:

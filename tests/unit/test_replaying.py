@@ -8,7 +8,7 @@ from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter, replay
 from freki.streams.deliver.replay import Latest, latest_of, refusal_of_change, refusal_of_part
 from freki.streams.messages import Headers
-from tests.unit.deliveries import Event
+from tests.unit.deliveries import Event, dead_letter
 from tests.unit.pipelines import Pipeline
 from tests.unit.revisions import revision
 
@@ -32,19 +32,13 @@ def change(version: int, operation: Operation = Operation.UPSERT) -> bytes:
 
 
 def letter(*, offset: int = 0, partition: int = 0, at: int = 1_000, topic: str = "documents") -> DeadLetter:
-    return DeadLetter(
+    return dead_letter(
         key=KEY,
         value=change(1),
-        headers=(),
         topic=topic,
         partition=partition,
         offset=offset,
         timestamp=Timestamp(at),
-        stage="chunk",
-        error="Rejected",
-        message="",
-        traceback="",
-        attempts=1,
         died_at=Timestamp(at),
     )
 
