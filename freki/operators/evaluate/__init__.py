@@ -13,13 +13,13 @@ share      a share of recorded queries
 shorten    questions as keyword queries
 """
 
-from freki.operators.evaluate.compare import Change, Comparison, compare, most_changed
+from freki.operators.evaluate.compare import Comparison, compare, most_changed
 from freki.operators.evaluate.cost import Cost, cost_of
 from freki.operators.evaluate.figures import FIGURES, Figure
 from freki.operators.evaluate.gain import Asked, Gain, gain_of, interval_over_sets, less, mean_over_sets
 from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found, stands_in
 from freki.operators.evaluate.overlap import Overlap, overlap
-from freki.operators.evaluate.rank import RankedDocument, first_relevant, rank_documents
+from freki.operators.evaluate.rank import RankedDocument, rank_documents
 from freki.operators.evaluate.share import is_in_share
 from freki.operators.evaluate.shorten import document_frequencies, shorten
 from freki.operators.evaluate.summarise import Mean, mean_of, summarise
@@ -28,7 +28,6 @@ from freki.operators.evaluate.tune import Choice, TuningVerdict, choose, cross_v
 __all__ = [
     "FIGURES",
     "Asked",
-    "Change",
     "Choice",
     "Comparison",
     "Cost",
@@ -45,7 +44,6 @@ __all__ = [
     "document_frequencies",
     "false_positives",
     "first_part",
-    "first_relevant",
     "folds_of",
     "gain_of",
     "interval_over_sets",

@@ -1,6 +1,6 @@
 """Ranking of documents by their best chunks, since judgements are of documents."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from freki.schemas import ContextHit, DocumentId
 from freki.schemas.names import record
@@ -26,8 +26,3 @@ def rank_documents(hits: Sequence[ContextHit]) -> list[RankedDocument]:
         RankedDocument(document_id=hit.document_id, name=hit.name, score=hit.score, text=hit.text)
         for hit in best.values()
     ]
-
-
-def first_relevant(ranking: Sequence[DocumentId], judgements: Mapping[DocumentId, int]) -> int | None:
-    """Return the 1-based rank of the first document with a grade above 0; None where there is none."""
-    return next((rank for rank, name in enumerate(ranking, start=1) if judgements.get(name, 0) > 0), None)
