@@ -7,12 +7,11 @@ most commands do without.
 from freki.infra.kafka.history import History
 from freki.infra.kafka.producer import KafkaProducer
 from freki.infra.kafka.reader import Reader
-from freki.infra.kafka.records import Position, Record
+from freki.infra.kafka.records import Record
 
 __all__ = [
     "History",
     "KafkaProducer",
-    "Position",
     "Reader",
     "Record",
 ]

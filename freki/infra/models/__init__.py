@@ -5,8 +5,8 @@ from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.embed_once import embed_once
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.models.health import ModelCheck, ModelInfo, ModelState, check_models, describe_models, ensure_built
-from freki.infra.models.multi_embedder import Family, open_embedder
+from freki.infra.models.health import ModelState, check_models, describe_models, ensure_built
+from freki.infra.models.multi_embedder import open_embedder
 from freki.infra.models.remote import RemoteEmbedder
 from freki.infra.models.reranker import OnnxReranker
 from freki.infra.models.tokens import open_token_counter
@@ -15,9 +15,6 @@ from freki.infra.models.window import check_window
 
 __all__ = [
     "FakeEmbedder",
-    "Family",
-    "ModelCheck",
-    "ModelInfo",
     "ModelKind",
     "ModelState",
     "OnnxEmbedder",

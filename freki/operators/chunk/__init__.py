@@ -14,16 +14,14 @@ headers    header rows of tables that go on
 windows    windows of text for late chunking
 """
 
-from freki.operators.chunk.document import VERSION, Identify, chunk_document, chunker_fingerprint
+from freki.operators.chunk.document import chunk_document, chunker_fingerprint
 from freki.operators.chunk.leaves import Similarities
 from freki.operators.chunk.limits import ChunkLimits
 from freki.operators.chunk.sentences import sentence_ends
 from freki.operators.chunk.windows import Windowed, late_windows
 
 __all__ = [
-    "VERSION",
     "ChunkLimits",
-    "Identify",
     "Similarities",
     "Windowed",
     "chunk_document",

@@ -8,6 +8,5 @@ lines     lines of a text, and the comments above them
 """
 
 from freki.operators.parse_code.document import parse_code
-from freki.operators.parse_code.grammar import LANGUAGES
 
-__all__ = ["LANGUAGES", "parse_code"]
+__all__ = ["parse_code"]

@@ -12,7 +12,7 @@ parts        division into tuning and test
 from freki.operators.propose_questions.choose import choose, choose_passages
 from freki.operators.propose_questions.headings import section_of
 from freki.operators.propose_questions.parts import divide, near_copies
-from freki.operators.propose_questions.propose import Proposals, propose_questions, without_ambiguous
+from freki.operators.propose_questions.propose import propose_questions, without_ambiguous
 from freki.operators.propose_questions.source import (
     Proposal,
     ProposalDocument,
@@ -28,7 +28,6 @@ __all__ = [
     "ProposalDocument",
     "ProposalHeading",
     "ProposalPassage",
-    "Proposals",
     "SampleLimits",
     "choose",
     "choose_passages",

@@ -4,7 +4,6 @@ All methods work on batches, keep order, are idempotent unless they say that key
 (retry later) or `Rejected` (never retry). Adapters own their timeouts.
 """
 
-from freki.client.exchange import ClaimWriter
 from freki.streams.ports.archive import ArchiveSink, ArchiveSource
 from freki.streams.ports.models import (
     AnalyseText,
@@ -28,7 +27,6 @@ from freki.streams.ports.sources import (
     Scanner,
     SchemaRegistry,
     TokenVerifier,
-    Trees,
 )
 from freki.streams.ports.store import (
     ChunkRows,
@@ -51,7 +49,6 @@ __all__ = [
     "ChunkRows",
     "ChunkSearch",
     "ClaimReader",
-    "ClaimWriter",
     "DocumentIndex",
     "EmbedTexts",
     "Embedder",
@@ -74,7 +71,6 @@ __all__ = [
     "StreamingLlm",
     "TokenBudget",
     "TokenVerifier",
-    "Trees",
     "Vectors",
     "WholeIndex",
 ]
