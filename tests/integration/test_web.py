@@ -1,11 +1,14 @@
 """The client and the browser of the crawler, against a server of our own."""
 
+import gzip
 import os
 import shutil
+import tracemalloc
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+import zstandard
 
 from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web import Browser, Guard, WebClient, find_chromium
@@ -93,6 +96,42 @@ async def test_what_is_too_large_or_holds_no_text_is_refused(client: WebClient, 
         await client.get(f"{site.url}/large", headers={}, max_bytes=MOST)
     with pytest.raises(Rejected, match="holds no text"):
         await client.get(f"{site.url}/image", headers={}, max_bytes=MOST)
+
+
+async def test_no_more_of_a_page_is_unpacked_than_is_read(client: WebClient, site: WebSite) -> None:
+    packed = gzip.compress(bytes(50_000_000))
+    site.pages["/gzip"] = (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, packed)
+    tracemalloc.start()
+
+    try:
+        with pytest.raises(Rejected, match="FREKI_CRAWL__MAX_PAGE_MB"):
+            await client.get(f"{site.url}/gzip", headers={}, max_bytes=MOST)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert peak < MOST + 10_000_000
+
+
+@pytest.mark.parametrize("encoding", ["gzip, gzip", "zstd", "br"])
+async def test_a_page_that_is_packed_as_nobody_asked_is_refused(
+    client: WebClient, site: WebSite, encoding: str
+) -> None:
+    site.pages["/a"] = (200, {"Content-Type": "text/html", "Content-Encoding": encoding}, zstandard.compress(b"<p>A"))
+
+    with pytest.raises(Rejected, match="not asked for"):
+        await client.get(f"{site.url}/a", headers={}, max_bytes=MOST)
+
+
+async def test_a_page_is_unpacked_and_one_whose_encoding_is_a_charset_is_read(client: WebClient, site: WebSite) -> None:
+    site.pages["/gzip"] = (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, gzip.compress(b"<p>A"))
+    site.pages["/utf"] = (200, {"Content-Type": "text/html", "Content-Encoding": "utf-8"}, b"<p>A")
+    site.pages["/damaged"] = (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, b"<p>A")
+
+    for path in ("/gzip", "/utf"):
+        assert (await client.get(f"{site.url}{path}", headers={}, max_bytes=MOST)).content == b"<p>A"
+    with pytest.raises(Rejected, match="incorrect header"):
+        await client.get(f"{site.url}/damaged", headers={}, max_bytes=MOST)
 
 
 async def test_a_server_that_is_not_there_is_unavailable(client: WebClient) -> None:

@@ -1,6 +1,8 @@
 """HTTP client of the crawler."""
 
 import asyncio
+import re
+import zlib
 from collections.abc import Mapping
 from contextlib import AsyncExitStack
 from http.cookiejar import CookieJar, DefaultCookiePolicy
@@ -16,6 +18,8 @@ from freki.infra.sources.web.upstream import NEEDS_LOGIN, refused, upstream_of
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 
+_GZIP, _GZIP_WINDOW = "gzip", 31
+_PACKED = re.compile(r"\b(?:br|compress|deflate|gzip|zstd)\b")
 _NO_TEXT = ("image/", "video/", "audio/", "font/", "application/zip", "application/gzip", "application/x-")
 
 
@@ -64,7 +68,7 @@ class WebClient:
             raise Unavailable(f"{url}: {whom}{str(error) or type(error).__name__}") from error
         except httpx.TransportError as error:
             raise Unavailable(f"{url}: {str(error) or type(error).__name__}") from error
-        except (httpx.InvalidURL, httpx.DecodingError) as error:
+        except (httpx.InvalidURL, zlib.error) as error:
             raise Rejected(f"{url}: {error}") from error
 
     def _by_proxy(self, url: httpx.URL) -> bool:
@@ -105,7 +109,11 @@ class WebClient:
 
 def _client(settings: CrawlSettings, proxy: httpx.Proxy | None = None) -> httpx.AsyncClient:
     return httpx.AsyncClient(
-        headers={"User-Agent": settings.user_agent, "Accept": "text/html,application/xhtml+xml,*/*;q=0.8"},
+        headers={
+            "User-Agent": settings.user_agent,
+            "Accept": "text/html,application/xhtml+xml,*/*;q=0.8",
+            "Accept-Encoding": _GZIP,
+        },
         # Its own cookies would be of addresses, which several hosts may share.
         cookies=CookieJar(DefaultCookiePolicy(allowed_domains=())),
         timeout=settings.timeout_s,
@@ -120,9 +128,15 @@ async def _content(url: str, response: httpx.Response, max_bytes: int) -> bytes:
     kind = response.headers.get("content-type", "").lower()
     if kind.startswith(_NO_TEXT):
         raise Rejected(f"{url}: {kind} holds no text")
+    # Some servers name a charset there.
+    encoding = response.headers.get("content-encoding", "").strip().lower()
+    if encoding != _GZIP and _PACKED.search(encoding):
+        raise Rejected(f"{url}: it is packed by {encoding}, which was not asked for")
+    # httpx unpacks a piece as a whole, however many gigabytes it becomes.
+    unpack = zlib.decompressobj(_GZIP_WINDOW).decompress if encoding == _GZIP else None
     content = bytearray()
-    async for piece in response.aiter_bytes():
-        content += piece
+    async for piece in response.aiter_raw():
+        content += piece if unpack is None else unpack(piece, max_bytes + 1 - len(content))
         if len(content) > max_bytes:
             raise Rejected(f"{url}: more than {max_bytes} bytes; FREKI_CRAWL__MAX_PAGE_MB allows more")
     return bytes(content)
