@@ -19,7 +19,7 @@ from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, make_key, read_verifier
 from freki.operators.audit_chain import ChainReport, check_chains
-from freki.schemas import AuditEntry, AuditKind, ChainEnd
+from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
 from freki.schemas.audit_lines import NotAnEntry, line_of
 from freki.schemas.avro import Codec, UndecodableError
 from freki.streams.wire.audit import audit_directory, kept_since
@@ -74,8 +74,8 @@ async def verify(
     on_topic = [entry async for entry in _on_topic(settings, damaged)] if topic else []
     in_files = list(_in_files(settings, files, damaged)) if files or not topic else []
     reports = {
-        "file": check_chains(in_files, verify=check, kept_since=since, known=_ends(on_topic)),
-        "topic": check_chains(on_topic, verify=check, kept_since=since, known=_ends(in_files, closed=True)),
+        "file": check_chains(in_files, verify=check, kept_since=since, known=_known(on_topic, since)),
+        "topic": check_chains(on_topic, verify=check, kept_since=since, known=_known(in_files, since, closed=True)),
     }
     for place, each in reports.items():
         for report in each:
@@ -221,16 +221,20 @@ async def _on_topic(settings: Settings, damaged: list[str]) -> AsyncIterator[Aud
                 yield entry
 
 
-def _ends(entries: Sequence[AuditEntry], *, closed: bool = False) -> list[ChainEnd]:
-    """Return the last entry of each chain; closed: only of those that have their end."""
+def _known(entries: Sequence[AuditEntry], since: Timestamp, *, closed: bool = False) -> list[ChainEnd]:
+    """Return what another place must have too: of each chain the last entry, and the first that is not past retention.
+
+    closed: the last one only of chains that have their end.
+    """
+    first: dict[str, AuditEntry] = {}
     last: dict[str, AuditEntry] = {}
-    for entry in entries:
-        if entry.writer not in last or last[entry.writer].sequence <= entry.sequence:
-            last[entry.writer] = entry
+    for entry in sorted(entries, key=lambda entry: entry.sequence):
+        last[entry.writer] = entry
+        if entry.at >= since:
+            first.setdefault(entry.writer, entry)
+    ends = (entry for entry in last.values() if entry.kind is AuditKind.CLOSED or not closed)
     return [
-        ChainEnd(writer=entry.writer, sequence=entry.sequence, hash=entry.hash)
-        for entry in last.values()
-        if entry.kind is AuditKind.CLOSED or not closed
+        ChainEnd(writer=entry.writer, sequence=entry.sequence, hash=entry.hash) for entry in (*first.values(), *ends)
     ]
 
 

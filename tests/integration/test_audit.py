@@ -1,17 +1,23 @@
-"""The audit log on a broker: what a dead process left is sent and ended by the next one."""
+"""The audit log on a broker: the next process sends and ends what a dead one left; file and topic are compared."""
 
+import asyncio
+import json
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from freki.infra.audit import read_chains
+from freki.cli.main import app
+from freki.infra.audit import create_chain, read_chains
 from freki.infra.kafka import Reader
 from freki.infra.settings import AuditSettings, KafkaSettings, Settings
 from freki.infra.signing import SigningKey, make_key
-from freki.operators.audit_chain import Event, check_chains
-from freki.schemas import AuditEntry, AuditKind
+from freki.operators.audit_chain import GENESIS, Event, check_chains, link, signed
+from freki.schemas import AuditEntry, AuditKind, Timestamp
 from freki.schemas.avro import Codec
+from freki.streams.messages import Outgoing
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of
@@ -80,3 +86,30 @@ async def test_other_settings_than_at_the_last_start_are_recorded_by_name(settin
         (AuditKind.SETTINGS, "FREKI_RETRIEVAL__TOP_K"),
         (AuditKind.CLOSED, ""),
     ]
+
+
+async def test_what_is_cut_off_the_beginning_of_an_old_chain_is_missing_where_the_topic_has_it(
+    settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer, previous, entries = f"1600000000000-{tmp_path.name}", GENESIS, list[AuditEntry]()
+    key, file = SigningKey.read(tmp_path / "audit.key"), create_chain(tmp_path / "log", writer)
+    for sequence, kind in enumerate((AuditKind.OPENED, AuditKind.ASKED, AuditKind.ASKED, AuditKind.CLOSED)):
+        event, at = Event(kind=kind), Timestamp(time.time_ns() // 1_000_000)
+        entries.append(signed(link(event, writer=writer, sequence=sequence, at=at, previous=previous), key.sign))
+        previous = entries[-1].hash
+    topic, encode = topics_of(settings).audit.name, Codec(AuditEntry).encode
+    async with open_outbox(settings) as (outbox, _):
+        await outbox.send(*(Outgoing(topic=topic, key=writer.encode(), value=encode(each)) for each in entries))
+    # As if somebody had removed the first two from the file of a process that has run for longer than the retention.
+    file.append(entries[2:])
+    file.close()
+    monkeypatch.setenv("FREKI_KAFKA__BOOTSTRAP", settings.kafka.bootstrap)
+    monkeypatch.setenv("FREKI_KAFKA__TOPIC_PREFIX", settings.kafka.topic_prefix)
+    monkeypatch.setenv("FREKI_AUDIT__KEY_FILE", str(tmp_path / "audit.key"))
+
+    verify = ["audit", "verify", "--file", str(tmp_path / "log"), "--topic", "--json"]
+    result = await asyncio.to_thread(CliRunner().invoke, app, verify)
+
+    reports = [report for line in result.stdout.splitlines() if (report := json.loads(line))["writer"] == writer]
+    faults = {each["place"]: [(fault["first"], fault["last"]) for fault in each["faults"]] for each in reports}
+    assert (result.exit_code, faults) == (1, {"file": [(0, 1)], "topic": []})

@@ -209,6 +209,15 @@ def test_the_beginning_of_an_old_chain_may_be_past_its_retention() -> None:
     assert named(missing) == dict.fromkeys(range(12), FaultKind.MISSING)
 
 
+def test_what_is_cut_off_an_old_chain_is_missing_as_far_as_another_place_has_to_have_it() -> None:
+    entries = chain(30)
+    known = [ChainEnd(writer=WRITER, sequence=at, hash=entries[at].hash) for at in (8, 29)]
+
+    (report,) = check_chains(entries[12:], verify=verify, kept_since=Timestamp(1_700_000_000_001), known=known)
+
+    assert (report.expired, named(report)) == (8, dict.fromkeys(range(8, 12), FaultKind.MISSING))
+
+
 @given(st.text(), st.text())
 def test_a_line_is_an_entry_again(asker: str, text: str) -> None:
     event = Event(kind=AuditKind.ASKED, asker=asker, text=text, documents=(document("a"),))

@@ -65,7 +65,7 @@ def check_chains(
 
     An entry that comes again, unchanged, counts at its last place: a batch whose delivery failed is sent again. verify:
     None: signatures are not checked. kept_since: what was written before may be gone from the beginning of a chain.
-    known: entries that another place has, of chains that are among these.
+    known: entries that this place must have too, of chains that are among these.
     """
     since = Timestamp(0) if kept_since is None else kept_since
     chains: dict[str, list[AuditEntry]] = {}
@@ -167,7 +167,9 @@ def _gaps(
     expired = 0
     if numbers and numbers[0] > 0:
         if begun_at(by_sequence[numbers[0]].writer) < kept_since:
-            expired = numbers[0]
+            expired = min([numbers[0], *(end.sequence for end in ends)])
+            if expired < numbers[0]:
+                gaps.append((expired, numbers[0] - 1, "they were known"))
         else:
             gaps.append((0, numbers[0] - 1, "the chain begins later"))
     gaps += [
