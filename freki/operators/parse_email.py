@@ -7,6 +7,7 @@ from email import message_from_bytes
 from email.errors import HeaderParseError
 from email.header import decode_header
 from email.message import Message
+from email.policy import Compat32
 from email.utils import collapse_rfc2231_value
 from types import MappingProxyType
 
@@ -23,6 +24,16 @@ _ASCII = {"us-ascii", "ascii"}
 """Charsets that bytes beyond ASCII contradict: these are UTF-8 if they can be."""
 _FORWARDED = "message/rfc822"
 _ENCODED = {"base64", "quoted-printable"}
+_MAX_PARAMETERS = 4_096
+"""Maximum characters of a Content-Type and the like: the time for parameters grows with the square of their length."""
+
+
+class _Bounded(Compat32):
+    """Cuts headers with parameters, which the standard library takes apart while it parses a mail."""
+
+    def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
+        name, value = super().header_source_parse(sourcelines)
+        return name, value[:_MAX_PARAMETERS] if name.lower().startswith("content-") else value
 
 
 def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocument:
@@ -35,7 +46,7 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocu
     """
     try:
         raw = content if isinstance(content, bytes) else content.encode()
-        mail = message_from_bytes(raw.removeprefix(BOM_UTF8))
+        mail = message_from_bytes(raw.removeprefix(BOM_UTF8), policy=_Bounded())
         bodies = _bodies(mail, {_HTML: html, _PLAIN: text})
         attached = ", ".join(_attachments(mail))
         head = {name: _header(mail, name) for name in _SHOWN}

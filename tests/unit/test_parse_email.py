@@ -169,6 +169,12 @@ def test_a_mail_whose_parts_are_not_parted_is_text() -> None:
     assert "Inhalt" in _parse(b"Subject: x\nContent-Type: multipart/mixed\n\nInhalt").text
 
 
+def test_parameters_without_end_are_not_taken_apart() -> None:
+    mail = b'Subject: Frist\nContent-Type: text/plain; a="' + b";" * 1_000_000 + b"\n\nBis Freitag.\n"
+
+    assert texts(_parse(mail), BlockKind.PROSE) == ["Bis Freitag."]
+
+
 def test_parts_in_parts_without_end_are_refused() -> None:
     nested = "".join(f'Content-Type: multipart/mixed; boundary="b{depth}"\n\n--b{depth}\n' for depth in range(10_000))
 
