@@ -122,9 +122,7 @@ async def test_a_manifest_page_is_read_once() -> None:
     hits = [Found(CHUNKS[0], DOCUMENTS[0]), Found(CHUNKS[4], DOCUMENTS[0])]
     live = (await read_live(reading, hits, now_ns=0))[DOCUMENTS[0]]
 
-    around = [
-        await read_around(reading, [(chunk_id, live)], now_ns=0) for chunk_id in (CHUNKS[0], CHUNKS[0], CHUNKS[4])
-    ]
+    around = [await read_around(reading, [(chunk_id, live)]) for chunk_id in (CHUNKS[0], CHUNKS[0], CHUNKS[4])]
 
     read = [{entry.chunk_id for entry in each[DOCUMENTS[0]]} for each in around]
     assert read == [set(CHUNKS[:4]), set(CHUNKS[:4]), set(CHUNKS[2:6])]

@@ -244,6 +244,45 @@ async def test_what_changes_while_a_model_ranks_is_noticed_also_by_one_who_read_
     assert [(hit.text, hit.version) for hit in result.hits] == ([(texts[0], 2)] if texts and texts != TEXTS else [])
 
 
+@pytest.mark.parametrize("moment", ["pages", "passages"])
+@pytest.mark.parametrize(
+    ("texts", "principals"), [(None, ("everyone",)), (["das amt entscheidet"], ("everyone",)), (TEXTS, ("board",))]
+)
+async def test_what_changes_while_a_process_stands_still_after_its_hits_are_chosen_is_noticed(
+    world: World, moment: str, texts: Sequence[str] | None, principals: tuple[str, ...]
+) -> None:
+    now_ns = 0
+
+    async def stand_still() -> None:
+        nonlocal now_ns
+        now_ns += MAX_ROOT_AGE_NS + 1
+        await world.feed(revision("a", 2, texts, principals=principals))
+
+    store = Broken(world.index, before={moment: stand_still})
+    result = await ask(retriever(world, store, clock_ns=lambda: now_ns), parents=True, neighbours=1)
+
+    assert [(hit.text, hit.version) for hit in result.hits] == ([(texts[0], 2)] if texts and texts != TEXTS else [])
+    assert not any(text in result.context for text in TEXTS)
+
+
+async def test_a_document_that_is_deleted_while_a_process_stands_still_is_not_named_as_holding_the_same_text(
+    world: World,
+) -> None:
+    await world.feed(revision("b", 3, [TEXTS[0].upper(), "etwas ganz anderes"]))
+    now_ns = 0
+
+    async def stand_still() -> None:
+        nonlocal now_ns
+        now_ns += MAX_ROOT_AGE_NS + 1
+        await world.feed(revision("b", 4, None))
+
+    store = Broken(world.index, before={"passages": stand_still})
+    result = await ask(retriever(world, store, clock_ns=lambda: now_ns))
+
+    assert {hit.document_id for hit in result.hits} == {"a"}
+    assert {hit.duplicates for hit in result.hits} == {()}
+
+
 @pytest.mark.parametrize(("age_ns", "reads"), [(MAX_ROOT_AGE_NS, 1), (MAX_ROOT_AGE_NS + 1, 2), (-1, 2)])
 async def test_roots_are_read_again_only_if_they_were_read_some_time_ago(world: World, age_ns: int, reads: int) -> None:
     ranked_ns = 0

@@ -37,7 +37,7 @@ exact            candidates that hold what the query quotes
 rerank           the best candidates rescored
 llm_reranker     a language model that grades candidates
 select           hits among the candidates
-locate           places of hits in their documents
+locate           places of hits in their documents, and whether these still stand
 expand           further chunks of the best documents
 filtered_out     documents that only the filters keep out
 surround         sections and neighbours of hits

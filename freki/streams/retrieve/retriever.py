@@ -2,7 +2,8 @@
 
 For the whole batch, with one call of a model or the store per step: parse → wait → embed, type by examples → search
 (dense and BM25 at once), fuse, match (late interaction), keep live, load → widen (search variants, then the same).
-For each query by itself: exact → rerank → select → locate → expand → look beyond → augment → compose → explain.
+For each query by itself: exact → rerank → select → locate → expand → look beyond → augment → locate anew
+(roots that were read some time ago) → compose → explain.
 A step that fails or finds no time is left out, and a notice in the result says so: there is always an answer.
 """
 
@@ -37,7 +38,7 @@ from freki.streams.retrieve.steps.exact import keep_exact
 from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
-from freki.streams.retrieve.steps.locate import locate
+from freki.streams.retrieve.steps.locate import locate, still_standing
 from freki.streams.retrieve.steps.query_embeddings import EmbedQueries, QueryEmbeddings
 from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rerank import Reranking
@@ -279,15 +280,10 @@ class Retriever:
         """Run the steps of one query, with the candidates of further searches if there are any."""
         query = found.query
         candidates = found.candidates if widened is None else await widened()
-        extras = self._affordable(query)
-        hits = await self._located_hits(query, candidates, extras)
-        further = await self._expand(query, hits, extras)
-        excluded = await self._count_filtered_out(query, hits)
-        surroundings = await self._surround(query, hits, further, extras)
-        retrieval = Retrieval(query=query, hits=hits, further=further, surroundings=surroundings, excluded=excluded)
+        retrieval = await self._retrieval(query, candidates)
         result, omitted = self._composer.compose(retrieval, watermarks)
-        history = hits.history.dropping(COMPOSE, NO_ROOM, omitted)
-        retrieval = replace(retrieval, hits=replace(hits, history=history))
+        history = retrieval.hits.history.dropping(COMPOSE, NO_ROOM, omitted)
+        retrieval = replace(retrieval, hits=replace(retrieval.hits, history=history))
         self._in_flight.end([query])
         if query.query.explain or query.query.expect:
             result = replace(result, explanation=await self._explain(retrieval))
@@ -295,25 +291,36 @@ class Retriever:
             self._estimates.learn(run.step, (run.ended_ns - run.started_ns) / 1e9)
         return place, result, retrieval
 
-    async def _located_hits(
-        self, query: EmbeddedQuery, candidates: LoadedCandidates, extras: frozenset[str]
-    ) -> LocatedHits:
-        """Choose and locate hits; search again if documents were replaced meanwhile."""
+    async def _retrieval(self, query: EmbeddedQuery, candidates: LoadedCandidates) -> Retrieval:
+        """Choose hits and read what is shown around them; search again if documents were replaced meanwhile."""
         tries = 1
         while True:
+            extras = self._affordable(query)
             if query.is_read:
                 selection = as_named(candidates)
             else:
                 ranked = await self._rerank(query, keep_exact(query, candidates), extras)
                 selection = select(query, ranked, unrelated=self._embedder.unrelated)
             hits = await locate(self._stores, self._attempts, query, selection)
+            retrieval = await self._surrounded(query, hits, extras)
             again = (*LOOKING_UP, *FINISHING)
-            if not hits.is_lost or tries == MAX_TRIES or self._attempts.spare_s(query, before=again) <= 0:
-                return hits
+            if not retrieval.hits.is_lost or tries == MAX_TRIES or self._attempts.spare_s(query, before=again) <= 0:
+                return retrieval
             variants = [each.variant for each in candidates.search.variants]
             search = Search(query=query, variants=variants, roots=candidates.search.roots, anew=True)
             (candidates,) = await self._candidates([search])
             tries += 1
+
+    async def _surrounded(self, query: EmbeddedQuery, hits: LocatedHits, extras: frozenset[str]) -> Retrieval:
+        """Read what is shown around hits, then leave out those whose documents do not stand any more."""
+        further = await self._expand(query, hits, extras)
+        excluded = await self._count_filtered_out(query, hits)
+        surroundings = await self._surround(query, hits, further, extras)
+        # Last of all: what is read before may take any time.
+        hits = await still_standing(self._stores, self._attempts, query, hits)
+        shown = {each.root.root_id for each in hits.found}
+        further = [each for each in further if each.root.root_id in shown]
+        return Retrieval(query=query, hits=hits, further=further, surroundings=surroundings, excluded=excluded)
 
     def _widening(
         self, wanting: Sequence[int], found: Sequence[QueryCandidates], tasks: list[asyncio.Task[Any]]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from freki.schemas import ChunkId, RootId
-from freki.schemas.index import ManifestEntry, ManifestPage, PageId, Place, Root, RowId, root_of_page
+from freki.schemas.index import CommitId, ManifestEntry, ManifestPage, PageId, Place, Root, RowId, root_of_page
 from freki.streams.retrieve.dependencies import Places, Stores
 
 BESIDE = 32
@@ -109,11 +109,11 @@ def _placed(pages: Places, chunk_ids: Collection[ChunkId]) -> dict[ChunkId, Plac
 
 
 async def read_around(
-    stores: Stores, hits: Sequence[tuple[ChunkId, LiveDocument]], *, now_ns: int
+    stores: Stores, hits: Sequence[tuple[ChunkId, LiveDocument]]
 ) -> dict[RootId, list[ManifestEntry]]:
     """Return the manifest entries around hits in reading order, of their pages and of one beside a hit near an end.
 
-    Pages that the root does not name any more have no entries.
+    Pages that were swept meanwhile have no entries.
     """
     wanted: dict[PageId, None] = {}
     for chunk_id, document in hits:
@@ -123,18 +123,18 @@ async def read_around(
         last = at + (place.entries - place.position <= BESIDE)
         wanted.update(dict.fromkeys(pages[max(0, first) : last + 1]))
     entries: dict[RootId, list[ManifestEntry]] = {document.root.root_id: [] for _, document in hits}
-    documents = [document for _, document in hits]
-    standing, read = await asyncio.gather(_recent_roots(stores, documents, now_ns), _read_pages(stores, wanted))
-    named = {page_id for root in standing.values() for page_id in root.pages}
-    for page in read:
-        if page.page_id in named:
-            entries[page.root_id] += page.entries
+    for page in await _read_pages(stores, wanted):
+        entries[page.root_id] += page.entries
     return {key: sorted(found, key=lambda entry: entry.ordinal) for key, found in entries.items()}
 
 
-async def _recent_roots(stores: Stores, documents: Iterable[LiveDocument], now_ns: int) -> Mapping[RootId, Root]:
-    """Return the roots of documents, read again if one of them is older than `MAX_ROOT_AGE_NS`."""
-    known = {document.root.root_id: document for document in documents}
-    if all(0 <= now_ns - document.read_ns <= MAX_ROOT_AGE_NS for document in known.values()):
-        return {key: document.root for key, document in known.items()}
-    return await stores.roots.roots(list(known))
+def is_recent(documents: Iterable[LiveDocument], *, now_ns: int) -> bool:
+    """Return whether the roots of documents may be quoted without reading them again."""
+    return all(0 <= now_ns - document.read_ns <= MAX_ROOT_AGE_NS for document in documents)
+
+
+async def read_standing(stores: Stores, documents: Iterable[LiveDocument]) -> frozenset[CommitId]:
+    """Return which of the revisions are live now."""
+    known = {document.root.root_id: document.root.commit_id for document in documents}
+    standing = await stores.roots.roots(list(known))
+    return frozenset(root.commit_id for root in standing.values()) & frozenset(known.values())

@@ -1,4 +1,6 @@
-"""Read the places of hits in their documents."""
+"""Read the places of hits in their documents, and look whether these still stand once all around them is read."""
+
+from dataclasses import replace
 
 from freki.schemas.names import extended
 from freki.streams.retrieve.budget.attempts import Attempts
@@ -6,18 +8,37 @@ from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.live import read_around
+from freki.streams.retrieve.steps.live import is_recent, read_around, read_standing
 
 STEP = "locate"
 
 
 async def locate(stores: Stores, attempts: Attempts, query: EmbeddedQuery, selection: Selection) -> LocatedHits:
-    """Add the entries of the manifest around each hit; hits of a revision that was replaced meanwhile are lost."""
+    """Add the entries of the manifest around each hit; hits of a revision that was swept meanwhile are lost."""
     placed = [(each.chunk_id, each.document) for each in selection.found]
     with timed([query.log], STEP, lambda _: len(placed)):
-        around = await attempts([query], STEP, read_around(stores, placed, now_ns=query.log.clock_ns())) or {}
+        around = await attempts([query], STEP, read_around(stores, placed)) or {}
     hits = [extended(LocatedHit, each, near=around.get(each.root.root_id, ())) for each in selection.found]
     there = [each for each in hits if any(entry.chunk_id == each.chunk_id for entry in each.near)]
     is_lost = selection.is_stale or len(there) < len(hits)
     located: LocatedHits = extended(LocatedHits, selection, found=hits, is_lost=is_lost)
     return located.keep_only(STEP, "its place in the document was not read", there)
+
+
+async def still_standing(stores: Stores, attempts: Attempts, query: EmbeddedQuery, hits: LocatedHits) -> LocatedHits:
+    """Read roots again if that was some time ago; hits and duplicates of a revision that was replaced are lost.
+
+    A model may rank for seconds, and a process may stand still for minutes.
+    """
+    documents = [each.document for hit in hits.found for each in (hit, *hit.duplicates)]
+    if is_recent(documents, now_ns=query.log.clock_ns()):
+        return hits
+    with timed([query.log], STEP, lambda _: len(hits.found)):
+        standing = await attempts([query], STEP, read_standing(stores, documents)) or frozenset()
+    there = [
+        replace(hit, duplicates=tuple(each for each in hit.duplicates if each.root.commit_id in standing))
+        for hit in hits.found
+        if hit.root.commit_id in standing
+    ]
+    is_lost = hits.is_lost or len(there) < len(hits.found)
+    return replace(hits, is_lost=is_lost).keep_only(STEP, "its document was replaced meanwhile", there)
