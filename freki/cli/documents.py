@@ -81,6 +81,7 @@ async def show(
         given = [(document, root.version)]
         await record_command(settings, AuditKind.REPORTED, "freki documents show", tenant=of, documents=given)
         view = await view_of(index, root, limit=chunks)
+        root = view.root
     async with _open_records(settings) as records:
         found = records.receipts(record_key(of, root.document_id))
         receipts = [(stored.timestamp_ms, outcome) async for stored, outcome in found if outcome is not None]

@@ -31,7 +31,13 @@ from freki.schemas.avro import Codec
 from freki.schemas.avro.contracts import packaged_contracts
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import Refusal, RefusalReason
-from freki.schemas.index import Root, deleted
+from freki.schemas.index import (
+    Attempt,
+    IndexedChunk,
+    ManifestPage,
+    Root,
+    deleted,
+)
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.intake import required
@@ -43,6 +49,7 @@ from tests.avro_values import values_of, write
 from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root
 from tests.memory_index import MemoryIndex
 from tests.unit.deliveries import Bench, Event
+from tests.unit.questions import Broken
 from tests.unit.receipts import a_receipt
 
 NOW = Timestamp(1_000_000)
@@ -117,8 +124,9 @@ class Desk:
         max_bytes: int = 900_000,
         records: Records | None = None,
         admit: Admit | None = None,
+        index: Any = None,
     ) -> None:
-        self.index = MemoryIndex(GENERATION)
+        self.index = index or MemoryIndex(GENERATION)
         self.bench = Bench()
         self.records = records or Records()
         self.sink = Sink(self.bench.outbox, REPORTS, Codec(DocumentReport).encode)
@@ -246,6 +254,48 @@ async def test_pages_show_every_chunk_once_in_order(limit: int, max_bytes: int) 
     assert report.counts is not None
     assert (dict(report.counts.kinds), report.counts.missing, report.total) == ({"PROSE": 6}, 1, 7)
     assert [each.document_id for each in report.documents] == ["a"]
+
+
+@pytest.mark.parametrize("moment", ["pages", "stored", "fetch"])
+@pytest.mark.parametrize("change", ["edit", "delete", "close"])
+async def test_a_document_that_is_replaced_while_it_is_read_is_shown_as_it_is_then(moment: str, change: str) -> None:
+    key = root_id(TENANT, DocumentId("a"))
+    old, new = (page(key, version, 0, entries=2, attempt=Attempt(f"a{version}")) for version in (1, 2))
+    gone = change == "delete"
+    committed = document(
+        "a",
+        version=2,
+        attempt=Attempt("a2"),
+        chunks=0 if gone else 2,
+        pages=() if gone else (new.page_id,),
+        deleted=gone,
+        principals=("board",) if change == "close" else ("staff",),
+    )
+
+    def rows(of: ManifestPage, text: str) -> list[IndexedChunk]:
+        return [chunk(each.chunk_id, row_id=each.row_id, root_id=of.root_id, text=text) for each in of.entries]
+
+    index = MemoryIndex(GENERATION)
+
+    async def replace() -> None:
+        await index.write_pages([new])
+        await index.insert(rows(new, "neu"), any_vectors(2))
+        await index.commit([committed], [])
+        await index.delete([each.row_id for each in old.entries])
+
+    live = document("a", chunks=2, attempt=Attempt("a1"), pages=(old.page_id,), principals=("staff",))
+    async with Desk(live, index=Broken(index, before={moment: replace})) as desk:
+        await index.write_pages([old])
+        await index.insert(rows(old, "alt"), any_vectors(2))
+        report = await desk.ask(about("a", DocumentQueryKind.SHOW))
+
+    if change == "close":
+        assert (report.status, report.documents, report.chunks) == (ReportStatus.NOT_FOUND, (), ())
+    else:
+        assert [each.version for each in report.documents] == [2]
+        assert [each.text for each in report.chunks] == ([] if gone else ["neu", "neu"])
+        assert report.counts is not None
+        assert report.counts.missing == 0
 
 
 async def test_a_history_has_changes_and_receipts_in_the_order_of_their_times() -> None:

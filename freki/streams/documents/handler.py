@@ -219,13 +219,15 @@ class DocumentHandler:
         if root is None:
             return self._not_found(query)
         view = await view_of(self._index, root, first=_place(query), limit=query.limit or LIMIT)
+        if not self._may_show(query, view.root):
+            return self._not_found(query)
 
         def build(limit: int) -> DocumentReport:
             chunks, end = view.chunks[:limit], view.places[limit] if limit < len(view.chunks) else view.end
             return replace(
                 self._without(query, ReportStatus.FOUND),
                 total=view.total,
-                documents=(listed(root, self._rules.current),),
+                documents=(listed(view.root, self._rules.current),),
                 chunks=chunks,
                 counts=view.counts,
                 next=str(end) if end < view.total else None,
@@ -262,9 +264,11 @@ class DocumentHandler:
         assert query.document_id is not None  # noqa: S101 - `validate_document_query` saw it
         key = root_id(query.tenant, query.document_id)
         root = (await self._index.roots([key])).get(key)
-        if root is None or self._left_out(query.tenant).has(key, root.attributes):
-            return None
-        return root if may_read(query.principals, root.principals) else None
+        return root if root is not None and self._may_show(query, root) else None
+
+    def _may_show(self, query: DocumentQuery, root: Root) -> bool:
+        left_out = self._left_out(query.tenant).has(root.root_id, root.attributes)
+        return not left_out and may_read(query.principals, root.principals)
 
     def _not_found(self, query: DocumentQuery) -> Build:
         return lambda _: self._without(query, ReportStatus.NOT_FOUND)

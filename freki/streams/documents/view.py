@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from freki.operators.breadcrumb import writer_of
 from freki.schemas import ChunkCounts, ChunkId, DocumentChunk
-from freki.schemas.index import IndexedChunk, ManifestEntry, Root, RowId, StoredRow
+from freki.schemas.index import IndexedChunk, ManifestEntry, Root, RowId, StoredRow, deleted
 from freki.schemas.names import record
 from freki.streams.ports import DocumentIndex
 
@@ -27,7 +27,20 @@ class DocumentView:
 
 
 async def view_of(index: DocumentIndex, root: Root, *, first: int = 0, limit: int = 0) -> DocumentView:
-    """Return a document with its chunks from the 0-based place `first` on; limit 0: all of them."""
+    """Return a document with its chunks from the 0-based place `first` on; limit 0: all of them.
+
+    Its root is the one that stands once the chunks are read: they are read again where it was replaced meanwhile.
+    """
+    while True:
+        view = await _read(index, root, first=first, limit=limit)
+        standing = (await index.roots([root.root_id])).get(root.root_id)
+        # Nothing is left of a document that was erased meanwhile.
+        root = standing or deleted(root, tombstoned_at=root.tombstoned_at)
+        if root.commit_id == view.root.commit_id:
+            return view
+
+
+async def _read(index: DocumentIndex, root: Root, *, first: int, limit: int) -> DocumentView:
     pages = await index.pages(root.pages)
     entries = [entry for page_id in root.pages if page_id in pages for entry in pages[page_id].entries]
     counts = _counts(entries, await index.stored([entry.chunk_id for entry in entries]) if entries else {})

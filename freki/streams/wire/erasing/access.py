@@ -105,11 +105,10 @@ class Access:
             root = (await self._index.roots([key])).get(key)
             if root is None:
                 continue
-            yield {"what": "document", **_plain(root)}
-            if not root.deleted:
-                view = await view_of(self._index, root)
-                for chunk in view.chunks:
-                    yield {"what": "chunk", "document_id": name, "version": root.version, **_plain(chunk)}
+            view = await view_of(self._index, root)
+            yield {"what": "document", **_plain(view.root)}
+            for chunk in view.chunks:
+                yield {"what": "chunk", "document_id": name, "version": view.root.version, **_plain(chunk)}
 
     async def _of_cases(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
         """Yield the holds and objections that name the documents or cover them as they are indexed."""
