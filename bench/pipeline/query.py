@@ -44,7 +44,7 @@ BURST, BURSTS = 20, 5
 RERANKING = {"on": RerankerChoice.AUTO, "off": RerankerChoice.NONE}
 MODEL = ("embed",)
 SEARCHES = ("search.dense", "search.lexical")
-STORE = (*SEARCHES, MATCHED, "manifest", "load", "locate", "freshness", "augment")
+STORE = (*SEARCHES, MATCHED, "manifest", "load", "locate", "freshness", "augment", "recheck")
 
 
 async def measure(ground: Ground) -> Figures:

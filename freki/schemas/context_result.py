@@ -54,7 +54,7 @@ class NoticeKind(StrEnum):
 
 
 FINDING = frozenset(
-    {"retrieve", "read", "embed", "search", "search.dense", "search.lexical", "manifest", "load", "locate"}
+    {"retrieve", "read", "embed", "search", "search.dense", "search.lexical", "manifest", "load", "locate", "recheck"}
 )
 """Steps of notices without which hits are missing, `retrieve` for all of them together; all others order, explain or
 surround what was found."""

@@ -17,11 +17,12 @@ from freki.schemas import (
     ContextResult,
     DocumentId,
     ExpectedDocument,
+    Filter,
+    FilterOperator,
     IndexOutcome,
     NoticeKind,
     OutcomeStatus,
     QueryId,
-    RequestKind,
     RerankerChoice,
     ResultStatus,
     TenantId,
@@ -193,12 +194,13 @@ async def test_an_answer_in_which_a_step_failed_is_not_given_again(world: World)
 
 async def test_an_empty_answer_is_given_again_but_not_if_there_was_no_time_to_search_further(world: World) -> None:
     service = Service(world)
-    asks: dict[str, Any] = {"kind": RequestKind.KEYWORD_SEARCH, "widen": (Widening.TERMS,)}
+    nowhere = Filter(field="document_id", operator=FilterOperator.EQ, values=("nowhere",))
+    asks: dict[str, Any] = {"filters": (nowhere,), "widen": (Widening.STATEMENT,)}
     service.retriever._estimates.learn("match", 20.0)
 
-    short = await service.ask("Xylophon", **asks, deadline_ms=10_000)
-    long = await service.ask("Xylophon", **asks, deadline_ms=600_000)
-    again = await service.ask("Xylophon", **asks, deadline_ms=10_000)
+    short = await service.ask("Was ist ein Xylophon?", **asks, deadline_ms=10_000)
+    long = await service.ask("Was ist ein Xylophon?", **asks, deadline_ms=600_000)
+    again = await service.ask("Was ist ein Xylophon?", **asks, deadline_ms=10_000)
 
     assert [each.status for each in (short, long, again)] == [ResultStatus.EMPTY] * 3
     assert ("widen", NoticeKind.SKIPPED) in kinds(short)

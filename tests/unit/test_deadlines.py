@@ -1,6 +1,7 @@
 """How the time of queries is estimated, shared out and kept."""
 
 import asyncio
+import time
 from contextlib import suppress
 
 import pytest
@@ -11,21 +12,22 @@ from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.budget.admit import Admission
-from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
+from freki.streams.retrieve.budget.attempts import LEAVING, RECHECK, Attempts
 from freki.streams.retrieve.budget.deadline_lock import DeadlineLock
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import CROWD_S, InFlight
 from freki.streams.retrieve.budget.load import Load
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.steps.query_parser import QueryParser
-from tests.unit.questions import OPTIONS
+from freki.streams.retrieve.steps.surround import AUGMENT
+from tests.unit.questions import OPTIONS, now
 
 times = st.floats(0.001, 10, allow_nan=False)
 
 
 class Clock:
-    def __init__(self) -> None:
-        self.now_s = 1000.0
+    def __init__(self, now_s: float = 1000.0) -> None:
+        self.now_s = now_s
 
     def __call__(self) -> float:
         return self.now_s
@@ -102,6 +104,17 @@ class TestAtHand:
         waited_for = sum(1000 * (1 - CROWD_S) <= deadline_ms <= 1000 for deadline_ms in others)
         assert among_s == pytest.approx(alone_s - 0.02 * waited_for)
         assert attempts.spare_s(own, before=LEAVING) == alone_s
+
+    async def test_what_is_read_around_hits_leaves_time_to_look_whether_their_documents_still_stand(self) -> None:
+        estimates = Estimates(time.time)
+        estimates.learn("manifest", 5)
+        attempts = Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters())
+        query = _parsed(Clock(time.time()), 5_000)
+
+        around = await attempts([query], AUGMENT, asyncio.Event().wait())
+        standing = await attempts([query], RECHECK, asyncio.sleep(0.05, "they stand"))
+
+        assert (around, standing) == (None, "they stand")
 
     def test_one_that_computes_leaves_all_others_as_much_time(self) -> None:
         clock = Clock()

@@ -195,7 +195,7 @@ async def test_callers_of_a_query_that_nobody_answers_wait_a_second_beyond_its_d
 
 
 async def test_a_deadline_below_0_is_refused_by_what_is_wrong_with_it() -> None:
-    result = await gateway_of(await direct()).ask(question(deadline_ms=-5000), token=None)
+    result = await gateway_of(asker=await direct()).ask(question(deadline_ms=-5000), token=None)
 
     assert result.status is ResultStatus.REJECTED
     assert "deadline_ms: -5000" in result.notices[0].message

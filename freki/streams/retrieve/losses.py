@@ -12,6 +12,7 @@ _LOSSES = {
     "rerank": "too many candidates answer the query better",
     "diversify": "it says what better hits say already, or too many candidates answer the query better",
     "locate": "its document was replaced while it was being read",
+    "recheck": "its document was replaced while the answer was made",
 }
 """Reasons of steps that record none."""
 

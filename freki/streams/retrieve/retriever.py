@@ -2,7 +2,7 @@
 
 For the whole batch, with one call of a model or the store per step: parse → wait → embed, type by examples → search
 (dense and BM25 at once), fuse, match (late interaction), keep live, load → widen (search variants, then the same).
-For each query by itself: exact → rerank → select → locate → expand → look beyond → augment → locate anew
+For each query by itself: exact → rerank → select → locate → expand → look beyond → augment → recheck
 (roots that were read some time ago) → compose → explain.
 A step that fails or finds no time is left out, and a notice in the result says so: there is always an answer.
 """

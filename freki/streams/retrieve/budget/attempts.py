@@ -28,7 +28,11 @@ LOOKING_UP = ("embed", *SEARCHING)
 """First steps of every query, as far as one waits for another."""
 LEAVING = ("assemble", "send")
 """Steps of every answer, even of one that lacks everything else."""
-FINISHING = ("diversify", "locate", *LEAVING)
+RECHECK = "recheck"
+"""The step that looks, last of all, whether the documents of hits still stand: without it no hit may be shown."""
+SHOWING = ("manifest", *LEAVING)
+"""Steps of every answer with hits, once all is read; looking at roots takes no longer then than before."""
+FINISHING = ("diversify", "locate", *SHOWING)
 """Last steps of every query."""
 STEP_REST_MS = 2_000
 """Maximum rest, in ms, of a service without a substitute, such as the store: answers without it are poor."""
@@ -88,7 +92,8 @@ class Attempts:
             _tell(queries, step, f"{service} was skipped: {refusal}")
             return None
         # A call for several queries may take the time that the query with the latest deadline has.
-        limit_s = max(share * max(self.spare_s(query, before=LEAVING) for query in queries), MIN_RESERVE_S)
+        before = LEAVING if step == RECHECK else SHOWING
+        limit_s = max(share * max(self.spare_s(query, before=before) for query in queries), MIN_RESERVE_S)
         try:
             async with asyncio.timeout(limit_s):
                 result = await call

@@ -8,7 +8,7 @@ import numpy as np
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, ManifestEntry, Root, places_in
-from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
+from freki.streams.retrieve.budget.attempts import SHOWING, Attempts
 from freki.streams.retrieve.candidates import Further, LocatedHits
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -36,7 +36,7 @@ class Expansion:
         roots = {root.root_id: root for root in _fitting_roots(query, hits)}
         if not roots or not query.options.expand_chunks or query.vector is None:
             return ()
-        if EXPAND not in extras or self._attempts.spare_s(query, before=(AUGMENT, *LEAVING)) <= 0:
+        if EXPAND not in extras or self._attempts.spare_s(query, before=(AUGMENT, *SHOWING)) <= 0:
             query.log.notice(EXPAND, NoticeKind.SKIPPED, "no time was left for further chunks of the documents")
             return ()
         further: Sequence[Further] = ()

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from freki.schemas import RootId
 from freki.schemas.arrays import Floats
-from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
+from freki.streams.retrieve.budget.attempts import SHOWING, Attempts
 from freki.streams.retrieve.candidates import LocatedHits
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -26,7 +26,7 @@ class FilteredOutCounter:
         """Return the number of documents that were filtered out; 0 if there are enough hits, or no time."""
         if len(hits.found) >= query.options.top_k or not query.filtered_fields or query.vector is None:
             return 0
-        if self._attempts.spare_s(query, before=(AUGMENT, *LEAVING, LOOK_BEYOND)) <= 0:
+        if self._attempts.spare_s(query, before=(AUGMENT, *SHOWING, LOOK_BEYOND)) <= 0:
             return 0
         count = 0
         with timed([query.log], LOOK_BEYOND, lambda _: count):

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from freki.schemas.names import extended
-from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.budget.attempts import RECHECK, Attempts
 from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -33,12 +33,14 @@ async def still_standing(stores: Stores, attempts: Attempts, query: EmbeddedQuer
     documents = [each.document for hit in hits.found for each in (hit, *hit.duplicates)]
     if is_recent(documents, now_ns=query.log.clock_ns()):
         return hits
-    with timed([query.log], STEP, lambda _: len(hits.found)):
-        standing = await attempts([query], STEP, read_standing(stores, documents)) or frozenset()
+    with timed([query.log], RECHECK, lambda _: len(hits.found)):
+        read = await attempts([query], RECHECK, read_standing(stores, documents))
+    standing = read or frozenset()
     there = [
         replace(hit, duplicates=tuple(each for each in hit.duplicates if each.root.commit_id in standing))
         for hit in hits.found
         if hit.root.commit_id in standing
     ]
     is_lost = hits.is_lost or len(there) < len(hits.found)
-    return replace(hits, is_lost=is_lost).keep_only(STEP, "its document was replaced meanwhile", there)
+    reason = "its document was replaced meanwhile" if read is not None else "its document may have been replaced"
+    return replace(hits, is_lost=is_lost).keep_only(RECHECK, reason, there)

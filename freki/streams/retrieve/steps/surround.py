@@ -6,7 +6,7 @@ from freki.operators.augment import SectionWindow, document_around, neighbours_o
 from freki.schemas import NoticeKind, QueryType
 from freki.schemas.index import ManifestEntry
 from freki.streams.ports import ReadableRows
-from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
+from freki.streams.retrieve.budget.attempts import SHOWING, Attempts
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Surrounding, Surroundings
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
@@ -29,7 +29,7 @@ class Surround:
         self, query: EmbeddedQuery, hits: LocatedHits, further: Sequence[Further], extras: Collection[str]
     ) -> Surroundings:
         """Choose what is shown around the hits, and read its text and that of further chunks, if there is time."""
-        if AUGMENT not in extras or self._attempts.spare_s(query, before=LEAVING) <= 0:
+        if AUGMENT not in extras or self._attempts.spare_s(query, before=SHOWING) <= 0:
             query.log.notice(AUGMENT, NoticeKind.SKIPPED, "no time was left for sections and neighbours")
             return Surroundings()
         of_hits = {each.chunk_id: _surrounding(query, hits, each) for each in hits.found}
