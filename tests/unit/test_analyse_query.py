@@ -117,6 +117,27 @@ def test_a_short_question_is_searched_whole() -> None:
     assert searchable_text("  Wer\n haftet  wofür? ") == "Wer haftet wofür?"
 
 
+@pytest.mark.parametrize(
+    ("text", "searched"),
+    [
+        ("WAS KOSTET EIN ZWISCHENZEUGNIS?", "was kostet ein zwischenzeugnis?"),
+        ("GELTUNGSBEREICH VON ART. 5 DSGVO", "geltungsbereich von art. 5 dsgvo"),
+        ("ABLEHNUNGSBESCHEID 4-K-12/26 NACH § 70 ABS. 1", "ablehnungsbescheid 4-K-12/26 nach § 70 abs. 1"),
+        ("ANFORDERUNGEN DIN EN ISO 9001:2015", "anforderungen DIN EN ISO 9001:2015"),
+        ("BEDIENUNG DES KX-200 MIT TEST_CASE", "bedienung des KX-200 mit TEST_CASE"),
+    ],
+)
+def test_a_query_in_capitals_is_searched_in_small_letters(text: str, searched: str) -> None:
+    assert searchable_text(text) == searched
+
+
+@pytest.mark.parametrize(
+    "text", ["DSGVO", "BAföG ANTRAGSFORMULAR", "DIN EN ISO 9001", "SGB II UND SGB XII", "12345678"]
+)
+def test_names_in_capitals_stay(text: str) -> None:
+    assert searchable_text(text) == text
+
+
 def test_of_a_long_text_beginning_end_and_questions_stay() -> None:
     filler = "Das ist ein Satz ohne Belang. " * 500
     text = f"Bitte lies den Vertrag. {filler}\nWelche Frist gilt für die Kündigung?\n{filler} Danke für die Antwort"

@@ -15,7 +15,8 @@ _QUOTED = re.compile(
     r"„(?P<low>[^„“”\"\n]{2,200})[“”\"]|“(?P<high>[^“”\n]{2,200})”|»(?P<inward>[^«»\n]{2,200})«"
     r"|«(?P<outward>[^«»\n]{2,200})»|(?<!\w)\"(?P<straight>[^\"\n]{2,200})\"(?!\w)"
 )
-_BODIES = "DIN|EN|ISO|IEC|VDE|VDI|RFC|IEEE|ÖNORM|TRGS|TRBS|DGUV|BSI|NIST|ASTM|ANSI|PEP"
+BODIES = "DIN|EN|ISO|IEC|VDE|VDI|RFC|IEEE|ÖNORM|TRGS|TRBS|DGUV|BSI|NIST|ASTM|ANSI|PEP"
+"""Issuers of standards."""
 _LETTER_UNITS = (
     "EUR|Euro|USD|GBP|km/h|m/s|[kcmnµ]?m[²³23]?|[kmµ]?g|[cm]?l|t|ha|[km]?V|m?A|[kMGT]?W|[kM]?Wh|m?Ah|[kMG]?Hz|[kM]?Pa|bar|"
     "Nm|dB|rpm|min|ms|[kMGT]i?B|[kMG]bit/s|Zoll|inch(?:es)?"
@@ -25,7 +26,7 @@ _SHAPES = re.compile(
       (?P<SECTION>(?:§§?|\b(?:{ARTICLES}|{SECTIONS})(?:(?<=\.)|\s))\s?
         \d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-z]?\b){PARTS})
     | (?P<date>{SHORT_DATE})
-    | (?P<STANDARD>\b(?:{_BODIES})(?:[ /-](?:{_BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
+    | (?P<STANDARD>\b(?:{BODIES})(?:[ /-](?:{BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
     | (?P<QUANTITY>(?<![\w.,/-])(?:\d{{1,3}}(?:\ \d{{3}}){{1,3}}(?:,\d{{1,2}})?|\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}})
         \s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))
     | (?P<version>(?<![\w.,/-])(?:[A-Z]{{2,6}}\ )?\d{{1,6}}(?:\.\d{{1,2}}){{1,4}}(?![\w%]|[.,]\d))

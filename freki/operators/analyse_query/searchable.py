@@ -2,10 +2,14 @@
 
 import re
 
+from freki.operators.analyse_query.exact import BODIES
+
 
 def searchable_text(text: str, *, max_characters: int = 2000) -> str:
     """Return the searchable part of a query, in reading order; a short query only loses extra spaces.
 
+    One in capitals throughout is searched in small letters, which embedders know better; file numbers, standards and
+    identifiers keep theirs. It has a word of 8 letters or more: `DSGVO` alone is a name.
     Of a long text the sentences that are questions are kept, the last ones first, up to half of the limit; its
     beginning and end share the rest. Truncation by the embedder would keep the beginning only.
     Raises ValueError if `max_characters` is below 16.
@@ -13,6 +17,8 @@ def searchable_text(text: str, *, max_characters: int = 2000) -> str:
     if max_characters < _LEAST:
         raise ValueError(f"max_characters must be at least {_LEAST}, got {max_characters}")
     lines = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
+    if lines.isupper() and _LONG_WORD.search(lines):
+        lines = _WORD.sub(lambda word: word[0].lower(), lines)
     if len(lines) <= max_characters:
         return lines.replace("\n", " ")
     spans = _questions(lines, max_characters // 2)
@@ -26,6 +32,10 @@ def searchable_text(text: str, *, max_characters: int = 2000) -> str:
     return " ".join(" ".join(lines[start:end].split()) for start, end in spans if end > start)
 
 
+_WORD = re.compile(rf"(?<![\w-])(?!(?:{BODIES})\b|[^\W\d_]{{1,7}}\s\d)[^\W\d_]+(?![\w-])")
+"""A word by itself, and no part of a file number, a standard or an identifier."""
+_LONG_WORD = re.compile(r"(?<![\w-])[^\W\d_]{8}")
+"""Beginning of a word that is too long for an abbreviation."""
 _LEAST = 16
 _MAX_QUESTION = 400
 _ENDS = (". ", "! ", "? ", ": ", "\n")
