@@ -265,6 +265,21 @@ def test_a_table_has_a_line_a_row() -> None:
     assert parts(document, table) == ["Amt | Zeit", "Bau | 9 Uhr"]
 
 
+def test_cells_stand_below_their_header_beside_cells_that_span_columns() -> None:
+    def cell(text: str, *, span: str = "1") -> str:
+        return f'<w:tc><w:tcPr><w:gridSpan w:val="{span}"/></w:tcPr>{paragraph(text)}</w:tc>'
+
+    spanning = f"<w:tr>{cell('Summe', span='2')}{cell('9')}</w:tr>"
+    later = f'<w:tr><w:trPr><w:gridBefore w:val="1"/></w:trPr>{cell("Stück")}</w:tr>'
+    whole = f"<w:tr>{cell('netto', span='3')}</w:tr>"
+    wrong = f"<w:tr>{cell('a', span='x')}{cell('b', span='-2')}{cell('c')}</w:tr>"
+    table = word_table(("Art", "Zahl", "EUR")).replace("</w:tbl>", f"{spanning}{later}{whole}{wrong}</w:tbl>")
+
+    document = parse_docx(docx(table))
+
+    assert parts(document, document.blocks[0]) == ["Art | Zahl | EUR", "Summe |  | 9", "| Stück", "netto", "a | b | c"]
+
+
 def test_a_table_that_holds_a_table_is_layout() -> None:
     cell = f"<w:tc>{paragraph('Kasten')}{word_table(('Amt', 'Zeit'))}</w:tc>"
     document = parse_docx(docx(f"<w:tbl><w:tr>{cell}</w:tr></w:tbl>"))

@@ -7,13 +7,14 @@ from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.bold import bold_level, unless_most_are_headings
-from freki.operators.parse_office.numbering import Numbering, value
+from freki.operators.parse_office.numbering import Numbering, value, whole
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
 from freki.operators.parse_office.symbols import symbol
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import ParsedDocument, Part, assemble
 
 _MAX_LEVEL = 9
+_MAX_SPAN = 64
 _HEADING_STYLE = "heading "
 _LIST_STYLES = ("list", "toc ")
 _WRAPPERS = {"{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "{w}smartTag"}
@@ -134,10 +135,20 @@ class _Reader:
                     self.read(cell)
         else:
             headers = sum(1 for _ in takewhile(_is_header, rows))
-            self.writer.table([[_text(cell, label=self._label) for cell in row] for row in cells], headers=headers)
+            texts = [self._columns(row, own) for row, own in zip(rows, cells, strict=True)]
+            self.writer.table(texts, headers=headers)
             for row in cells:
                 for cell in row:
                     self._add_notes(cell)
+
+    def _columns(self, row: Element, cells: Sequence[Element]) -> list[str]:
+        """Return the text of each column; a cell has its own in the first of those that it spans."""
+        texts: list[str] = []
+        free = _columns_of(row, "{w}trPr/{w}gridBefore")
+        for cell in cells:
+            texts += [*[""] * free, _text(cell, label=self._label)]
+            free = _columns_of(cell, "{w}tcPr/{w}gridSpan", first=1)
+        return texts
 
     def _add_notes(self, element: Element, *, without: str = "") -> None:
         """Add the notes that the visible text of an element refers to."""
@@ -149,6 +160,11 @@ class _Reader:
 
     def _is_layout(self, cell: Element) -> bool:
         return cell.find(".//{w}tbl") is not None or any(self._level(child) for child in cell.iter("{w}p"))
+
+
+def _columns_of(element: Element, path: str, *, first: int = 0) -> int:
+    """Return how many columns an element says that it takes beyond the first ones."""
+    return min(max(whole(value(element, path), default=first) - first, 0), _MAX_SPAN)
 
 
 def _is_bold(paragraph: Element) -> bool:
