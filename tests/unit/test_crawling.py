@@ -321,6 +321,20 @@ async def test_sitemaps_lead_to_pages_that_no_link_does(site: Site) -> None:
 DOWN = Unavailable("no answer within 30 s")
 
 
+async def test_each_redirect_of_a_sitemap_is_relative_to_the_one_before(site: Site) -> None:
+    world = World()
+    site.pages |= {
+        "/sitemap.xml": (302, {"location": "/maps/index.xml"}),
+        "/maps/index.xml": (302, {"location": "all.xml"}),
+        "/maps/all.xml": "<urlset><url><loc>/hidden</loc></url></urlset>",
+        "/hidden": page("Hidden"),
+    }
+
+    await crawl(site, world)
+
+    assert "/hidden" in paths(world)
+
+
 @pytest.mark.parametrize(
     "down",
     [

@@ -85,7 +85,8 @@ class PoliteFetcher:
             target = normalise_url(answer.headers.get("location", ""), base=url)
             if answer.status not in MOVED | ELSEWHERE or target is None:
                 break
-            answer = await self.ask(target, {})
+            url = target
+            answer = await self.ask(url, {})
         return answer
 
     async def ask(self, url: str, headers: Mapping[str, str]) -> WebAnswer:
