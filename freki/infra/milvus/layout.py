@@ -224,7 +224,7 @@ def _elements(column: Column, values: Sequence[object]) -> int:
 def _json_size(column: Column, value: Mapping[str, Any]) -> int:
     size = len(_utf8(column, json.dumps(value, ensure_ascii=False)))
     if size > JSON_BYTES:
-        raise Rejected(f"{column.name} has {size} bytes as JSON, the store takes {JSON_BYTES}")
+        raise Rejected(f"{column.name} has {size} bytes as JSON, the store takes {JSON_BYTES}: keep fewer")
     return size
 
 
