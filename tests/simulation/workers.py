@@ -84,6 +84,11 @@ class Workers:
         for slot in self.slots:
             self.start(slot)
 
+    def at_work(self) -> list[str]:
+        """Return the names of the workers that have batches in flight."""
+        running = [slot.worker for slot in self.slots if slot.worker is not None]
+        return [each.process.name for each in running if any(stage._in_flight for stage in each.stages)]
+
     def on_call(self, process: Process | None, call: str, args: Sequence[Any]) -> bool:
         """Let faults happen that wait for calls of a worker; tell whether one happened."""
         if not self._armed or self.is_calm:

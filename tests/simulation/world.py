@@ -185,13 +185,15 @@ class World:
             self.problems.append(f"not done after {DRAIN_S:.0f} s without faults: {', '.join(waiting)}")
 
     def _waiting(self) -> list[str]:
-        return [
+        behind = [
             f"{group} has {topic}/{number} at {done} of {log.stable}"
             for group, topics in self.group_topics.items()
             for topic in topics
             for number, log in enumerate(self.broker.topics[topic])
             if (done := self.coordinators[group].committed.get((topic, number), log.start)) < log.stable
         ]
+        # What was paused may still write for partitions that others have taken over.
+        return behind + [f"{name} has batches in flight" for name in self.workers.at_work()]
 
     async def _late_effects(self) -> None:
         """Wait until every request that was given up has had its effect."""
