@@ -140,7 +140,11 @@ def common(
 def main() -> None:
     """Run the command line."""
     try:
-        app()
+        try:
+            app()
+        finally:
+            # What a command wrote and did not flush would fail at the end of the process, past this handler.
+            sys.stdout.flush()
     except OSError as error:
         if error.errno not in _FULL:
             raise

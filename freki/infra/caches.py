@@ -40,6 +40,8 @@ class BoundedCache(Generic[T]):
         self._calls = calls or Calls()
         self._timer = timer
         self._entries = _Counted(most_bytes, seconds, timer)
+        self.held_bytes = 0
+        """Estimated size of all entries, which any thread may read; to look at the entries themselves expires some."""
         self._calls.watch(name, self)
 
     def get(self, key: object, *, holds: Callable[[T], bool] = lambda _: True) -> T | None:
@@ -58,6 +60,7 @@ class BoundedCache(Generic[T]):
         misses = held.count(None)
         # Together: counting takes longer than a look-up.
         self._calls.looked_up(self._name, hits=len(held) - misses, misses=misses)
+        self.held_bytes = int(self._entries.currsize)
         return [None if each is None else cast("T", each.value) for each in held]
 
     def keep(self, key: object, value: T, *, size: int) -> None:
@@ -72,15 +75,12 @@ class BoundedCache(Generic[T]):
                 self._entries[_digest(key)] = held
         # Together, as in `_find`.
         self._calls.evicted(self._name, self._entries.take_evicted())
+        self.held_bytes = int(self._entries.currsize)
 
     def resize(self, *, most_bytes: int, seconds: float) -> None:
         """Empty the cache, and give it another size and age."""
         self._entries = _Counted(most_bytes, seconds, self._timer)
-
-    @property
-    def held_bytes(self) -> int:
-        """Estimated size of all entries."""
-        return int(self._entries.currsize)
+        self.held_bytes = 0
 
 
 class _Counted(TTLCache[bytes, _Held]):

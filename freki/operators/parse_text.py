@@ -122,7 +122,11 @@ def _above_text(text: str) -> str:
     heading = None if _MEASURE.match(above) else _HEADING.match(above)
     if not (heading and below and _TITLED.match(above) and text.endswith(_SENTENCE_ENDS)):
         return ""
-    if not _BEGINNING.match(below[0]) or any(_is_sibling(heading, line) for line in below):
+    if (
+        not _BEGINNING.match(below[0])
+        or _SALUTATION.match(below[0])
+        or any(_is_sibling(heading, line) for line in below)
+    ):
         return ""
     fits = len(lines[size - 1].rstrip()) + 1 + len(below[0].split(maxsplit=1)[0]) <= max(map(len, below))
     return above if fits else ""

@@ -125,6 +125,7 @@ def test_a_short_question_is_searched_whole() -> None:
         ("ABLEHNUNGSBESCHEID 4-K-12/26 NACH § 70 ABS. 1", "ablehnungsbescheid 4-K-12/26 nach § 70 abs. 1"),
         ("ANFORDERUNGEN DIN EN ISO 9001:2015", "anforderungen DIN EN ISO 9001:2015"),
         ("BEDIENUNG DES KX-200 MIT TEST_CASE", "bedienung des KX-200 mit TEST_CASE"),
+        ("WIE GROß IST DIE VERGRÖßERUNG IM JAHR 2024?", "wie groß ist die vergrößerung im jahr 2024?"),
     ],
 )
 def test_a_query_in_capitals_is_searched_in_small_letters(text: str, searched: str) -> None:

@@ -91,6 +91,20 @@ def test_caches_of_one_name_are_measured_together_as_long_as_they_are_there() ->
     assert (both, one) == ({"pages": 2 * 512 + 300}, {"pages": 512 + 200})
 
 
+def test_whoever_reads_the_size_changes_nothing() -> None:
+    # The thread that exports metrics reads it, and entries belong to another one.
+    now = 0.0
+    cache = BoundedCache[str]("c", most_bytes=2000, seconds=10, timer=lambda: now)
+    cache.keep("a", "a", size=100)
+    held_bytes = cache.held_bytes
+
+    now = 20.0
+
+    assert cache.held_bytes == held_bytes > 100
+    assert cache.get("a") is None
+    assert cache.held_bytes == 0
+
+
 def test_answers_by_settings_of_before_are_let_go_by_a_reload() -> None:
     settings = Settings(retrieval=RetrievalSettings(cache_mb=8))
     parts = QueryParts(Parts(settings, NoOpTracer(), Meters(), Calls()))

@@ -240,6 +240,7 @@ _BOLD = (
     '<style:style style:name="P1" style:family="paragraph"><style:text-properties fo:font-weight="bold"/></style:style>'
     '<style:style style:name="P2" style:family="paragraph" style:parent-style-name="P1"/>'
     '<style:style style:name="T1" style:family="text"><style:text-properties fo:font-weight="bold"/></style:style>'
+    '<style:style style:name="T2" style:family="text"><style:text-properties fo:font-weight="normal"/></style:style>'
 )
 
 
@@ -249,6 +250,7 @@ def _bold(text: str, style: str = "P2") -> str:
 
 def test_short_lines_in_bold_are_headings_where_none_is_marked() -> None:
     span = '<text:span text:style-name="T1">{}</text:span>'
+    light = '<text:span text:style-name="T2">Ganz normal</text:span>'
     note = "<text:note><text:note-body><text:p>Neu.</text:p></text:note-body></text:note>"
 
     document = parse_odt(
@@ -257,6 +259,7 @@ def test_short_lines_in_bold_are_headings_where_none_is_marked() -> None:
             f"<text:p>{span.format('§ 2 ')}{span.format('Zeiten')}{note}</text:p><text:p>Text.</text:p>"
             f"<text:p>{span.format('Wichtig')} ist das.</text:p>"
             f"<text:p>{span.format('Neu')}<text:a>Link</text:a></text:p>"
+            f"{_bold(light)}"
             f"{_bold('Es gilt:')}<text:p>Text.</text:p>",
             styles=_BOLD,
         )

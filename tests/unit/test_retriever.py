@@ -265,6 +265,28 @@ async def test_what_changes_while_a_process_stands_still_after_its_hits_are_chos
     assert not any(text in result.context for text in TEXTS)
 
 
+async def test_what_a_second_attempt_finds_is_told_without_the_failure_of_the_first(world: World) -> None:
+    now_ns = 0
+
+    class Shaky(Broken):
+        async def passages(self, row_ids: Any) -> Any:
+            nonlocal now_ns
+            self.calls["passages"] += 1
+            now_ns += (MAX_ROOT_AGE_NS + 1) * (self.calls["passages"] == 1)
+            return await world.index.passages(row_ids)
+
+        async def roots(self, root_ids: Any) -> Any:
+            self.calls["roots"] += 1
+            if self.calls["roots"] == 2:
+                raise Unavailable("roots are down")
+            return await world.index.roots(root_ids)
+
+    result = await ask(retriever(world, Shaky(world.index), clock_ns=lambda: now_ns), parents=True, neighbours=1)
+
+    assert result.hits
+    assert NoticeKind.DEGRADED not in {kind for _, kind in kinds(result)}
+
+
 async def test_a_document_that_is_deleted_while_a_process_stands_still_is_not_named_as_holding_the_same_text(
     world: World,
 ) -> None:

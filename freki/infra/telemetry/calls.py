@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from threading import Lock
 from typing import Protocol
 from weakref import WeakKeyDictionary
 
@@ -15,7 +16,7 @@ class Holding(Protocol):
 
     @property
     def held_bytes(self) -> int:
-        """Size of all entries."""
+        """Size of all entries. The thread that exports metrics reads it."""
 
 
 class Calls:
@@ -29,6 +30,7 @@ class Calls:
             "freki.cache.evictions", description="Entries of a cache that had to go for others"
         )
         self._caches: WeakKeyDictionary[Holding, str] = WeakKeyDictionary()
+        self._caches_lock = Lock()
         meter.create_observable_gauge(
             "freki.cache.held", [self._held], "By", "Bytes that caches of a name hold together"
         )
@@ -59,11 +61,14 @@ class Calls:
 
     def watch(self, name: str, cache: Holding) -> None:
         """Count the size of a cache as long as there is one; each open generation has its own of the same name."""
-        self._caches[cache] = name
+        with self._caches_lock:
+            self._caches[cache] = name
 
     def _held(self, _: CallbackOptions) -> Iterable[Observation]:
         held: Counter[str] = Counter()
-        for cache, name in list(self._caches.items()):
+        with self._caches_lock:
+            caches = list(self._caches.items())
+        for cache, name in caches:
             held[name] += cache.held_bytes
         return [Observation(size, {"cache": name}) for name, size in held.items()]
 

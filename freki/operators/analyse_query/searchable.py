@@ -17,7 +17,7 @@ def searchable_text(text: str, *, max_characters: int = 2000) -> str:
     if max_characters < _LEAST:
         raise ValueError(f"max_characters must be at least {_LEAST}, got {max_characters}")
     lines = "\n".join(" ".join(line.split()) for line in text.splitlines() if line.strip())
-    if lines.isupper() and _LONG_WORD.search(lines):
+    if lines.replace("ß", "").isupper() and _LONG_WORD.search(lines):
         lines = _WORD.sub(lambda word: word[0].lower(), lines)
     if len(lines) <= max_characters:
         return lines.replace("\n", " ")
@@ -32,7 +32,7 @@ def searchable_text(text: str, *, max_characters: int = 2000) -> str:
     return " ".join(" ".join(lines[start:end].split()) for start, end in spans if end > start)
 
 
-_WORD = re.compile(rf"(?<![\w-])(?!(?:{BODIES})\b|[^\W\d_]{{1,7}}\s\d)[^\W\d_]+(?![\w-])")
+_WORD = re.compile(rf"(?<![\w-])(?!(?:{BODIES})\b|[^\W\d_]{{1,3}}\s\d)[^\W\d_]+(?![\w-])")
 """A word by itself, and no part of a file number, a standard or an identifier."""
 _LONG_WORD = re.compile(r"(?<![\w-])[^\W\d_]{8}")
 """Beginning of a word that is too long for an abbreviation."""

@@ -28,6 +28,7 @@ _APART = {"{text}note", *(f"{{draw}}{shape}" for shape in _SHAPES)}
 """Elements within a paragraph that are not part of its text."""
 _SPACE = re.compile(r"[ \t\r\n]+")
 _BOLD = {"bold", "600", "700", "800", "900"}
+_LIGHT = {"normal", "100", "200", "300", "400", "500"}
 _MAX_SPACES = 100
 _MAX_LEVEL = 10
 _FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
@@ -62,11 +63,13 @@ class Content(NamedTuple):
     body: Element
     """Text, slides or sheets."""
     styles: Mapping[str, Element]
-    """Styles by name, the automatic ones of the document before the common ones."""
+    """Automatic styles of the document, by name."""
     lists: Mapping[str, Mapping[int, _Level]]
     """Numbered levels of each list style; that of headings has an empty name."""
     bold: frozenset[tuple[str, str]]
     """Family and name of styles whose text is bold."""
+    light: frozenset[tuple[str, str]]
+    """Family and name of styles that say that their text is not."""
 
 
 @contextmanager
@@ -88,7 +91,10 @@ def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterato
         _empty_hidden(body, _styled(styles, "{text}display", {"none"}))
         bold = _styled(styles, "{fo}font-weight", _BOLD)
         lists = [*_lists(common), *_lists(document)]
-        yield Content(package, body, {style.get("{style}name", ""): style for style in styles}, dict(lists), bold)
+        light = _styled(styles, "{fo}font-weight", _LIGHT)
+        automatic = document.iterfind("{office}automatic-styles/{style}style")
+        own = {style.get("{style}name", ""): style for style in automatic}
+        yield Content(package, body, own, dict(lists), bold, light)
 
 
 def _styled(styles: Iterable[Element], name: str, values: Container[str]) -> frozenset[tuple[str, str]]:
@@ -162,7 +168,7 @@ class OdfReader:
         self.writer = OfficeOutlineWriter()
         self.title = ""
         self._body = content.body
-        self._bold = content.bold if bold else frozenset()
+        self._bold, self._light = content.bold if bold else frozenset(), content.light
         self._styles = content.styles
         self._lists = content.lists
         self._headings = _Counts()
@@ -196,7 +202,7 @@ class OdfReader:
             label = self._heading_label(paragraph, level)
             self.writer.heading(f"{label} {text}" if label else text, level)
             self.title = self.title or (text if paragraph.tag == "{text}p" else "")
-        elif self._bold and _is_bold(paragraph, self._bold) and (level := bold_level(text.strip())):
+        elif self._bold and _is_bold(paragraph, self._bold, self._light) and (level := bold_level(text.strip())):
             self.writer.heading(text, level)
         else:
             self.writer.prose(text)
@@ -280,13 +286,16 @@ def _label(levels: Mapping[int, _Level], counts: _Counts, level: int) -> str:
     return f"{look.before}{'.'.join(shown)}{look.after}".strip()
 
 
-def _is_bold(paragraph: Element, styles: Container[tuple[str, str]]) -> bool:
-    """Return whether a paragraph is bold by its style, or all its text by that of spans."""
-    if ("paragraph", paragraph.get("{text}style-name", "")) in styles:
-        return True
-    shown = [child for child in paragraph if child.tag not in _UNREAD and child.tag not in _APART]
-    plain = [text_of(child) for child in shown if ("text", child.get("{text}style-name", "")) not in styles]
-    return not "".join([paragraph.text or "", *plain, *(child.tail or "" for child in paragraph)]).strip()
+def _is_bold(paragraph: Element, bold: Container[tuple[str, str]], light: Container[tuple[str, str]]) -> bool:
+    """Return whether all text of a paragraph is bold, by its style or that of spans, which goes before."""
+    whole = ("paragraph", paragraph.get("{text}style-name", "")) in bold
+    plain = [] if whole else [paragraph.text or "", *(child.tail or "" for child in paragraph)]
+    for child in paragraph:
+        style = "text", child.get("{text}style-name", "")
+        is_shown = child.tag not in _UNREAD and child.tag not in _APART
+        if is_shown and (style in light or not (whole or style in bold)):
+            plain.append(text_of(child))
+    return not "".join(plain).strip()
 
 
 def _holds(element: Element, *tags: str) -> bool:

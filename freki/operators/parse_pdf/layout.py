@@ -39,7 +39,7 @@ _DIGITS = re.compile(r"\d+")
 _PAGE_NUMBER = re.compile(r"[-–—]\s?(\d{1,4})\s?[-–—]|(?:Seite|Page)\s(\d{1,4})(?:\s?(?:von|of|/)\s?\d{1,4})?")
 _NO_WORD = re.compile(r"\W+")
 _CLOSED = frozenset(".:;!?,")
-_SENTENCE_ENDS = frozenset(".:!?")
+_SENTENCE_ENDS = frozenset(".:;!?")
 
 
 class Bookmark(NamedTuple):

@@ -23,7 +23,7 @@ from freki.schemas.index import Watermark
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder, EmbedTexts
 from freki.streams.retrieve.budget.admit import Admission
-from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, SEARCHING, Attempts
+from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, RECHECK, SEARCHING, Attempts
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import InFlight
 from freki.streams.retrieve.candidates import LoadedCandidates, LocatedHits, QueryCandidates, Retrieval, nothing_found
@@ -36,8 +36,9 @@ from freki.streams.retrieve.steps.compose import NO_ROOM, Composer
 from freki.streams.retrieve.steps.compose import STEP as COMPOSE
 from freki.streams.retrieve.steps.exact import keep_exact
 from freki.streams.retrieve.steps.expand import EXPAND, Expansion
-from freki.streams.retrieve.steps.filtered_out import FilteredOutCounter
+from freki.streams.retrieve.steps.filtered_out import LOOK_BEYOND, FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
+from freki.streams.retrieve.steps.locate import STEP as LOCATE
 from freki.streams.retrieve.steps.locate import locate, still_standing
 from freki.streams.retrieve.steps.query_embeddings import EmbedQueries, QueryEmbeddings
 from freki.streams.retrieve.steps.query_parser import QueryParser
@@ -51,6 +52,8 @@ from freki.streams.retrieve.steps.widen import Widener
 
 MAX_TRIES = 3
 """Attempts to locate hits whose documents are replaced meanwhile; after the last one lost hits are left out."""
+_REPEATED = (LOCATE, EXPAND, LOOK_BEYOND, AUGMENT, RECHECK)
+"""Steps that run again with each attempt: only what the last one misses is told."""
 CANDIDATES_DIVISOR = 4
 """Divisor of the number of candidates for a query without time for all of them."""
 WORTH = {AUGMENT: 0.15, EXPAND: 0.01}
@@ -279,6 +282,8 @@ class Retriever:
     ) -> Answered:
         """Run the steps of one query, with the candidates of further searches if there are any."""
         query = found.query
+        # What searching took is also how long the last look at roots may take.
+        searched = self._learn(query)
         candidates = found.candidates if widened is None else await widened()
         retrieval = await self._retrieval(query, candidates)
         result, omitted = self._composer.compose(retrieval, watermarks)
@@ -287,9 +292,14 @@ class Retriever:
         self._in_flight.end([query])
         if query.query.explain or query.query.expect:
             result = replace(result, explanation=await self._explain(retrieval))
-        for run in query.log.runs:
-            self._estimates.learn(run.step, (run.ended_ns - run.started_ns) / 1e9)
+        self._learn(query, after=searched)
         return place, result, retrieval
+
+    def _learn(self, query: EmbeddedQuery, *, after: int = 0) -> int:
+        """Learn how long the steps of a query took, after the first ones; return how many there are by now."""
+        for run in query.log.runs[after:]:
+            self._estimates.learn(run.step, (run.ended_ns - run.started_ns) / 1e9)
+        return len(query.log.runs)
 
     async def _retrieval(self, query: EmbeddedQuery, candidates: LoadedCandidates) -> Retrieval:
         """Choose hits and read what is shown around them; search again if documents were replaced meanwhile."""
@@ -306,6 +316,8 @@ class Retriever:
             again = (*LOOKING_UP, *FINISHING)
             if not retrieval.hits.is_lost or tries == MAX_TRIES or self._attempts.spare_s(query, before=again) <= 0:
                 return retrieval
+            for step in _REPEATED:
+                query.log.retract(step)
             variants = [each.variant for each in candidates.search.variants]
             search = Search(query=query, variants=variants, roots=candidates.search.roots, anew=True)
             (candidates,) = await self._candidates([search])
