@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from itertools import count
 from typing import Any, Self
 
 import pytest
@@ -44,6 +45,7 @@ from freki.streams.deliver.intake import required
 from freki.streams.deliver.outbox import Sink
 from freki.streams.deliver.replies import Replies
 from freki.streams.documents.handler import DEADLINE_MS, Admit, DocumentHandler, ReportRules, noted, reject_with_report
+from freki.streams.documents.view import view_of
 from freki.streams.messages import Received, Stored
 from tests.avro_values import values_of, write
 from tests.contract.index_records import GENERATION, any_vectors, chunk, page, root
@@ -296,6 +298,20 @@ async def test_a_document_that_is_replaced_while_it_is_read_is_shown_as_it_is_th
         assert [each.text for each in report.chunks] == ([] if gone else ["neu", "neu"])
         assert report.counts is not None
         assert report.counts.missing == 0
+
+
+async def test_a_document_that_is_replaced_each_time_it_is_read_is_given_up() -> None:
+    versions = count(2)
+
+    class Restless(Broken):
+        async def roots(self, root_ids: Any) -> Any:
+            version = next(versions)
+            await index.commit([document("a", version=version, attempt=Attempt(f"a{version}"))], [])
+            return await index.roots(root_ids)
+
+    index = MemoryIndex(GENERATION)
+    with pytest.raises(Unavailable, match="'a' was replaced 10 times while it was read"):
+        await view_of(Restless(index), document("a", attempt=Attempt("a1")))
 
 
 async def test_a_history_has_changes_and_receipts_in_the_order_of_their_times() -> None:
