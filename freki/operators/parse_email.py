@@ -1,5 +1,6 @@
 """The readable text and outline of a mail."""
 
+import re
 from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -27,13 +28,19 @@ _ENCODED = {"base64", "quoted-printable"}
 _MAX_PARAMETERS = 4_096
 """Maximum characters of a Content-Type and the like: the time for parameters grows with the square of their length."""
 
+_BOUNDARY = re.compile(r';\s*boundary="?[^";\s]{1,70}"?', re.IGNORECASE)
+
 
 class _Bounded(Compat32):
     """Cuts headers with parameters, which the standard library takes apart while it parses a mail."""
 
     def header_source_parse(self, sourcelines: list[str]) -> tuple[str, str]:
         name, value = super().header_source_parse(sourcelines)
-        return name, value[:_MAX_PARAMETERS] if name.lower().startswith("content-") else value
+        if len(value) <= _MAX_PARAMETERS or not name.lower().startswith("content-"):
+            return name, value
+        # Without its boundary a mail of several parts would be read as one, with all that stands between them.
+        boundary, (kind, _, others) = _BOUNDARY.search(value), value.partition(";")
+        return name, f"{kind}{boundary[0] if boundary else ''};{others[:_MAX_PARAMETERS]}"
 
 
 def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocument:

@@ -175,6 +175,13 @@ def test_parameters_without_end_are_not_taken_apart() -> None:
     assert texts(_parse(mail), BlockKind.PROSE) == ["Bis Freitag."]
 
 
+def test_parts_are_read_apart_also_below_a_header_that_is_cut() -> None:
+    kind = f'multipart/alternative; a="{"x" * 5_000}"; boundary="b"'
+    mail = f"Subject: Frist\nContent-Type: {kind}\n\n--b\nContent-Type: text/plain\n\nBis Freitag.\n--b--\n"
+
+    assert texts(_parse(mail), BlockKind.PROSE) == ["Bis Freitag."]
+
+
 def test_parts_in_parts_without_end_are_refused() -> None:
     nested = "".join(f'Content-Type: multipart/mixed; boundary="b{depth}"\n\n--b{depth}\n' for depth in range(10_000))
 
