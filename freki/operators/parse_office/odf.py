@@ -84,16 +84,12 @@ def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterato
         if document is None or body is None:
             raise UnreadableContent(f"no {kind} document in the package: save it again")
         common = package.tree("styles.xml")
-        styles = [
-            *(() if common is None else common.iterfind("{office}styles/{style}style")),
-            *document.iterfind("{office}automatic-styles/{style}style"),
-        ]
+        automatic = list(document.iterfind("{office}automatic-styles/{style}style"))
+        styles = [*(() if common is None else common.iterfind("{office}styles/{style}style")), *automatic]
         _empty_hidden(body, _styled(styles, "{text}display", {"none"}))
-        bold = _styled(styles, "{fo}font-weight", _BOLD)
-        lists = [*_lists(common), *_lists(document)]
-        light = _styled(styles, "{fo}font-weight", _LIGHT)
-        automatic = document.iterfind("{office}automatic-styles/{style}style")
+        bold, light = (_styled(styles, "{fo}font-weight", weights) for weights in (_BOLD, _LIGHT))
         own = {style.get("{style}name", ""): style for style in automatic}
+        lists = [*_lists(common), *_lists(document)]
         yield Content(package, body, own, dict(lists), bold, light)
 
 
