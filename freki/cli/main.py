@@ -140,11 +140,7 @@ def common(
 def main() -> None:
     """Run the command line."""
     try:
-        try:
-            app()
-        finally:
-            # What a command wrote and did not flush would fail at the end of the process, past this handler.
-            sys.stdout.flush()
+        app()
     except OSError as error:
         if error.errno not in _FULL:
             raise
