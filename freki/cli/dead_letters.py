@@ -30,7 +30,7 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON")]
 @command
 async def letters_list(
     *,
-    everything: Annotated[bool, typer.Option("--all", help="List every one, also those that were sent again")] = False,
+    everything: Annotated[bool, typer.Option("--all", help="Also those sent again or superseded")] = False,
     as_json: Json = False,
 ) -> None:
     """List the records that could not be processed, alike ones together, with reasons and times."""
@@ -41,7 +41,7 @@ async def letters_list(
         typer.echo(TypeAdapter(list[LetterGroup]).dump_json(groups).decode())
         return
     if not groups:
-        console.print("no dead letters" if everything or not letters.replayed else _all_sent(len(letters.replayed)))
+        console.print("no dead letters" if everything or not letters.by_place else _all_settled(len(letters.by_place)))
         return
     for group in groups:
         _print_group(group, everything=everything)
@@ -54,8 +54,8 @@ async def letters_list(
     )
 
 
-def _all_sent(count: int) -> str:
-    return f"no dead letters but {counted(count, 'one', 'ones')} sent again: --all lists them"
+def _all_settled(count: int) -> str:
+    return f"no dead letters but {counted(count, 'one', 'ones')} sent again or superseded: --all lists them"
 
 
 def _print_group(group: LetterGroup, *, everything: bool) -> None:
@@ -67,8 +67,8 @@ def _print_group(group: LetterGroup, *, everything: bool) -> None:
     shown = group.letters if everything else group.letters[:_SHOWN]
     width = max(len(each.letter) for each in shown)
     for each in shown:
-        again = "  sent again" if each.sent_again else ""
-        console.print(Text(f"  {each.letter:<{width}}  {each.key or each.record}{again}"), soft_wrap=True)
+        settled = "  sent again" if each.sent_again else "  superseded" if each.superseded else ""
+        console.print(Text(f"  {each.letter:<{width}}  {each.key or each.record}{settled}"), soft_wrap=True)
     if hidden := len(group.letters) - len(shown):
         console.print(Text(f"  and {hidden} more: --all lists them", style="dim"))
 
@@ -98,13 +98,14 @@ async def letters_show(
         ("failed", f"{time_of(found.died_at)}, after {counted(found.attempts, 'attempt')}"),
         ("error", f"{found.error}: {found.message}"),
         ("sent again", _replays(found, sent=view.sent_again)),
+        ("superseded", "by a later record of its document" if view.superseded else ""),
         ("value", _shown(found)),
         ("headers", "".join(f"\n  {header}: {_text(content)}" for header, content in found.headers) or "none"),
         ("traceback", "".join(f"\n  {line}" for line in found.traceback.splitlines())),
     ):
         if value:
             console.print(Text.assemble((f"{name:<10} ", "bold"), value), soft_wrap=True)
-    if not view.sent_again:
+    if not (view.sent_again or view.superseded):
         console.print(f"Next: `freki dead-letters replay {letter}`, when the cause is fixed.", style="dim")
 
 
@@ -133,14 +134,14 @@ def _text(value: bytes) -> str:
 @letters_app.command("replay")
 @command
 async def letters_replay(
-    letter: Annotated[str, typer.Argument(help="partition/offset, or all: every dead letter not yet sent again")],
+    letter: Annotated[str, typer.Argument(help="partition/offset, or all: every one not settled yet")],
     *,
     as_json: Json = False,
 ) -> None:
     """Send a record again to its original topic, after the cause of the failure is fixed, and mark its dead letter.
 
-    Records that would overwrite a newer state of a document, or that were already sent again, are not sent. Exit
-    code 1: at least one was not sent.
+    Records that were already sent again are not sent, nor those that would overwrite a newer state of a document: these
+    are marked as superseded. Exit code 1: one was not sent for another reason.
     """
     settings = load_settings()
     letters = await read_letters(settings)
@@ -148,18 +149,20 @@ async def letters_replay(
     # A letter that is named is sent again regardless.
     by, again = f"os:{getpass.getuser()}", letter != "all"
     results = await replay_letters(settings, letters, chosen, by=by, again=again)
-    skipped = [each for each in results if not each.sent]
+    sent = sum(each.sent for each in results)
+    superseded = sum(each.superseded for each in results)
+    left_out = len(results) - sent - superseded
     if as_json:
         typer.echo(TypeAdapter(list[ReplayResult]).dump_json(results).decode())
     else:
         for each in results:
-            done = Text(f"{each.letter}: sent again") if each.sent else Text(f"{each.letter}: not sent: {each.reason}")
-            console.print(done, style="" if each.sent else "yellow", soft_wrap=True)
-        end = f", left out {len(skipped)}" if skipped else ""
-        console.print(f"sent {counted(len(results) - len(skipped), 'record')} again{end}")
-        if len(results) > len(skipped):
+            done = "sent again" if each.sent else f"{'superseded' if each.superseded else 'not sent'}: {each.reason}"
+            console.print(Text(f"{each.letter}: {done}"), style="" if each.sent else "yellow", soft_wrap=True)
+        closed = f", {superseded} superseded" if superseded else ""
+        console.print(f"sent {counted(sent, 'record')} again{closed}{f', left out {left_out}' if left_out else ''}")
+        if sent:
             errors.print("`freki dead-letters list` shows those that fail once more", style="dim", highlight=False)
-    if skipped:
+    if left_out:
         raise typer.Exit(1)
 
 

@@ -89,6 +89,8 @@ class LetterView:
     replays: int
     died_at: Timestamp
     sent_again: bool
+    superseded: bool = False
+    """Whether a replay found that a later record of its document made it void."""
 
 
 @record
@@ -111,5 +113,7 @@ class ReplayResult:
 
     letter: str
     sent: bool
-    reason: str
+    reason: str = ""
     """Why it was not sent; empty if it was."""
+    superseded: bool = False
+    """Whether it never needs to be: a later record of its document made it void."""

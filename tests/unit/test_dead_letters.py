@@ -14,11 +14,11 @@ from freki.streams.deliver.dead_letters import (
     DeadLetter,
     NotADeadLetter,
     from_record,
-    note_replayed,
+    note_settled,
     opened,
     replay,
-    replayed_by,
     sealed,
+    settled_by,
     to_record,
 )
 from freki.streams.deliver.outbox import Outbox
@@ -85,12 +85,16 @@ def _died_again(record: Outgoing) -> DeadLetter:
     return dead_letter(key=record.key, value=record.value, headers=record.headers, topic=record.topic)
 
 
-@given(place=st.tuples(st.integers(min_value=0), st.integers(min_value=0)), letter=letters)
-def test_a_note_of_a_replay_names_its_letter_and_is_none(place: tuple[int, int], letter: DeadLetter) -> None:
-    note = stored(note_replayed(place, "dead-letters"))
+@given(place=st.tuples(st.integers(min_value=0), st.integers(min_value=0)), superseded=st.booleans(), letter=letters)
+def test_a_note_says_why_its_letter_is_settled_and_is_none(
+    place: tuple[int, int],
+    superseded: bool,  # noqa: FBT001
+    letter: DeadLetter,
+) -> None:
+    note = stored(note_settled(place, "dead-letters", superseded=superseded))
 
-    assert replayed_by(note) == place
-    assert replayed_by(stored(to_record(letter, "dead-letters"))) is None
+    assert settled_by(note) == (place, superseded)
+    assert settled_by(stored(to_record(letter, "dead-letters"))) is None
     with pytest.raises(NotADeadLetter):
         from_record(note)
 
@@ -99,13 +103,13 @@ def test_a_note_of_a_replay_names_its_letter_and_is_none(place: tuple[int, int],
 def test_a_record_that_was_a_dead_letter_once_gets_a_letter_of_its_own(letter: DeadLetter, died: DeadLetter) -> None:
     # Copied with its headers, as tools do.
     copied = to_record(replace(letter, encrypted=True), "documents")
-    noted = replace(copied, headers=(*copied.headers, *note_replayed((0, 5), "dead-letters").headers))
+    noted = replace(copied, headers=(*copied.headers, *note_settled((0, 5), "dead-letters", superseded=False).headers))
     queue = DeadLetterQueue[bytes](Outbox(FakeProducer(), NoOpTracer()), "dead-letters")
 
     record = stored(to_record(queue.letter(stored(noted), ValueError(died.message), stage="s", attempts=1), "d"))
     own = from_record(record)
 
-    assert replayed_by(record) is None
+    assert settled_by(record) is None
     assert (own.omitted, own.encrypted, own.stage) == ("", False, "s")
     assert own.value == copied.value
     assert own.headers == letter.headers

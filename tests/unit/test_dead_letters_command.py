@@ -87,18 +87,23 @@ def test_one_is_readable_whatever_its_value_holds() -> None:
 
 
 @pytest.mark.usefixtures("letters")
-def test_a_replay_says_what_it_sent_and_fails_if_it_left_something_out(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_replay_says_what_it_sent_and_fails_if_it_left_something_out_that_no_later_record_settles(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     async def replay(_: object, __: Letters, chosen: dict[Letter, DeadLetter], **___: object) -> list[ReplayResult]:
         names = ["{}/{}".format(*place) for place in chosen]
-        reasons = {"0/7": "a later change is there"}
-        return [ReplayResult(letter=name, sent=name not in reasons, reason=reasons.get(name, "")) for name in names]
+        left = {"0/6": ReplayResult(letter="0/6", sent=False, reason="a later change is there", superseded=True)}
+        left["0/7"] = ReplayResult(letter="0/7", sent=False, reason="its value is gone")
+        return [left.get(name, ReplayResult(letter=name, sent=True)) for name in names]
 
     monkeypatch.setattr(dead_letters, "replay_letters", replay)
 
     code, text = run("replay", "all")
     assert code == 1
-    assert "sent 6 records again, left out 1" in text
-    assert "0/7: not sent: a later change is there" in text
+    assert "sent 5 records again, 1 superseded, left out 1" in text
+    assert "0/6: superseded: a later change is there" in text
+    assert "0/7: not sent: its value is gone" in text
+    assert run("replay", "0/6")[0] == 0
     assert run("replay", "0/3")[0] == 0
     assert run("replay", "0/9")[0] == 1
 

@@ -14,7 +14,7 @@ from freki.schemas import Coverage, DocumentId, Hold, TenantId
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.findings import Findings
 from freki.schemas.names import root_id
-from freki.streams.deliver.dead_letters import note_replayed
+from freki.streams.deliver.dead_letters import note_settled
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.privacy.requests import ErasureRequests
 from freki.streams.privacy.retention import Retained, Retention
@@ -152,7 +152,7 @@ def test_of_dead_letters_before_an_erased_one_all_stays_that_still_says_somethin
         return Event(topic="dead-letters", partition=partition, offset=offset)
 
     def note(partition: int, offset: int, of: tuple[int, int]) -> Event:
-        sent = note_replayed(of, "dead-letters")
+        sent = note_settled(of, "dead-letters", superseded=offset == 2)
         return Event(topic="dead-letters", partition=partition, offset=offset, key=sent.key, headers=sent.headers)
 
     open_one, of_elsewhere, of_later = letter(0, 0), note(0, 3, (1, 0)), note(0, 5, (0, 8))

@@ -75,13 +75,22 @@ async def test_an_older_record_is_not_put_over_a_newer_one(
     refusal = refusal_of_change(letter(), await latest((change(1), ()), *later))
 
     assert refusal is not None
-    assert refusal.startswith(reason)
+    assert refusal.reason.startswith(reason)
+    assert refusal.superseded
 
 
 async def test_what_the_topic_has_forgotten_was_deleted() -> None:
-    assert "deleted since" in (refusal_of_change(letter(), {}) or "")
-    assert "deleted since" in (refusal_of_part(letter(topic="chunks"), {}, revision("d", 1, ["x"])[0].revision) or "")
-    assert "without a key" in (refusal_of_change(replace(letter(), key=None), {}) or "")
+    of_part = refusal_of_part(letter(topic="chunks"), {}, revision("d", 1, ["x"])[0].revision)
+    for refusal in (refusal_of_change(letter(), {}), of_part):
+        assert refusal is not None
+        assert ("deleted since" in refusal.reason, refusal.superseded) == (True, True)
+
+
+def test_a_record_without_a_key_was_not_superseded() -> None:
+    refusal = refusal_of_change(replace(letter(), key=None), {})
+
+    assert refusal is not None
+    assert ("without a key" in refusal.reason, refusal.superseded) == (True, False)
 
 
 async def test_where_partitions_were_added_the_times_of_records_decide() -> None:
@@ -102,7 +111,9 @@ async def test_the_last_change_is_found_in_whatever_order_added_partitions_are_r
                 yield each
 
         newest = await latest_of({KEY}, stored(), CODEC.decode)
-        assert "(version 2)" in (refusal_of_change(letter(offset=7), newest) or "")
+        refusal = refusal_of_change(letter(offset=7), newest)
+        assert refusal is not None
+        assert "(version 2)" in refusal.reason
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ class Operations(Protocol):
         """Return the state of all parts."""
 
     async def letters(self, *, everything: bool) -> list[LetterGroup]:
-        """Return the dead letters by cause; everything: also those that were sent again."""
+        """Return the dead letters by cause; everything: also those sent again or superseded."""
 
     async def replay(self, names: Sequence[str], *, by: str) -> list[ReplayResult]:
         """Send the records of dead letters again; by: who does it, for the audit log."""
@@ -47,7 +47,7 @@ class Replay(Body):
     )
 
 
-Everything = Annotated[bool, Query(alias="all", description="Also those that were sent again")]
+Everything = Annotated[bool, Query(alias="all", description="Also those sent again or superseded")]
 
 
 def add_operations(app: FastAPI, door: Door, operations: Operations) -> None:

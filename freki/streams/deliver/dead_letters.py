@@ -24,6 +24,7 @@ _DIED_AT = f"{_PREFIX}died-at"
 _NULL = f"{_PREFIX}null-value"
 _OMITTED = f"{_PREFIX}omitted"
 _REPLAYED = f"{_PREFIX}replayed"
+_SUPERSEDED = f"{_PREFIX}superseded"
 _ENCRYPTED = f"{_PREFIX}encrypted"
 REPLAYS = "freki-replays"
 
@@ -201,17 +202,23 @@ def replay(letter: DeadLetter) -> Outgoing:
     return Outgoing(topic=letter.topic, key=letter.key, value=letter.value, headers=(*kept, *added))
 
 
-def note_replayed(place: Letter, topic: str) -> Outgoing:
-    """Return a note on the dead letter topic that a dead letter was replayed, for later readers of the topic."""
+def note_settled(place: Letter, topic: str, *, superseded: bool) -> Outgoing:
+    """Return a note on the dead letter topic that a dead letter needs nothing more, for later readers of the topic.
+
+    superseded: a later record of its document made it void; otherwise its record was sent again.
+    """
     partition, offset = place
-    name = f"{partition}/{offset}".encode()
-    return Outgoing(topic=topic, key=b"replayed/" + name, value=b"", headers=((_REPLAYED, name),))
+    name, header_name = f"{partition}/{offset}".encode(), _SUPERSEDED if superseded else _REPLAYED
+    return Outgoing(topic=topic, key=b"settled/" + name, value=b"", headers=((header_name, name),))
 
 
-def replayed_by(stored: Stored) -> Letter | None:
-    """Return the position in a note of `note_replayed`; None for any other record."""
-    partition, slash, offset = (header(stored.headers, _REPLAYED) or b"").partition(b"/")
-    return (int(partition), int(offset)) if slash and partition.isdigit() and offset.isdigit() else None
+def settled_by(stored: Stored) -> tuple[Letter, bool] | None:
+    """Return the position in a note of `note_settled`, and whether it was superseded; None for any other record."""
+    for name in (_REPLAYED, _SUPERSEDED):
+        partition, slash, offset = (header(stored.headers, name) or b"").partition(b"/")
+        if slash and partition.isdigit() and offset.isdigit():
+            return (int(partition), int(offset)), name == _SUPERSEDED
+    return None
 
 
 def _replays(headers: Headers) -> int:

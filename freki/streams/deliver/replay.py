@@ -12,6 +12,7 @@ the version fence of every index that holds it keeps it in force.
 from collections.abc import AsyncIterable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from typing import NamedTuple
 
 from freki.schemas import DocumentChange, Operation, Revision, Timestamp
 from freki.schemas.names import record
@@ -36,6 +37,17 @@ class Latest:
     """Highest version of all its records; 0 if unknown."""
     deleted: bool
     """Whether its last record is a deletion."""
+
+
+class Refusal(NamedTuple):
+    """Why a record is not sent again."""
+
+    reason: str
+    superseded: bool = False
+    """Whether a later record of its document made it void, so that it never may be."""
+
+
+_GONE = Refusal("the documents topic has no record of its document any more: it was deleted since", superseded=True)
 
 
 def place_of(letter: DeadLetter) -> Place:
@@ -73,32 +85,31 @@ async def latest_of(
     return latest
 
 
-def refusal_of_change(letter: DeadLetter, latest: Mapping[bytes, Latest]) -> str | None:
+def refusal_of_change(letter: DeadLetter, latest: Mapping[bytes, Latest]) -> Refusal | None:
     """Return why a dead letter of the documents topic may not be replayed; None if it may."""
     if letter.key is None:
-        return "a record without a key cannot be on the documents topic"
+        return Refusal("a record without a key cannot be on the documents topic")
     last = latest.get(letter.key)
     if last is None:
-        return "the documents topic has no record of its document any more: it was deleted since"
+        return _GONE
     is_later = last.offset > letter.offset
     if last.partition != letter.partition:
         # Partitions were added since.
         is_later = last.recorded_at > recorded_at(letter.headers, letter.timestamp)
-    if is_later:
-        return f"a later {_named(last)} of its document is on the documents topic, at {last.partition}/{last.offset}"
-    return None
+    return _superseded(last) if is_later else None
 
 
-def refusal_of_part(letter: DeadLetter, latest: Mapping[bytes, Latest], revision: Revision) -> str | None:
+def refusal_of_part(letter: DeadLetter, latest: Mapping[bytes, Latest], revision: Revision) -> Refusal | None:
     """Return why a dead letter with a part of a revision may not be replayed; None if it may."""
     last = latest.get(letter.key or b"")
     if last is None:
-        return "the documents topic has no record of its document any more: it was deleted since"
-    if last.version > revision.version or last.recorded_at > revision.recorded_at:
-        return f"a later {_named(last)} of its document is on the documents topic, at {last.partition}/{last.offset}"
-    return None
+        return _GONE
+    is_later = last.version > revision.version or last.recorded_at > revision.recorded_at
+    return _superseded(last) if is_later else None
 
 
-def _named(last: Latest) -> str:
+def _superseded(last: Latest) -> Refusal:
     kind = "deletion" if last.deleted else "change"
-    return f"{kind} (version {last.version})" if last.version else kind
+    named = f"{kind} (version {last.version})" if last.version else kind
+    at = f"{last.partition}/{last.offset}"
+    return Refusal(f"a later {named} of its document is on the documents topic, at {at}", superseded=True)

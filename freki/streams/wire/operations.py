@@ -42,7 +42,7 @@ class Operations:
             return self._seen[1]
 
     async def letters(self, *, everything: bool) -> list[LetterGroup]:
-        """Return the dead letters by cause; everything: also those that were sent again."""
+        """Return the dead letters by cause; everything: also those sent again or superseded."""
         letters = await read_letters(self._load())
         chosen = letters.by_place if everything else letters.open_ones()
         return group_letters(letters.view(place) for place in chosen)

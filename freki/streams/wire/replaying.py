@@ -19,14 +19,14 @@ from freki.streams.deliver.dead_letters import (
     Letter,
     NotADeadLetter,
     from_record,
-    note_replayed,
+    note_settled,
     omitted_of,
     opened,
     replay,
-    replayed_by,
+    settled_by,
 )
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.deliver.replay import Latest, latest_of, place_of, refusal_of_change, refusal_of_part
+from freki.streams.deliver.replay import Latest, Refusal, latest_of, place_of, refusal_of_change, refusal_of_part
 from freki.streams.messages import Stored
 from freki.streams.topics import Topics
 from freki.streams.wire.audit import open_audit
@@ -36,14 +36,16 @@ from freki.streams.wire.from_settings import topics_of
 
 @record
 class Letters:
-    """Dead letters, and which of them were sent again."""
+    """Dead letters, and which of them need nothing more."""
 
     by_place: Mapping[Letter, DeadLetter]
     replayed: AbstractSet[Letter]
+    superseded: AbstractSet[Letter] = frozenset()
 
     def open_ones(self) -> dict[Letter, DeadLetter]:
-        """Return those that were not sent again."""
-        return {place: letter for place, letter in self.by_place.items() if place not in self.replayed}
+        """Return those that were neither sent again nor superseded."""
+        settled = self.replayed | self.superseded
+        return {place: letter for place, letter in self.by_place.items() if place not in settled}
 
     def view(self, place: Letter) -> LetterView:
         """Return a dead letter without the value of its record."""
@@ -59,6 +61,7 @@ class Letters:
             replays=letter.replays,
             died_at=letter.died_at,
             sent_again=place in self.replayed,
+            superseded=place in self.superseded,
         )
 
 
@@ -69,23 +72,26 @@ def name_of(place: Letter) -> str:
 
 async def read_letters(settings: Settings) -> Letters:
     """Read all dead letters."""
-    by_place, replayed = dict[Letter, DeadLetter](), set[Letter]()
+    by_place, replayed, superseded = dict[Letter, DeadLetter](), set[Letter](), set[Letter]()
     cipher = cipher_of(settings.encryption)
     async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
         async for stored in reader.until_end():
-            if (place := replayed_by(stored)) is not None:
-                replayed.add(place)
+            if (note := settled_by(stored)) is not None:
+                place, is_superseded = note
+                (superseded if is_superseded else replayed).add(place)
                 continue
             # Somebody may have written something else there, which stops no command.
             with suppress(NotADeadLetter):
                 by_place[stored.partition, stored.offset] = await opened(from_record(stored), cipher)
-    return Letters(by_place=by_place, replayed=replayed)
+    return Letters(by_place=by_place, replayed=replayed, superseded=superseded)
 
 
 async def replay_letters(
     settings: Settings, letters: Letters, chosen: Mapping[Letter, DeadLetter], *, by: str, again: bool
 ) -> list[ReplayResult]:
     """Send the records of dead letters again, in order; a record with several dead letters once.
+
+    Those that a later record of their document made void are marked so, and are not open any more.
 
     by: who does it, for the audit log, which says so before anything is sent. again: also records that were sent
     again before.
@@ -99,13 +105,16 @@ async def replay_letters(
     async with open_replaying(settings, list(chosen.values())) as replaying, _audited(settings) as record_replay:
         for place, letter in chosen.items():
             if place_of(letter) in done:
-                reason: str | None = "its record was sent again already"
+                refusal: Refusal | None = Refusal("its record was sent again already")
+                await replaying.settle(place, superseded=False)
             else:
                 await record_replay(place, letter, by)
-                reason = await replaying.replay(place, letter)
-            if reason is None:
+                refusal = await replaying.replay(place, letter)
+            if refusal is None:
                 done.add(place_of(letter))
-            results.append(ReplayResult(letter=name_of(place), sent=reason is None, reason=reason or ""))
+                results.append(ReplayResult(letter=name_of(place), sent=True))
+            else:
+                results.append(ReplayResult(letter=name_of(place), sent=False, **refusal._asdict()))
     return results
 
 
@@ -135,30 +144,40 @@ class Replaying:
         self._latest = latest
         self._parts = parts
 
-    async def replay(self, place: Letter, letter: DeadLetter) -> str | None:
-        """Send the record of a dead letter again and mark it as replayed; return the reason if it is not sent."""
+    async def replay(self, place: Letter, letter: DeadLetter) -> Refusal | None:
+        """Send the record of a dead letter again and mark it as replayed; return the reason if it is not sent.
+
+        A letter that was superseded is marked as such.
+        """
         if letter.encrypted:
-            return letter.message
+            return Refusal(letter.message)
         try:
             if letter.omitted:
                 found = await self._value_of(letter)
                 if found is None:
-                    return f"the letter omits the value, and record {'/'.join(map(str, place_of(letter)))} is gone"
+                    record = "/".join(map(str, place_of(letter)))
+                    return Refusal(f"the letter omits the value, and record {record} is gone")
                 letter = replace(letter, key=found.key, value=found.value, headers=found.headers)
-            if reason := self._refusal(letter):
-                return reason
+            if refusal := self._refusal(letter):
+                if refusal.superseded:
+                    await self.settle(place, superseded=True)
+                return refusal
             await self._outbox.send(replay(letter))
         except Rejected as error:
-            return str(error)
+            return Refusal(str(error))
         # Mark after sending: if marking fails, the record is at worst sent twice.
-        await self._outbox.send(note_replayed(place, self._topics.dead_letters.name))
+        await self.settle(place, superseded=False)
         if letter.topic == self._topics.documents.name and letter.key is not None:
             # The record sent now is the last of its key: any other dead letter of that key is older.
             last = self._latest[letter.key]
             self._latest[letter.key] = replace(last, offset=max(last.offset, letter.offset) + 1)
         return None
 
-    def _refusal(self, letter: DeadLetter) -> str | None:
+    async def settle(self, place: Letter, *, superseded: bool) -> None:
+        """Mark a dead letter as one that needs nothing more."""
+        await self._outbox.send(note_settled(place, self._topics.dead_letters.name, superseded=superseded))
+
+    def _refusal(self, letter: DeadLetter) -> Refusal | None:
         if letter.topic == self._topics.documents.name:
             return refusal_of_change(letter, self._latest)
         if letter.topic not in self._parts:
@@ -166,7 +185,7 @@ class Replaying:
         try:
             revision: Revision = self._parts[letter.topic](letter.value or b"").revision
         except UndecodableError as error:
-            return f"it would fail again: {error}"
+            return Refusal(f"it would fail again: {error}")
         return refusal_of_part(letter, self._latest, revision)
 
     async def _value_of(self, letter: DeadLetter) -> Stored | None:

@@ -78,10 +78,10 @@ function confirmReplay(names, button) {
 }
 
 function drawGroup(group) {
-  const open = group.letters.filter((each) => !each.sent_again).map((each) => each.letter);
+  const open = group.letters.filter((each) => !each.sent_again && !each.superseded).map((each) => each.letter);
   const rows = group.letters.map((each) => [
     each.letter, each.key || each.record, moment(each.died_at), number(each.attempts),
-    each.sent_again ? say("wasSent") : replayButton([each.letter], say("replay")),
+    each.sent_again ? say("wasSent") : each.superseded ? say("superseded") : replayButton([each.letter], say("replay")),
   ]);
   return make("article", { className: "hit" },
     make("h3", { textContent: `${say("letterCount", group.letters.length)}: ${group.stage}` }),

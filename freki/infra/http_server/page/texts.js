@@ -42,7 +42,7 @@ export const TEXTS = {
     close: "Close", receipts: "Receipts", noReceipts: "None since this page was opened.", listening: "Listening.", lost: "The connection broke; trying again …",
     status: "Status", at: "Time", noLetters: "No dead letters.", replay: "Send again", replayAll: (n) => (n === 1 ? "Send 1 record again" : `Send all ${n} again`),
     confirm: (n) => (n === 1 ? "Send 1 record again to its topic? Do so when the cause is mended." : `Send ${n} records again to their topics? Do so when the cause is mended.`),
-    really: "Yes, send", replayed: (sent, kept) => `${sent} sent again, ${kept} left out.`, alsoSent: "Also those that were sent again", wasSent: "sent again",
+    really: "Yes, send", replayed: (sent, kept) => `${sent} sent again, ${kept} left out.`, alsoSent: "Also those sent again or superseded", wasSent: "sent again", superseded: "superseded",
     letterCount: (n) => (n === 1 ? "1 record" : `${n} records`), key: "Key", tries: "Attempts", visible: "Visible after", reason: "Reason",
   },
   de: {
@@ -86,7 +86,7 @@ export const TEXTS = {
     close: "Schließen", receipts: "Quittungen", noReceipts: "Keine, seit diese Seite offen ist.", listening: "Es wird mitgehört.", lost: "Die Verbindung brach ab; neuer Versuch …",
     status: "Status", at: "Zeit", noLetters: "Keine unzustellbaren Sätze.", replay: "Erneut senden", replayAll: (n) => (n === 1 ? "1 Satz erneut senden" : `Alle ${n} erneut senden`),
     confirm: (n) => (n === 1 ? "1 Satz erneut an sein Topic senden? Erst, wenn die Ursache behoben ist." : `${n} Sätze erneut an ihre Topics senden? Erst, wenn die Ursache behoben ist.`),
-    really: "Ja, senden", replayed: (sent, kept) => `${sent} erneut gesendet, ${kept} ausgelassen.`, alsoSent: "Auch erneut gesendete", wasSent: "erneut gesendet",
+    really: "Ja, senden", replayed: (sent, kept) => `${sent} erneut gesendet, ${kept} ausgelassen.`, alsoSent: "Auch erneut gesendete und überholte", wasSent: "erneut gesendet", superseded: "überholt",
     letterCount: (n) => (n === 1 ? "1 Satz" : `${n} Sätze`), key: "Schlüssel", tries: "Versuche", visible: "Sichtbar nach", reason: "Grund",
   },
 };

@@ -11,7 +11,7 @@ from freki.infra.local.state import read_stack
 from freki.infra.settings import Settings
 from freki.schemas.errors import Rejected
 from freki.schemas.findings import Findings, Removal
-from freki.streams.deliver.dead_letters import replayed_by
+from freki.streams.deliver.dead_letters import settled_by
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored
 from freki.streams.ports.erasure import StillFree
@@ -123,17 +123,17 @@ class Remover:
 def sent_again(records: Sequence[Stored], partition: int, last: int, erased: Collection[int]) -> list[Stored]:
     """Return the records of a partition up to an offset that still say something once all up to there are gone.
 
-    That is: letters that are neither erased nor replayed, and notes that letters elsewhere were replayed.
+    That is: letters that are neither erased nor settled, and notes that letters elsewhere were settled.
     """
-    notes = [replayed_by(record) for record in records]
-    replayed = set(notes)
+    notes = [found[0] if (found := settled_by(record)) is not None else None for record in records]
+    settled = set(notes)
     return [
         record
         for record, note in zip(records, notes, strict=True)
         if record.partition == partition
         and record.offset <= last
         and record.offset not in erased
-        and (record.partition, record.offset) not in replayed
+        and (record.partition, record.offset) not in settled
         and (note is None or note[0] != partition or note[1] > last)
     ]
 
