@@ -15,6 +15,7 @@ import typer
 from freki.cli.context import command, errors, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
 from freki.infra.doors.callers import Callers, OnRefused
+from freki.infra.listening import listening
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
@@ -143,12 +144,12 @@ def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvico
 
     class Announcing(uvicorn.Server):
         async def startup(self, sockets: list[socket] | None = None) -> None:
-            await super().startup(sockets)
-            if self.started:
-                port = self.servers[0].sockets[0].getsockname()[1]
-                scheme = "http" if settings.cert_file is None else "https"
-                told = f"serving at {scheme}://{_address(settings, port)}/ until Ctrl-C"
-                errors.print(told, highlight=False, soft_wrap=True)
+            with listening("FREKI_SERVE", settings.host, settings.port):
+                await super().startup(sockets)
+            port = self.servers[0].sockets[0].getsockname()[1]
+            scheme = "http" if settings.cert_file is None else "https"
+            told = f"serving at {scheme}://{_address(settings, port)}/ until Ctrl-C"
+            errors.print(told, highlight=False, soft_wrap=True)
 
         async def shutdown(self, sockets: list[socket] | None = None) -> None:
             stopping.set()

@@ -64,8 +64,8 @@ async def serve(
                 judge = await opened.enter_async_context(open_judge(settings.auth))
                 callers = Callers(issuer=settings.auth.issuer or "", identify=judge.identify)
             app = make_app(server, settings.mcp, callers=callers)
-            errors.print(f"serving at http://{settings.mcp.host}:{settings.mcp.port}{PATH} until Ctrl-C")
-            await serve_http(app, settings.mcp)
+            told = f"serving at http://{settings.mcp.host}:{settings.mcp.port}{PATH} until Ctrl-C"
+            await serve_http(app, settings.mcp, announce=partial(errors.print, told))
         else:
             await serve_stdio(server)
 

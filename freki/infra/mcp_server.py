@@ -4,12 +4,14 @@ import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
+from socket import socket
 from typing import TYPE_CHECKING, Any
 
 import structlog
 from pydantic import ValidationError
 
 from freki import __version__
+from freki.infra.listening import listening
 from freki.infra.settings import McpSettings
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
@@ -91,14 +93,23 @@ async def serve_stdio(server: "Server") -> None:
         await server.run(read, write, server.create_initialization_options())
 
 
-async def serve_http(app: "Starlette", settings: McpSettings) -> None:
-    """Serve the application of `make_app` until the process is stopped."""
+async def serve_http(app: "Starlette", settings: McpSettings, *, announce: Callable[[], None]) -> None:
+    """Serve the application of `make_app` until the process is stopped; announce: called once it listens.
+
+    Raises Misconfigured if it cannot listen.
+    """
     import uvicorn  # noqa: PLC0415 - comes with the extra
+
+    class Announcing(uvicorn.Server):
+        async def startup(self, sockets: list[socket] | None = None) -> None:
+            with listening("FREKI_MCP", settings.host, settings.port):
+                await super().startup(sockets)
+            announce()
 
     config = uvicorn.Config(
         app, host=settings.host, port=settings.port, log_level=logging.WARNING, access_log=False, lifespan="on"
     )
-    await uvicorn.Server(config).serve()
+    await Announcing(config).serve()
 
 
 def make_app(server: "Server", settings: McpSettings, *, callers: Callers | None = None) -> "Starlette":

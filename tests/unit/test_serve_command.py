@@ -4,6 +4,7 @@ import asyncio
 import os
 import re
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 from freki.cli import serve
 from freki.infra.doors.callers import Callers
 from freki.infra.settings import ServeSettings
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.proto.freki.v1 import freki_pb2
 from tests.http_door import InProcess, app_of
 from tests.unit.questions import TEXTS
@@ -94,3 +95,14 @@ async def test_a_server_whose_receipts_are_not_read_any_more_ends(capsys: pytest
         async with grpc.aio.insecure_channel(address) as channel:
             with pytest.raises(grpc.aio.AioRpcError):
                 await channel.unary_unary("/grpc.health.v1.Health/Check")(b"")
+
+
+async def test_a_port_that_is_taken_is_refused_with_the_setting(capsys: pytest.CaptureFixture[str]) -> None:
+    gateway: Any = Gateway(World())
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        settings = ServeSettings(port=taken.getsockname()[1], grpc_port=None)
+        app = app_of(gateway, callers=Callers(settings, None), port=settings.port, grpc_port=None)
+
+        with pytest.raises(Misconfigured, match=f"127.0.0.1:{settings.port}; is the port taken.*FREKI_SERVE__PORT"):
+            await serve._run(app, settings, gateway, None)
+    assert "serving at" not in capsys.readouterr().err
