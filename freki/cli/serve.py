@@ -15,6 +15,7 @@ import typer
 from freki.cli.context import command, errors, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
 from freki.infra.doors.callers import Callers, OnRefused
+from freki.infra.doors.certificate import load_certificate
 from freki.infra.listening import listening
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
@@ -171,9 +172,14 @@ def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvico
 
 
 async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: "GrpcServer | None") -> None:
-    """Serve until the process is told to stop, or the broker is lost for good."""
+    """Serve until the process is told to stop, or the broker is lost for good.
+
+    Raises Misconfigured if it cannot listen, or not with its certificate.
+    """
     import uvicorn  # noqa: PLC0415 - an extra
 
+    # Uvicorn reads the files itself, and shows a traceback where it cannot use them.
+    load_certificate(settings)
     config = uvicorn.Config(
         app,
         host=settings.host,

@@ -523,6 +523,10 @@ async def test_a_port_that_is_taken_and_a_missing_key_name_their_settings(gatewa
     missing = ServeSettings(grpc_port=0, cert_file=tmp_path / "a.pem", key_file=tmp_path / "b.pem")
     with pytest.raises(Misconfigured, match="FREKI_SERVE__KEY_FILE"):
         await GrpcServer(gateway, missing, tenant=TENANT, callers=callers).start()
+    one, other = (Authority(tmp_path, name).pair(f"of-{name}") for name in ("one", "other"))
+    swapped = ServeSettings(grpc_port=0, cert_file=one.certificate, key_file=other.key)
+    with pytest.raises(Misconfigured, match="FREKI_SERVE__KEY_FILE"):
+        await GrpcServer(gateway, swapped, tenant=TENANT, callers=callers).start()
     with pytest.raises(Misconfigured, match="FREKI_AUTH__JWKS"):
         GrpcServer(gateway, ServeSettings(host="10.0.0.1"), tenant=TENANT, callers=callers)
     with pytest.raises(ValueError, match="FREKI_SERVE__GRPC_PORT"):

@@ -7,6 +7,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -19,6 +20,7 @@ from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.proto.freki.v1 import freki_pb2
 from tests.http_door import InProcess, app_of
+from tests.kafka.certificates import Authority
 from tests.unit.questions import TEXTS
 from tests.unit.revisions import TENANT, World, revision
 
@@ -106,3 +108,15 @@ async def test_a_port_that_is_taken_is_refused_with_the_setting(capsys: pytest.C
         with pytest.raises(Misconfigured, match=f"127.0.0.1:{settings.port}; is the port taken.*FREKI_SERVE__PORT"):
             await serve._run(app, settings, gateway, None)
     assert "serving at" not in capsys.readouterr().err
+
+
+async def test_a_certificate_that_cannot_be_used_is_refused_with_the_settings(tmp_path: Path) -> None:
+    gateway: Any = Gateway(World())
+    authority = Authority(tmp_path, "authority")
+    locked = authority.pair("locked", password="secret")  # noqa: S106 - of a test
+    for key in (tmp_path / "missing.key", authority.pair("other").key, locked.key):
+        settings = ServeSettings(port=0, grpc_port=None, cert_file=locked.certificate, key_file=key)
+        app = app_of(gateway, callers=Callers(settings, None), port=0, grpc_port=None)
+
+        with pytest.raises(Misconfigured, match="FREKI_SERVE__CERT_FILE"):
+            await serve._run(app, settings, gateway, None)

@@ -1,12 +1,11 @@
 """The server of the gRPC door, with health and reflection."""
 
-from pathlib import Path
-
 import grpc
 from grpc_health.v1 import health, health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from freki.infra.doors.callers import Callers, check_tokens
+from freki.infra.doors.certificate import load_certificate
 from freki.infra.doors.gateway import Gateway
 from freki.infra.grpc_server import freki_service, wolf_service
 from freki.infra.grpc_server.freki_service import FrekiService
@@ -68,20 +67,13 @@ class GrpcServer:
         settings = self._settings
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         address = f"{host}:{settings.grpc_port or 0}"
+        pair = load_certificate(settings)
         try:
-            if settings.cert_file is None or settings.key_file is None:
+            if pair is None:
                 return int(self._server.add_insecure_port(address))
-            pair = (_read(settings.key_file, "KEY"), _read(settings.cert_file, "CERT"))
             return int(self._server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
         except RuntimeError as error:
             raise Misconfigured(
                 f"gRPC cannot listen at {address}; is the port taken? FREKI_SERVE__GRPC_PORT names another one,"
                 " or `none`"
             ) from error
-
-
-def _read(file: Path, name: str) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise Misconfigured(f"FREKI_SERVE__{name}_FILE: {file} cannot be read: {error.strerror}") from error
