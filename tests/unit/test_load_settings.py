@@ -161,6 +161,12 @@ def test_other_variables_are_let_pass(variable: str, value: str, monkeypatch: py
     load_settings()
 
 
+def test_a_directory_in_place_of_the_file_is_refused(capsys: pytest.CaptureFixture[str], folder: Path) -> None:
+    (folder / "freki.toml").mkdir()
+
+    assert "freki.toml is a directory" in refusal(capsys)
+
+
 @pytest.mark.parametrize(("content", "told"), [(b"\xff", "is not UTF-8 at byte 0"), (None, "cannot be read")])
 def test_a_file_that_cannot_be_read_is_named(
     content: bytes | None,

@@ -33,6 +33,9 @@ class WrongSettings(Misconfigured):
 def read_settings(file: Path | None = None) -> Settings:
     """Read the environment and `freki.toml`, or another file in its place. Raises WrongSettings."""
     name = FILE_NAME if file is None else str(file)
+    if Path(name).is_dir():
+        # It would be passed over. Docker makes one where the file that it should mount is missing.
+        raise WrongSettings([f"{Path(name).absolute()} is a directory; put the file in its place, or remove it"])
     try:
         return Settings() if file is None else _with_file(file)()
     except ValidationError as error:
