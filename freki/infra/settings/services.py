@@ -27,7 +27,10 @@ class TelemetrySettings(SettingsSection):
     service_name: str = Field(default="freki", description="First part of the service name in traces")
     http_host: str = Field(default="127.0.0.1", description="Where a worker listens for `/metrics` and `/health`")
     http_port: int | None = Field(
-        default=None, ge=0, le=65535, description="Port of `/metrics` and `/health`; 0: a free one; none: not served"
+        default=None,
+        ge=0,
+        le=65535,
+        description="Port of `/metrics` and `/health`; 0: a free one, as always with the local stack; none: not served",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="Minimum level logged", json_schema_extra=RELOADS
