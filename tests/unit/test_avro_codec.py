@@ -20,6 +20,7 @@ from freki.schemas import (
     QueryId,
     TenantId,
     Timestamp,
+    VersionFloor,
 )
 from freki.schemas.avro import (
     TOPICS,
@@ -314,6 +315,13 @@ def with_text(text: Any) -> ContextQuery:
     return ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text=text, asked_at=Timestamp(0))
 
 
+def with_fields(**fields: Any) -> ContextQuery:
+    return replace(with_text("x"), **fields)
+
+
+FLOAT: Any = 3.0
+
+
 @pytest.mark.parametrize(
     ("value", "message"),
     [
@@ -321,6 +329,14 @@ def with_text(text: Any) -> ContextQuery:
         (with_text(7), "ContextQuery.text must be string"),
         (replace(with_text("x"), top_k=2**63), "ContextQuery.top_k must be null or long"),
         (with_text("\ud800"), "half of a character"),
+        # It would be cut off: the receipt would be of another version.
+        (with_fields(asked_at=1_700_000_000.5), r"ContextQuery\.asked_at must be int"),
+        (with_fields(at_least=(VersionFloor(document_id=DocumentId("d"), version=FLOAT),)), r"\.version must be int"),
+        (with_fields(filters=({"field": "name"},)), r"ContextQuery\.filters must be a list of Filter"),
+        (
+            with_fields(filters=VersionFloor(document_id=DocumentId("d"), version=1)),
+            r"filters must be a list of Filter",
+        ),
     ],
 )
 def test_a_value_that_breaks_its_contract_is_refused_with_the_name_of_the_field(value: Any, message: str) -> None:

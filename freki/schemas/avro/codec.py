@@ -16,7 +16,7 @@ from fastavro.schema import SchemaParseException
 from fastavro.validation import ValidationError, validate
 
 from freki.schemas.avro.contracts import Contracts, fingerprint_of, packaged_contracts, without_key
-from freki.schemas.avro.convert import from_plain, to_plain
+from freki.schemas.avro.convert import UnfitError, from_plain, to_plain
 from freki.schemas.avro.foreign import TOO_DEEP, UnsafeSchemaError, refuse_unsafe
 from freki.schemas.avro.resolve import resolve
 
@@ -89,7 +89,10 @@ class Codec(Generic[T]):
 
     def encode(self, value: T) -> bytes:
         """Return the framed bytes. Raises UnencodableError where a field violates the contract."""
-        plain = self._to_plain(value)
+        try:
+            plain = self._to_plain(value)
+        except UnfitError as error:
+            raise UnencodableError(f"{self._record}: {error}") from error
         buffer = BytesIO()
         buffer.write(self._header)
         try:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
-from operator import attrgetter
+from operator import attrgetter, index
 from types import NoneType
 from typing import Any, get_type_hints
 
@@ -11,20 +11,28 @@ from freki.schemas.avro.hints import bare, branches_of, is_enum, is_record, item
 Convert = Callable[[Any], Any]
 
 
+class UnfitError(ValueError):
+    """A field holds what its type does not allow; the message names it, without its value."""
+
+
 def to_plain(record: type) -> Convert:
     """Return the function that turns a record into nested dicts.
 
-    Enums and tuples are unchanged: fastavro writes them as their value and as arrays.
+    Enums and tuples are unchanged: fastavro writes them as their value and as arrays. The function raises UnfitError.
     """
     names = tuple(field.name for field in fields(record))
     # With a single name attrgetter returns no tuple; zip drops the surplus.
     values = attrgetter(*names, names[0])
     nested = _nested(record, _value_to_plain)
+    hints = get_type_hints(record)
 
     def convert(value: object) -> dict[str, Any]:
         plain = dict(zip(names, values(value), strict=False))
         for name, inner in nested:
-            plain[name] = inner(plain[name])
+            try:
+                plain[name] = inner(plain[name])
+            except (TypeError, AttributeError) as error:
+                raise UnfitError(f"freki.{record.__name__}.{name} must be {_described(hints[name])}") from error
         return plain
 
     return convert
@@ -53,6 +61,9 @@ def _value_to_plain(hint: Any) -> Convert | None:  # noqa: ANN401 - a type
     hint, optional = _without_null(hint)
     if is_record(hint):
         return _but_none(to_plain(hint), optional=optional)
+    if hint is int and not optional:
+        # Fastavro would cut a float off; where null is allowed too, it looks at the type.
+        return index
     if (item := item_of(hint)) and (convert := _value_to_plain(item)):
         return _but_none(_each(convert, list), optional=optional)
     return None
@@ -83,3 +94,9 @@ def _without_null(hint: Any) -> tuple[Any, bool]:  # noqa: ANN401 - a type
     """Take `X | None` apart; a union of several types, such as text or bytes, is plain whichever it holds."""
     branches = [branch for branch in branches_of(hint) if branch is not NoneType]
     return bare(branches[0]) if len(branches) == 1 else hint, len(branches) < len(branches_of(hint))
+
+
+def _described(hint: Any) -> str:  # noqa: ANN401 - a type
+    hint, _ = _without_null(hint)
+    item = item_of(hint)
+    return f"a list of {bare(item).__name__}" if item else str(bare(hint).__name__)
