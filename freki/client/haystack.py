@@ -1,6 +1,7 @@
 """Component for Haystack 2: `pip install 'freki-client[haystack]'`."""
 
 import asyncio
+import threading
 from typing import Any
 
 from haystack import Document, component, default_from_dict, default_to_dict
@@ -39,19 +40,22 @@ class FrekiRetriever:
         self.token = token
         self._client: Asks | None = None
         self._opened: BlockingClient | None = None
+        self._opening = threading.Lock()
 
     def warm_up(self) -> None:
-        """Connect, unless it is done."""
-        if self._client is None:
-            token = self.token.resolve_value if self.token is not None else None
-            client = BlockingClient(Broker(**self.broker), tenant=self.tenant, token=token)
-            self._client = self._opened = client.__enter__()
+        """Connect, unless it is done; queries of several threads share the connection."""
+        with self._opening:
+            if self._client is None:
+                token = self.token.resolve_value if self.token is not None else None
+                client = BlockingClient(Broker(**self.broker), tenant=self.tenant, token=token)
+                self._client = self._opened = client.__enter__()
 
     def close(self) -> None:
         """Disconnect."""
-        if self._opened is not None:
-            self._opened.__exit__(None, None, None)
-        self._client = self._opened = None
+        with self._opening:
+            if self._opened is not None:
+                self._opened.__exit__(None, None, None)
+            self._client = self._opened = None
 
     @component.output_types(documents=list[Document])
     def run(

@@ -4,8 +4,10 @@ There nothing else of Freki is installed: import what the thin client needs.
 """
 
 import asyncio
+import threading
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -93,6 +95,32 @@ def test_haystack(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     _check(client, [(each.id, each.content, each.meta) for each in found["retriever"]["documents"]])
     assert found_async["documents"] == found["retriever"]["documents"]
     assert client.asked[0] == ("Wer genehmigt Urlaub?", {"principals": ["ada"], "top_k": 2})
+
+
+def test_haystack_connects_once_for_queries_that_come_at_once(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("haystack")
+    from freki.client.haystack import FrekiRetriever
+
+    opened: list[object] = []
+    second = threading.Barrier(2)
+
+    class Opening(Client):
+        def __enter__(self) -> Self:
+            opened.append(self)
+            # A second one would come here too.
+            with suppress(threading.BrokenBarrierError):
+                second.wait(timeout=0.2)
+            return self
+
+    monkeypatch.setattr("freki.client.haystack.BlockingClient", lambda *_, **__: Opening(client.result))
+    retriever = FrekiRetriever({"bootstrap": "kafka:9092"})
+
+    async def ask_twice() -> None:
+        await asyncio.gather(retriever.run_async("Wer genehmigt Urlaub?"), retriever.run_async("Und wer nicht?"))
+
+    asyncio.run(ask_twice())
+
+    assert len(opened) == 1
 
 
 def _check(client: Client, found: list[tuple[Any, Any, Any]]) -> None:
