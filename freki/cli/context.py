@@ -16,6 +16,7 @@ from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
 from freki.operators.errors import OperatorError
+from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
 P = ParamSpec("P")
@@ -72,6 +73,9 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         except (InfraError, OperatorError) as error:
             message = _unavailable(error) if isinstance(error, Unavailable) else str(error)
             fail(message, code=2 if isinstance(error, Misconfigured) else 1)
+        except UndecodableError as error:
+            # Of a later Freki: what it says names the fix.
+            fail(str(error))
         except PermissionError as error:
             if error.filename is None:
                 raise

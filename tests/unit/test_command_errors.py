@@ -12,6 +12,8 @@ from typer.testing import CliRunner
 
 from freki.cli.context import command
 from freki.cli.main import app
+from freki.schemas import IndexOutcome
+from freki.schemas.avro import Codec
 
 FULL = Path("/dev/full")
 
@@ -39,6 +41,18 @@ def test_a_lack_of_rights_that_no_path_explains_is_shown_whole() -> None:
 
     with pytest.raises(PermissionError):
         bind()
+
+
+def test_a_record_of_a_later_freki_ends_a_command_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    @command
+    async def read() -> None:
+        Codec(IndexOutcome).decode(b"\xc3\x01later...")
+
+    with pytest.raises(typer.Exit) as ended:
+        read()
+
+    assert ended.value.exit_code == 1
+    assert "is no version of IndexOutcome that this Freki knows" in " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
