@@ -26,7 +26,7 @@ from freki.schemas import (
     ResultStatus,
     Verdict,
 )
-from freki.schemas.avro import UnencodableError
+from freki.schemas.avro import UndecodableError, UnencodableError
 from freki.schemas.document_report import NOT_ADMITTED, WITHHELD
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import RefusalReason
@@ -236,6 +236,8 @@ async def test_missing_rights_and_an_answer_withheld_have_statuses_of_their_own(
         (Rejected("the query is longer than a record may be"), 422),
         (UnencodableError("ContextQuery: ContextQuery.top_k must be int"), 422),
         (AlreadyAsked("query 1 still waits for its answer"), 409),
+        (UndecodableError("secret"), 500),
+        (RuntimeError("secret"), 500),
     ],
 )
 async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, error: Exception, status: int) -> None:
@@ -245,6 +247,8 @@ async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, err
 
     assert reply.status_code == status
     assert reply.json()["status"] == status
+    assert reply.headers["x-request-id"]
+    assert "secret" not in reply.text
 
 
 async def test_a_change_that_no_record_can_hold_is_a_problem_too(gateway: InProcess) -> None:

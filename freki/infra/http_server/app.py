@@ -395,6 +395,9 @@ def _check_requests(app: FastAPI, guard: Guard) -> None:
             response = await call_next(request)
         except Problem as problem:
             response = problem.response()
+        except Exception as error:  # noqa: BLE001 - a call ends with a status
+            _log.error("call failed", exc_info=error)
+            response = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "the server's log says why").response()
         response.headers["X-Request-Id"] = request.headers.get("x-request-id", "")[:64] or secrets.token_hex(8)
         response.headers.update(_LOCKED)
         return response
