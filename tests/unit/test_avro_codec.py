@@ -332,6 +332,7 @@ FLOAT: Any = 3.0
         # It would be cut off: the receipt would be of another version.
         (with_fields(asked_at=1_700_000_000.5), r"ContextQuery\.asked_at must be int"),
         (with_fields(at_least=(VersionFloor(document_id=DocumentId("d"), version=FLOAT),)), r"\.version must be int"),
+        ({"text": "x"}, "ContextQuery: 'dict' object has no attribute"),
         (with_fields(filters=({"field": "name"},)), r"ContextQuery\.filters must be a list of Filter"),
         (
             with_fields(filters=VersionFloor(document_id=DocumentId("d"), version=1)),

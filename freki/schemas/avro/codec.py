@@ -91,7 +91,8 @@ class Codec(Generic[T]):
         """Return the framed bytes. Raises UnencodableError where a field violates the contract."""
         try:
             plain = self._to_plain(value)
-        except UnfitError as error:
+        except (UnfitError, AttributeError) as error:
+            # The latter of a value of another class.
             raise UnencodableError(f"{self._record}: {error}") from error
         buffer = BytesIO()
         buffer.write(self._header)
