@@ -104,6 +104,8 @@ def test_what_keeps_the_contract_passes(valid: ContextQuery) -> None:
         (query(min_score=float("inf")), "min_score"),
         (query(levels=()), "levels"),
         (query(levels=(3,)), "levels"),
+        (query(levels=(1,) * 4), "levels"),
+        (query(widen=(Widening.SYNONYMS,) * (len(Widening) + 1)), "widen"),
         (query(language="german"), "language"),
         (query(**where("secret", "x")), "filters.field"),
         (query(**where("attributes.", "x")), "filters.field"),

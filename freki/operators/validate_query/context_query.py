@@ -24,6 +24,7 @@ from freki.schemas import (
     Filter,
     FilterOperator,
     RequestKind,
+    Widening,
 )
 from freki.schemas.conditions import NO_PREFIX, Comparator, Condition, comparisons_of
 from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER
@@ -125,7 +126,9 @@ def _options(query: ContextQuery) -> None:
             _number(option, getattr(query, option.name))
     if query.target_model is not None:
         check_line("target_model", query.target_model, MAX_ID_CHARS)
-    if query.levels is not None and (not query.levels or any(level not in _LEVELS for level in query.levels)):
+    at_most("widen", query.widen or (), len(Widening))
+    levels = at_most("levels", query.levels or (), len(_LEVELS))
+    if query.levels is not None and (not levels or any(level not in _LEVELS for level in levels)):
         raise InvalidQuery(f"levels: give some of {_LEVELS}; null chooses by the type of query")
     if query.language is not None and not _LANGUAGE.fullmatch(query.language):
         raise InvalidQuery(
