@@ -500,7 +500,7 @@ async def test_what_a_web_server_never_gives_is_refused_before_the_stage_stops(w
 
     for count in (LAST_BUT_ONE, LAST_BUT_ONE + 1):
         with pytest.raises(
-            Rejected, match=rf"broken\.md.* answers 500, {count} times in a row: `freki dead-letters replay`"
+            Rejected, match=rf"broken\.md.* answers 500, {count} times in a row: `freki dead-letters replay all`"
         ):
             await store.get(claim)
     await failures(store, claim_of(claim.uri, b"a later version"), 1)

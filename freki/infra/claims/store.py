@@ -296,7 +296,7 @@ class ClaimStore:
         if self._directory.holds(location):
             await self.check()
         raise Rejected(
-            f"{error}, {count} times in a row: `freki dead-letters replay` sends its dead letter once it can be read"
+            f"{error}, {count} times in a row: `freki dead-letters replay all` sends it again once it can be read"
         ) from error
 
     def _readable_location(self, uri: str) -> ClaimLocation:
