@@ -165,7 +165,7 @@ class Follower:
             raise ClientClosed("the client was closed before the call ended; what it sent may have arrived")
         if self._reading.done():
             self._reading.result()
-        raise TimeoutError
+        raise TimeoutError(f"nothing came within {patience_s:g} s: do workers run?")
 
 
 async def decoded(records: AsyncIterable[Stored], decode: Callable[[bytes], D]) -> AsyncIterator[D]:
@@ -304,7 +304,7 @@ class Correspondent(Follower, Generic[Q, A]):
                 return await self.first(answer, patience_s=patience_s)
         except TimeoutError as error:
             if is_sent:
-                raise
+                raise TimeoutError(f"no answer within {patience_s:g} s: does a worker run that answers?") from error
             raise NotSent("the broker has not taken the query in time: is Kafka up?") from error
         finally:
             del self._waiting[key]

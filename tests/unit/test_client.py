@@ -82,7 +82,7 @@ async def test_a_receipt_that_comes_again_is_not_that_of_another_change() -> Non
     receipts.expect(CHANGE)
     async with receipts:
         await receipts.next(patience_s=PATIENCE_S)
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError, match="nothing came within 0 s"):
             await receipts.next(patience_s=0.0)
 
 
@@ -126,13 +126,17 @@ async def test_a_question_that_the_broker_does_not_take_is_told_from_one_without
         yield Record(key=b"", value=b"")
 
     query = ContextQuery(query_id=QueryId("q1"), tenant=TenantId("t"), text="Was?", asked_at=Timestamp(0))
-    for outbox, told in ((Stuck(), NotSent), (Outbox(FakeProducer(), NoOpTracer()), TimeoutError)):
+    cases = (
+        (Stuck(), NotSent, "is Kafka up"),
+        (Outbox(FakeProducer(), NoOpTracer()), TimeoutError, "does a worker run"),
+    )
+    for outbox, kind, told in cases:
         queries = Sink(outbox, "queries", Codec(ContextQuery).encode)
         asker = Asker(queries=queries, answers=[silence()], decode=Codec(ContextResult).decode, tracer=NoOpTracer())
         async with asker:
-            with pytest.raises(TimeoutError) as raised:
+            with pytest.raises(TimeoutError, match=told) as raised:
                 await asker.ask(query, patience_s=0.1)
-        assert raised.type is told
+        assert raised.type is kind
 
 
 async def test_a_question_whose_id_still_waits_is_refused_by_name() -> None:
