@@ -229,6 +229,11 @@ async def test_a_version_that_vault_no_longer_decrypts_is_told(vault: VaultServe
 def test_settings_that_lack_something_say_what() -> None:
     for given, said in (
         ({"keys": "local"}, "FREKI_ENCRYPTION__KEY_FILE"),
+        (
+            {"key_file": "freki.keys"},
+            "FREKI_ENCRYPTION__KEY_FILE alone encrypts nothing: set FREKI_ENCRYPTION__KEYS=local",
+        ),
+        ({"vault_url": "https://vault.example.org"}, "FREKI_ENCRYPTION__KEYS=vault, or to none"),
         ({"keys": "vault"}, "FREKI_ENCRYPTION__VAULT_URL"),
         ({"keys": "vault", "vault_url": "http://vault.example.org", "vault_token_file": "t"}, "use https"),
     ):
