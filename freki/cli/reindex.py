@@ -1,5 +1,6 @@
 """`freki reindex`: make documents anew by the settings in force, from the changes on the documents topic."""
 
+from collections.abc import Container
 from typing import Annotated
 
 import typer
@@ -11,7 +12,10 @@ from freki.cli.receipts import PATIENCE_S, SHOWN_PROBLEMS, show_receipts
 from freki.cli.repeat import repeat
 from freki.cli.selection import SelectionArguments, chosen, is_agreed
 from freki.cli.words import counted
+from freki.infra.settings import Settings
 from freki.operators.identify import record_key
+from freki.schemas import RootId
+from freki.schemas.index import Selection
 from freki.streams.wire.connect import open_index
 
 
@@ -30,7 +34,10 @@ async def reindex(
     yes: Annotated[bool, typer.Option("--yes", help="Begin without asking")] = False,
     patience: Annotated[float, typer.Option(help="Give up after this many seconds without a receipt")] = PATIENCE_S,
 ) -> None:
-    """Index documents again with the current settings; versions do not change, and documents stay searchable."""
+    """Index documents again with the current settings; versions do not change, and documents stay searchable.
+
+    Exit code 1: some were not, or the workers have other settings than this command.
+    """
     settings = load_settings()
     if documents and given.is_given():
         fail("name documents, or give conditions such as --prefix, and not both", code=2)
@@ -58,3 +65,17 @@ async def reindex(
         console.print(f"… and {len(done.reasons) - SHOWN_PROBLEMS} more")
     if not is_fine or done.reasons:
         raise typer.Exit(1)
+    if not (force or documents):
+        await _check_settings(settings, selection, {root.root_id for root in live})
+
+
+async def _check_settings(settings: Settings, selection: Selection, reindexed: Container[RootId]) -> None:
+    """End the command if documents are still made with other settings: it would ask for them again for ever."""
+    async with open_index(settings) as index:
+        left = [root for root in await chosen(index, selection, ()) if root.root_id in reindexed]
+    if left:
+        were = "was" if len(left) == 1 else "were"
+        fail(
+            f"{counted(len(left), 'document')} {were} made with other settings again: workers have others than this"
+            " command; give both the same, restart the workers, and reindex once more"
+        )

@@ -196,6 +196,7 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     _, status = await freki_command(freki, "status")
     _, verified = await freki_command(freki, "verify")
     _, listed = await freki_command(freki, "documents", "list", "--otherwise", "--json")
+    in_vain = await freki_command(freki, "reindex", "--yes")
 
     assert "nothing to reindex: all were made with these settings" in nothing[1]
     assert forced[0] == named[0] == 0, forced[1] + named[1]
@@ -207,6 +208,8 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     assert "documents were made with other settings of chunks or contexts" in status
     assert "documents were made with other settings of chunks or contexts" in verified
     assert listed.count('"document_id"') == 2
+    assert in_vain[0] == 1, in_vain[1]
+    assert "2 documents were made with other settings again: workers have others than this command" in in_vain[1]
 
 
 async def test_verify_mends_what_it_finds_and_says_what_it_did(freki: Freki, tenant: str) -> None:
