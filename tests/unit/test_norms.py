@@ -2,7 +2,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_query import absent_norms, cited_norms, is_bare_citation
+from freki.operators.analyse_query import (
+    CitedPlace,
+    absent_norms,
+    citation_levels,
+    cited_norms,
+    is_bare_citation,
+)
 
 BGB = ("Bürgerliches Gesetzbuch", "§ 535 Inhalt des Mietvertrags")
 
@@ -101,3 +107,59 @@ def test_many_characters_take_no_longer_than_others(part: str) -> None:
 
     assert len(list(cited_norms(text))) <= len(text)
     assert is_bare_citation(text) in {True, False}
+
+
+NETZDG = "Gesetz zur Verbesserung der Rechtsdurchsetzung in sozialen Netzwerken (NetzDG)"
+
+
+def place(heading: str, text: str = "", *, document: str = "a", name: str = NETZDG) -> CitedPlace:
+    return CitedPlace(document, name, (name, "Abschnitt 1", heading), text)
+
+
+PLACES = [
+    place("§ 3e Videosharing", "(2) Für Anbieter gilt § 3 Abs. 2 nicht."),
+    place("§ 3 Umgang mit Beschwerden", "(1) Der Anbieter muss nach Absatz 2 handeln."),
+    place("§ 3 Umgang mit Beschwerden", "(2) Das Verfahren muss gewährleisten, dass"),
+    place("§ 3 Zuständigkeit", "(2) Zuständig ist das Amt.", document="b", name="Verordnung (ÖV)"),
+    place("Art. 3 Schutz", "(1) Alle.\n\n(2) Niemand.", document="c", name="Grundgesetz (GG)"),
+    CitedPlace("d", "notes.txt", (), "§ 3 Abs. 2 NetzDG"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "levels"),
+    [
+        ("§ 3 Abs. 2 NetzDG", [0, 1, 2, 0, 0, 0]),
+        ("§ 3 II NetzDG", [0, 1, 2, 0, 0, 0]),
+        ("Was regelt § 3 NetzDG?", [0, 1, 1, 0, 0, 0]),
+        ("§ 3e NetzDG", [1, 0, 0, 0, 0, 0]),
+        ("§§ 3 bis 4 NetzDG", [1, 1, 1, 0, 0, 0]),
+        ("Art. 3 Absatz 2 GG", [0, 0, 0, 0, 2, 0]),
+        ("§ 3 ÖV und § 3e NetzDG", [1, 0, 0, 1, 0, 0]),
+        # Of one document, the most relevant one, where the law has no short name.
+        ("§ 3 Abs. 2", [0, 1, 2, 0, 0, 0]),
+        ("Was steht in § 3 Absatz 2 des Netzwerkdurchsetzungsgesetzes?", [0, 1, 2, 0, 0, 0]),
+        # No law that is called so.
+        ("§ 3 Abs. 2 StVO", [0, 0, 0, 0, 0, 0]),
+        ("Wie schnell werden Inhalte entfernt?", [0, 0, 0, 0, 0, 0]),
+    ],
+)
+def test_places_that_a_query_cites_are_told_by_their_headings_clauses_and_law(query: str, levels: list[int]) -> None:
+    assert citation_levels(query, PLACES) == levels
+
+
+@given(
+    st.lists(st.sampled_from(["§ 3", "Abs. 2", "NetzDG", "Art. 3", "II", "§§ 1 bis 3e", "GG", "und", "?"])),
+    st.permutations(PLACES),
+)
+def test_only_headings_make_a_place_the_cited_one(words: list[str], places: list[CitedPlace]) -> None:
+    found = citation_levels(" ".join(words), places)
+
+    assert len(found) == len(places)
+    assert set(found) <= {0, 1, 2}
+    assert found[places.index(PLACES[-1])] == 0
+
+
+@given(st.text())
+def test_any_query_has_levels(text: str) -> None:
+    assert len(citation_levels(text, PLACES)) == len(PLACES)

@@ -16,6 +16,8 @@ from freki.schemas import (
     Confidence,
     ContextQuery,
     ContextResult,
+    ContextualChunk,
+    ContextualChunkBatch,
     DocumentId,
     Filter,
     FilterOperator,
@@ -507,20 +509,28 @@ async def test_the_better_the_words_match_the_less_vectors_weigh(world: World) -
     assert said.analysis.alpha == 0.2
 
 
+def in_sections(batches: list[ContextualChunkBatch], law: str, numbers: Sequence[str]) -> list[ContextualChunkBatch]:
+    """Put each chunk into a section of a law."""
+
+    def placed(each: ContextualChunk) -> ContextualChunk:
+        at = each.chunk.ordinal
+        return replace(each, chunk=replace(each.chunk, path=f"0/{at}/0", heading_path=(law, f"§ {numbers[at]}")))
+
+    return [replace(batch, chunks=tuple(map(placed, batch.chunks))) for batch in batches]
+
+
+async def test_what_a_query_cites_comes_before_what_is_only_alike(world: World) -> None:
+    texts = ["(2) § 3 Abs. 2 UVPG gilt hier nicht", "(1) es gilt § 3 Abs. 2 UVPG", "(2) die behörde entscheidet"]
+    await world.feed(in_sections(revision("law", 1, texts), "Gesetz (UVPG)", ["3e", "3", "3"]))
+
+    result = await ask(retriever(world), "§ 3 Abs. 2 UVPG", top_k=3)
+
+    assert [hit.text for hit in result.hits[:2]] == [texts[2], texts[1]]
+
+
 async def test_a_neighbour_from_another_section_stands_below_its_own_heading(world: World) -> None:
-    batches = revision("law", 1, ["vorher gilt dies", "die frist beträgt drei monate", "danach gilt jenes"])
-    for at, batch in enumerate(batches):
-        sections = tuple(
-            replace(
-                each,
-                chunk=replace(
-                    each.chunk, path=f"0/{each.chunk.ordinal}/0", heading_path=("Law", f"§ {each.chunk.ordinal + 1}")
-                ),
-            )
-            for each in batch.chunks
-        )
-        batches[at] = replace(batch, chunks=sections)
-    await world.feed(batches)
+    texts = ["vorher gilt dies", "die frist beträgt drei monate", "danach gilt jenes"]
+    await world.feed(in_sections(revision("law", 1, texts), "Law", ["1", "2", "3"]))
 
     result = await ask(retriever(world), "die frist beträgt drei monate", top_k=1)
 

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from freki.operators.identify import root_id
 from freki.schemas import (
     ChunkId,
+    ChunkKind,
     ContextQuery,
     DocumentId,
     ExactKind,
@@ -22,6 +23,7 @@ from freki.schemas import (
     RerankerChoice,
     Timestamp,
 )
+from freki.schemas.index import ChunkContent
 from freki.streams.retrieve.candidates import History, LoadedChunk, RankedCandidates, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import QueryLog
@@ -50,6 +52,17 @@ options = st.fixed_dictionaries(
 ROOTS = {name: root(root_id(TENANT, DocumentId(name)), tenant=TENANT, document_id=DocumentId(name)) for name in "abc"}
 
 
+ROW = ChunkContent(
+    level=1,
+    kind=ChunkKind.PROSE,
+    language="de",
+    heading_path=(),
+    text="Text",
+    context="",
+    context_key="",
+    lexical="",
+    tokens=1,
+)
 Given = tuple[EmbeddedQuery, RankedCandidates]
 
 
@@ -72,13 +85,12 @@ def ranked(
         embedding=None,
         boosts={},
     )
-    row: Any = None
     found = [
         LoadedChunk(
             chunk_id=ChunkId(f"{place:02}"),
             document=LiveDocument(ROOTS[name], {}, 0),
             fused=fused,
-            row=row,
+            row=ROW,
             vector=vectors[place] / np.linalg.norm(vectors[place]),
             reranked=reranked,
         )

@@ -10,15 +10,23 @@ data        the labelled examples
 """
 
 from freki.operators.analyse_query.exact import exact_terms, holds, phrases_of
-from freki.operators.analyse_query.norms import absent_norms, cited_norms, is_bare_citation
+from freki.operators.analyse_query.norms import (
+    CitedPlace,
+    absent_norms,
+    citation_levels,
+    cited_norms,
+    is_bare_citation,
+)
 from freki.operators.analyse_query.prototypes import Prototypes, example_wordings, fit_prototypes, type_by_prototypes
 from freki.operators.analyse_query.reading import analyse_query, levels_of, says_nothing
 from freki.operators.analyse_query.searchable import searchable_text
 
 __all__ = [
+    "CitedPlace",
     "Prototypes",
     "absent_norms",
     "analyse_query",
+    "citation_levels",
     "cited_norms",
     "exact_terms",
     "example_wordings",

@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
@@ -25,6 +25,11 @@ _SMALL = frozenset(
 _WORD = re.compile(r"[^\W_]+")
 _SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
 
+_ARTICLE = re.compile(ARTICLES)
+_CLAUSES = re.compile(r"\s(?:Abs(?:atz|\.)?\s?(?P<digits>\d{1,3}[a-z]?)|(?P<roman>[IVX]{1,6}))\b")
+_NUMBERED = re.compile(r"^\s{0,8}\((\d{1,3}[a-z]?)\)\s", re.MULTILINE)
+_ROMAN = {"I": 1, "V": 5, "X": 10}
+
 Number = tuple[int, str]
 """Number and letter of a section, which sort as laws count them: § 573, § 573a, § 574."""
 
@@ -36,6 +41,37 @@ class CitedNorms(NamedTuple):
     """As cited: `§§ 5, 7 bis 9`."""
     ranges: tuple[tuple[Number, Number], ...]
     """First and last of each: 5 and 5, 7 and 9."""
+
+
+class CitedPlace(NamedTuple):
+    """A place in a document that a query may cite."""
+
+    document: str
+    """Identity of its document."""
+    name: str
+    """Name of the document, which may hold that of the law: `Gesetz über … (NetzDG)`."""
+    headings: Sequence[str]
+    """From the document's to its own."""
+    text: str
+
+
+def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
+    """Return how well each place is what a query cites: 2 the clause, 1 its section or article, 0 another one.
+
+    Places are in order of relevance. Those count whose document is called as the query calls the law, in short: `§ 3
+    NetzDG`. Where it names none so, those of one document count: that of the first place with such a section.
+    """
+    levels = [0] * len(places)
+    for cited in _citations(query):
+        within = [place for place, each in enumerate(places) if cited.is_section_of(each.headings)]
+        if cited.law:
+            within = [place for place in within if cited.law & _names_of(places[place])]
+        else:
+            within = [place for place in within if places[place].document == places[within[0]].document]
+        for place in within:
+            has_clause = bool(cited.clauses & set(_NUMBERED.findall(places[place].text)))
+            levels[place] = max(levels[place], 1 + has_clause)
+    return levels
 
 
 def cited_norms(text: str) -> Iterator[CitedNorms]:
@@ -53,6 +89,49 @@ def cited_norms(text: str) -> Iterator[CitedNorms]:
             first, (last, _) = ranges.pop()
             ranges.append((first, (last + 1, "")))
         yield CitedNorms(found[0].strip(), tuple(ranges))
+
+
+class _Citation(NamedTuple):
+    is_article: bool
+    ranges: tuple[tuple[Number, Number], ...]
+    clauses: frozenset[str]
+    law: frozenset[str]
+    """Short names behind it."""
+
+    def is_section_of(self, headings: Sequence[str]) -> bool:
+        """Return whether the innermost heading that is a section or article is the cited one."""
+        for heading in reversed(headings):
+            found = _CITED.match(_plain(heading).lstrip())
+            if found is not None:
+                is_alike = bool(_ARTICLE.match(found[0])) is self.is_article
+                own = [each for norms in cited_norms(found[0]) for each in norms.ranges]
+                return is_alike and any(_meet(one, other) for one in self.ranges for other in own)
+        return False
+
+
+def _citations(text: str) -> Iterator[_Citation]:
+    text = _plain(text)
+    found = list(_CITED.finditer(text))
+    starts = [each.start() for each in found]
+    for each, end in zip(found, [*starts[1:], len(text)], strict=False):
+        behind = _words(text[each.end() : end])[:MAX_NAME_WORDS]
+        clauses = (clause["digits"] or str(_value(clause["roman"])) for clause in _CLAUSES.finditer(each[0]))
+        yield _Citation(
+            is_article=bool(_ARTICLE.match(each[0])),
+            ranges=tuple(one for norms in cited_norms(each[0]) for one in norms.ranges),
+            clauses=frozenset(clauses),
+            law=frozenset(word.casefold() for word in behind if _SHORT_NAME.match(word)),
+        )
+
+
+def _value(roman: str) -> int:
+    """Return the value of a Roman numeral below 40."""
+    values = [_ROMAN[sign] for sign in roman]
+    return sum(-one if one < after else one for one, after in zip(values, [*values[1:], 0], strict=True))
+
+
+def _names_of(place: CitedPlace) -> set[str]:
+    return {word.casefold() for text in (place.name, *place.headings) for word in _WORD.findall(text)}
 
 
 def absent_norms(asked: Iterable[CitedNorms], texts: Iterable[str], headings: Iterable[str]) -> tuple[CitedNorms, ...]:

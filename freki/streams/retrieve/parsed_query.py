@@ -12,8 +12,8 @@ from freki.schemas.names import extended, record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.query_log import QueryLog
 
-MIN_QUOTED_CANDIDATES = 100
-"""Candidates that are loaded if the query quotes a phrase: neither search knows phrases."""
+MIN_EXACT_CANDIDATES = 100
+"""Candidates that are loaded if the query quotes a phrase or cites a norm: neither search knows either."""
 _BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
 
 
@@ -71,7 +71,7 @@ class ParsedQuery:
     def wanted(self) -> int:
         """Number of the best candidates to load, for reranking by a model and for diversity."""
         usual = max(self.options.rerank_candidates, 2 * self.options.top_k)
-        return max(usual, MIN_QUOTED_CANDIDATES) if self.quoted else usual
+        return max(usual, MIN_EXACT_CANDIDATES) if self.quoted or self.names_norm else usual
 
     @property
     def scope(self) -> Scope:

@@ -14,6 +14,7 @@ from freki.schemas.names import extended
 from freki.streams.retrieve.candidates import LoadedChunk, RankedCandidates, ScoredChunk, Selection
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.steps.exact import cited_first
 from freki.streams.retrieve.steps.fuse import fused_in_unit
 from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIES, REMOTE, VERTEX, probability
 
@@ -46,7 +47,7 @@ def select(query: EmbeddedQuery, candidates: RankedCandidates, *, unrelated: flo
             selection = _fall_back(query, selection)
             limit = min(query.options.top_k, MAX_BEST_EFFORT_HITS)
         else:
-            selection = _cut(query, _diversified(query, selection, relevance, unrelated))
+            selection = _cut(query, cited_first(query, _diversified(query, selection, relevance, unrelated)))
             limit = query.options.top_k
         found = selection.found
         places = limit_each([each.root.root_id for each in found], most=query.options.per_document)
