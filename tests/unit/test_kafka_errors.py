@@ -1,3 +1,4 @@
+import asyncio
 import inspect
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 from pydantic import SecretStr
 
 from freki.infra.kafka.connection import client_options, translated
+from freki.infra.kafka.reader import open_client
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
@@ -69,6 +71,24 @@ def test_what_a_setting_is_to_blame_for_names_the_setting(error: Exception, fix:
 def test_an_unreachable_broker_is_named_with_its_setting() -> None:
     with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP=kafka:9092"), translated("connect", SETTINGS):
         raise ConnectionRefusedError
+
+
+async def test_a_silent_broker_is_waited_for_once() -> None:
+    connections = 0
+
+    async def say_nothing(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal connections
+        connections += 1
+        await reader.read(-1)
+        writer.close()
+
+    async with await asyncio.start_server(say_nothing, "127.0.0.1", 0) as server:
+        address = f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        silent = KafkaSettings(bootstrap=address, delivery_timeout_s=0.2)
+        with pytest.raises(Unavailable, match=f"FREKI_KAFKA__BOOTSTRAP={address}"):
+            await open_client(silent, "topic")
+
+    assert connections == 1
 
 
 def test_sasl_needs_user_and_password() -> None:

@@ -159,10 +159,15 @@ async def probe(settings: KafkaSettings) -> None:
 @asynccontextmanager
 async def connecting(action: str, settings: KafkaSettings) -> AsyncIterator[None]:
     """Translate errors; where aiokafka found no broker, probe for the reason."""
+    now = asyncio.get_running_loop().time
+    began = now()
     with translated(action, settings):
         try:
             yield
-        except aiokafka.errors.KafkaConnectionError:
+        except aiokafka.errors.KafkaConnectionError as error:
+            if now() - began >= settings.delivery_timeout_s:
+                # The broker is silent: a probe would wait as long once more, and tell no other reason.
+                raise TimeoutError from error
             await probe(settings)
             raise
 
