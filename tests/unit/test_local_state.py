@@ -195,6 +195,14 @@ class TestSettings:
         assert local.claims.directory == "s3://bucket/claims"
         assert local.telemetry.trace_dir == Path("/traces")
 
+    def test_a_worker_beside_the_stack_serves_at_its_port_and_those_of_the_stack_at_free_ones(
+        self, tmp_path: Path
+    ) -> None:
+        settings = Settings(telemetry=TelemetrySettings(http_port=9464))
+
+        assert settings_for(settings, stack_on(tmp_path)).telemetry.http_port == 9464
+        assert environment_for(settings, stack_on(tmp_path))["FREKI_TELEMETRY__HTTP_PORT"] == "0"
+
     @given(partitions=st.integers(1, 1000), partition_key=st.booleans())
     def test_a_worker_reads_from_its_environment_what_we_have(self, partitions: int, partition_key: bool) -> None:  # noqa: FBT001
         given = {"FREKI_KAFKA__PARTITIONS": str(partitions), "FREKI_MILVUS__PARTITION_KEY": str(partition_key)}

@@ -131,12 +131,13 @@ def settings_for(settings: Settings, stack: StackState) -> Settings:
 
 
 def environment_for(settings: Settings, stack: StackState) -> dict[str, str]:
-    """Return the environment variables that correspond to `settings_for`."""
-    return {
+    """Return the environment variables for processes of the stack: `settings_for`, but each serves at a free port."""
+    variables = {
         f"FREKI_{section}__{name}".upper(): str(value)
         for section, values in _overrides(settings, stack).items()
         for name, value in values.items()
     }
+    return variables | {"FREKI_TELEMETRY__HTTP_PORT": "0"}
 
 
 def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, object]]:
@@ -149,8 +150,7 @@ def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, obj
     telemetry = settings.telemetry
     values["telemetry"] = {
         "trace_dir": telemetry.trace_dir or stack.directory / "traces",
-        # Workers on one machine cannot share a port.
-        "http_port": 0,
+        "http_port": telemetry.http_port or 0,
     }
     if "directory" not in settings.claims.model_fields_set:
         values["claims"] = {"directory": str(stack.directory / "claims")}
