@@ -1,4 +1,6 @@
+import math
 from dataclasses import replace
+from itertools import accumulate
 from typing import Any
 
 import pytest
@@ -9,6 +11,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas import DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId, Timestamp
 from freki.schemas.names import FIRST_YEAR_MS
 from freki.streams.observe.meters import Meters
+from freki.streams.wire.overview import quantile
 
 SAMPLE = "Geheimsache"
 
@@ -23,14 +26,20 @@ class Reading:
 
     def points(self, name: str) -> list[tuple[dict[str, Any], Any]]:
         """Give attributes and value of each series: a number, or count and sum of a histogram."""
-        data = self._reader.get_metrics_data()
-        metrics = [] if data is None else [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics]
         return [
             (dict(point.attributes or {}), point.value if hasattr(point, "value") else (point.count, point.sum))
-            for metric in metrics
-            if metric.name == name
-            for point in metric.data.data_points
+            for point in self._data_points(name)
         ]
+
+    def buckets(self, name: str, **attributes: str) -> dict[float, float]:
+        """Give the cumulative counts of a histogram's only series with these attributes, by upper bound."""
+        [point] = [each for each in self._data_points(name) if attributes.items() <= dict(each.attributes).items()]
+        return dict(zip((*point.explicit_bounds, math.inf), accumulate(point.bucket_counts), strict=True))
+
+    def _data_points(self, name: str) -> list[Any]:
+        data = self._reader.get_metrics_data()
+        metrics = [] if data is None else [m for r in data.resource_metrics for s in r.scope_metrics for m in s.metrics]
+        return [point for metric in metrics if metric.name == name for point in metric.data.data_points]
 
 
 @pytest.fixture
@@ -73,6 +82,13 @@ def test_sections_add_up_to_the_total_also_where_nothing_was_embedded(reading: R
     found = {attributes["section"]: value[1] for attributes, value in reading.points("freki.freshness")}
     total = found.pop("total")
     assert sum(found.values()) == total == 2.5
+
+
+@pytest.mark.parametrize("seconds", [15, 25, 40, 65, 100, 150, 200, 400, 700])
+def test_a_long_wait_is_shown_as_about_as_long_as_it_was(reading: Reading, seconds: int) -> None:
+    reading.meters.count_receipt(outcome(OutcomeStatus.INDEXED, searchable_at=1_000 + seconds * 1_000))
+
+    assert seconds / 2 <= quantile(reading.buckets("freki.freshness", section="total"), 0.5) <= seconds * 2
 
 
 @pytest.mark.parametrize("status", [OutcomeStatus.STALE, OutcomeStatus.REJECTED])

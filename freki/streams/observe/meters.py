@@ -14,7 +14,7 @@ from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LimitKind
 from freki.schemas.names import is_known
 
-_FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 300, 1800)
+_FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 1800)
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 _SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1)
 _HITS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 200)
