@@ -36,6 +36,8 @@ DDL_TIMEOUT_S = 120.0
 """Timeout for creating, opening and loading a collection: Milvus Lite answers nothing else while it loads one, for 17 s
 at 100,000 chunks."""
 
+RECONNECT_MS = 1_000
+"""Maximum pause between two attempts to connect."""
 KEEPALIVE_MS = 330_000
 """Keepalive interval, just above the minimum that gRPC servers allow by default."""
 
@@ -76,8 +78,13 @@ class MilvusStore:
                 db_name=self._settings.database,
                 # A dedicated connection, so that closing it does not affect other clients.
                 dedicated=True,
-                # pymilvus pings every 10 s, which Milvus Lite treats as abuse and answers by disconnecting.
-                grpc_options={"grpc.keepalive_time_ms": KEEPALIVE_MS, "grpc.keepalive_permit_without_calls": False},
+                grpc_options={
+                    # pymilvus pings every 10 s, which Milvus Lite treats as abuse and answers by disconnecting.
+                    "grpc.keepalive_time_ms": KEEPALIVE_MS,
+                    "grpc.keepalive_permit_without_calls": False,
+                    # Otherwise the pause grows to two minutes: a store that was down for long would seem to be down.
+                    "grpc.max_reconnect_backoff_ms": RECONNECT_MS,
+                },
             )
 
     async def close(self) -> None:
