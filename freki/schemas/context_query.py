@@ -199,7 +199,8 @@ class ContextQuery:
     """Maximum number of tokens of the context text."""
     citations: CitationStyle | None = None
     exact: bool | None = None
-    """Must a hit hold what the query quotes, or one of several? Not applied where none does: see `notices`."""
+    """Must a hit hold what the query quotes, or one of several? Not applied where none does: see `notices`. Sections of
+    laws, and articles, that the query cites come first then."""
     prototypes: bool | None = None
     """Read the type of a query that no rule knows from queries near to it, else take it for FACTUAL?"""
     target_model: str | None = None

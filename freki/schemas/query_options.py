@@ -166,7 +166,9 @@ class QueryOptions:
     )
     citations: CitationStyle = _option(CitationStyle.QUELLE, "Format of citations", _CONTEXT)
     exact: bool = _option(
-        default=True, description="Must hits hold what the query quotes, where any candidate does?", group=_HITS
+        default=True,
+        description="Must hits hold what the query quotes, where any does, and come cited sections first?",
+        group=_HITS,
     )
     prototypes: bool = _option(
         default=True, description="Type queries that no rule knows by queries near to them?", group=_SEARCH

@@ -524,8 +524,10 @@ async def test_what_a_query_cites_comes_before_what_is_only_alike(world: World) 
     await world.feed(in_sections(revision("law", 1, texts), "Gesetz (UVPG)", ["3e", "3", "3"]))
 
     result = await ask(retriever(world), "§ 3 Abs. 2 UVPG", top_k=3)
+    alike = await ask(retriever(world), "§ 3 Abs. 2 UVPG", top_k=3, exact=False)
 
     assert [hit.text for hit in result.hits[:2]] == [texts[2], texts[1]]
+    assert alike.hits[0].text != texts[2]
 
 
 async def test_a_neighbour_from_another_section_stands_below_its_own_heading(world: World) -> None:

@@ -63,6 +63,11 @@ class ParsedQuery:
         return any(term.kind is ExactKind.SECTION for term in self.analysis.exact)
 
     @property
+    def puts_cited_first(self) -> bool:
+        """Do sections and articles that the query names come first?"""
+        return self.options.exact and self.names_norm
+
+    @property
     def says_nothing(self) -> bool:
         """Has the query no word and no number? Then nothing can answer it."""
         return not self.is_read and says_nothing(self.text)
@@ -71,7 +76,7 @@ class ParsedQuery:
     def wanted(self) -> int:
         """Number of the best candidates to load, for reranking by a model and for diversity."""
         usual = max(self.options.rerank_candidates, 2 * self.options.top_k)
-        return max(usual, MIN_EXACT_CANDIDATES) if self.quoted or self.names_norm else usual
+        return max(usual, MIN_EXACT_CANDIDATES) if self.quoted or self.puts_cited_first else usual
 
     @property
     def scope(self) -> Scope:

@@ -47,7 +47,7 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
 
     Vectors hardly tell § 3 from § 3e, nor one clause from the next.
     """
-    if not query.names_norm:
+    if not query.puts_cited_first:
         return selection
     found = selection.found
     places = [CitedPlace(each.root.root_id, each.root.name, each.row.heading_path, each.row.text) for each in found]
