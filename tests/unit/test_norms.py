@@ -122,6 +122,8 @@ PLACES = [
     place("§ 3 Umgang mit Beschwerden", "(2) Das Verfahren muss gewährleisten, dass"),
     place("§ 3 Zuständigkeit", "(2) Zuständig ist das Amt.", document="b", name="Verordnung (ÖV)"),
     place("Art. 3 Schutz", "(1) Alle.\n\n(2) Niemand.", document="c", name="Grundgesetz (GG)"),
+    place("§ 3 Grundsatz", document="e", name="Sozialgesetzbuch (SGB) Fünftes Buch (V)"),
+    place("§ 3 Vorrang", document="f", name="Sozialgesetzbuch (SGB) Drittes Buch (III)"),
     CitedPlace("d", "notes.txt", (), "§ 3 Abs. 2 NetzDG"),
 ]
 
@@ -129,19 +131,21 @@ PLACES = [
 @pytest.mark.parametrize(
     ("query", "levels"),
     [
-        ("§ 3 Abs. 2 NetzDG", [0, 1, 2, 0, 0, 0]),
-        ("§ 3 II NetzDG", [0, 1, 2, 0, 0, 0]),
-        ("Was regelt § 3 NetzDG?", [0, 1, 1, 0, 0, 0]),
-        ("§ 3e NetzDG", [1, 0, 0, 0, 0, 0]),
-        ("§§ 3 bis 4 NetzDG", [1, 1, 1, 0, 0, 0]),
-        ("Art. 3 Absatz 2 GG", [0, 0, 0, 0, 2, 0]),
-        ("§ 3 ÖV und § 3e NetzDG", [1, 0, 0, 1, 0, 0]),
+        ("§ 3 Abs. 2 NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("§ 3 II NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("Was regelt § 3 NetzDG?", [0, 1, 1, 0, 0, 0, 0, 0]),
+        ("§ 3e NetzDG", [1, 0, 0, 0, 0, 0, 0, 0]),
+        ("§§ 3 bis 4 NetzDG", [1, 1, 1, 0, 0, 0, 0, 0]),
+        ("Art. 3 Absatz 2 GG", [0, 0, 0, 0, 2, 0, 0, 0]),
+        ("§ 3 ÖV und § 3e NetzDG", [1, 0, 0, 1, 0, 0, 0, 0]),
+        ("§ 3 SGB III", [0, 0, 0, 0, 0, 0, 1, 0]),
+        ("§ 3 SGB", [0, 0, 0, 0, 0, 1, 1, 0]),
         # Of one document, the most relevant one, where the law has no short name.
-        ("§ 3 Abs. 2", [0, 1, 2, 0, 0, 0]),
-        ("Was steht in § 3 Absatz 2 des Netzwerkdurchsetzungsgesetzes?", [0, 1, 2, 0, 0, 0]),
+        ("§ 3 Abs. 2", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("Was steht in § 3 Absatz 2 des Netzwerkdurchsetzungsgesetzes?", [0, 1, 2, 0, 0, 0, 0, 0]),
         # No law that is called so.
-        ("§ 3 Abs. 2 StVO", [0, 0, 0, 0, 0, 0]),
-        ("Wie schnell werden Inhalte entfernt?", [0, 0, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 StVO", [0, 0, 0, 0, 0, 0, 0, 0]),
+        ("Wie schnell werden Inhalte entfernt?", [0, 0, 0, 0, 0, 0, 0, 0]),
     ],
 )
 def test_places_that_a_query_cites_are_told_by_their_headings_clauses_and_law(query: str, levels: list[int]) -> None:

@@ -65,7 +65,10 @@ def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     for cited in _citations(query):
         within = [place for place, each in enumerate(places) if cited.is_section_of(each.headings)]
         if cited.law:
-            within = [place for place in within if cited.law & _names_of(places[place])]
+            called = {place: len(cited.law & _names_of(places[place])) for place in within}
+            # Of `SGB III` both names count: all its books are called SGB.
+            most = max(called.values(), default=0)
+            within = [place for place in within if called[place] == most > 0]
         else:
             within = [place for place in within if places[place].document == places[within[0]].document]
         for place in within:
