@@ -115,6 +115,7 @@ def test_credentials_in_an_address_are_masked_wherever_settings_are_shown(
     for name, value in {"AUTH__ISSUER": "i", "AUTH__AUDIENCE": "a", "KAFKA__OAUTH__CLIENT_ID": "c"}.items():
         monkeypatch.setenv(f"FREKI_{name}", value)
     monkeypatch.setenv("FREKI_KAFKA__OAUTH__CLIENT_SECRET", "other")
+    monkeypatch.setenv("FREKI_ENCRYPTION__KEYS", "none")
     if path != ("auth", "jwks"):
         monkeypatch.setenv("FREKI_AUTH__JWKS", "keys.json")
     settings = read_settings()
