@@ -30,7 +30,7 @@ class TelemetrySettings(SettingsSection):
         default=None,
         ge=0,
         le=65535,
-        description="Port of `/metrics` and `/health`; 0: a free one, as always with the local stack; none: not served",
+        description="Port of `/metrics` and `/health`; 0: a free one, as always in `freki up`; none: not served",
     )
     log_level: Literal["DEBUG", "INFO", "WARNING", "ERROR"] = Field(
         default="INFO", description="Minimum level logged", json_schema_extra=RELOADS
