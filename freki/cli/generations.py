@@ -38,7 +38,7 @@ from freki.schemas.index import GenerationEntry, Statistics, offered, serving
 from freki.streams.client import Asker
 from freki.streams.wire.connect import open_asker, open_generations, open_index
 from freki.streams.wire.from_settings import settings_named, wall_clock
-from freki.streams.wire.generations import Waiting, drop_topics, read_again, waiting_of
+from freki.streams.wire.generations import Waiting, read_again, remove_generation, waiting_of
 from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.serving import entry_of, serving_entry
 
@@ -62,8 +62,6 @@ FOLLOW_S = 10.0
 """Wait for all workers to follow a switch, in seconds."""
 AGAIN_S = 0.2
 """Wait before workers are asked again, in seconds."""
-CLOSED_S = 2.0
-"""Time for workers to close a generation, in seconds."""
 
 Name = Annotated[str, typer.Argument(help="Name of a generation, as `freki generations list` shows it")]
 
@@ -197,13 +195,7 @@ async def drop(
         if not yes:
             fail(f"{what} would be removed; end what fills it, then say --yes")
         with told_if_slow(f"removing {name}, once workers have closed it"):
-            # Refused while workers fill it: they would go on without its collections, and their next start would make
-            # an empty generation.
-            await read_again(settings)
-            await log.remove([entry for entry in await log.entries() if entry.generation == name])
-            await asyncio.sleep(CLOSED_S)
-            await log.drop(name)
-            await drop_topics(settings)
+            await remove_generation(log, settings)
     console.print(f"removed {what}")
 
 

@@ -1,17 +1,25 @@
-"""A generation is not dropped under the workers that fill it, on the real broker."""
+"""A generation is not dropped under the workers that fill it or answer from it, on the real broker and store."""
 
 import asyncio
+import secrets
 import sys
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
 
 import pytest
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import make_app
-from freki.infra.settings import ClaimSettings, Settings
-from freki.schemas.errors import Rejected
-from freki.streams.wire.from_settings import group_of, settings_named
-from freki.streams.wire.generations import read_again
+from freki.infra.milvus.generations import MilvusGenerations
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import ClaimSettings, KafkaSettings, MilvusSettings, Settings
+from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.index import GenerationEntry
+from freki.streams.wire.from_settings import group_of, settings_named, topics_of
+from freki.streams.wire.generations import read_again, remove_generation
 from freki.streams.wire.provision import apply_topics
+from freki.streams.wire.serving import entry_of, serving_entry
+from tests.contract.index_records import GENERATION
 from tests.integration.stages import PATIENCE_S, World, running
 
 
@@ -48,3 +56,61 @@ async def test_a_worker_that_was_killed_counts_until_another_has_ended(world: Wo
         assert await admin.committed(group) == {
             (topic, number): 0 for number in range(world.topics.documents.partitions)
         }
+
+
+@dataclass(frozen=True)
+class Other:
+    """A generation beside the one that answers."""
+
+    settings: Settings
+    log: MilvusGenerations
+
+    async def make(self) -> None:
+        await apply_topics(self.settings)
+        async with MilvusIndex(self.settings.milvus, replace(GENERATION, name="g2")):
+            pass
+        await self.log.append(entry_of(self.settings, serves=False))
+
+    async def topics(self) -> set[str]:
+        async with Admin(self.settings.kafka) as admin:
+            counts = await admin.partitions([topic.name for topic in topics_of(self.settings).own])
+        return {name for name, count in counts.items() if count}
+
+
+@pytest.fixture
+async def other(kafka: KafkaSettings, store: MilvusSettings) -> AsyncIterator[Other]:
+    milvus = store.model_copy(update={"collection_prefix": f"t{secrets.token_hex(6)}"})
+    claims = ClaimSettings(inline_bytes=kafka.max_message_bytes // 2)
+    settings = settings_named(Settings(kafka=kafka, milvus=milvus, claims=claims), "g2")
+    async with MilvusGenerations(milvus) as log:
+        made = Other(settings, log)
+        await made.make()
+        yield made
+
+
+async def test_a_generation_that_somebody_switches_to_while_it_is_removed_stays(other: Other) -> None:
+    class Raced(MilvusGenerations):
+        async def remove(self, entries: Sequence[GenerationEntry]) -> None:
+            await super().remove(entries)
+            await self.append(serving_entry(entry_of(other.settings, serves=False), None))
+
+    async with Raced(other.settings.milvus) as log:
+        with pytest.raises(Rejected, match="g2 was not removed: it answers"):
+            await remove_generation(log, other.settings)
+
+    assert set(await other.log.stored()) == {"g2"}
+    assert await other.topics()
+
+
+async def test_a_removal_that_is_interrupted_leaves_no_topics_of_a_generation_that_is_gone(other: Other) -> None:
+    class Dying(MilvusGenerations):
+        async def drop(self, generation: str) -> None:
+            await super().drop(generation)
+            raise Unavailable("the last answer of the store was lost")
+
+    async with Dying(other.settings.milvus) as log:
+        with pytest.raises(Unavailable):
+            await remove_generation(log, other.settings)
+
+    assert not await other.log.stored()
+    assert not await other.topics()

@@ -1,5 +1,6 @@
 """What the commands for generations do: read one, measure its lag, begin and remove one."""
 
+import asyncio
 import math
 from collections import defaultdict
 from collections.abc import AsyncIterator
@@ -9,8 +10,11 @@ from typing import NamedTuple, cast
 from opentelemetry.trace import NoOpTracer
 
 from freki.infra.kafka.admin import Admin
+from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.settings import Settings
 from freki.infra.telemetry.calls import Calls
+from freki.schemas.errors import Rejected
+from freki.schemas.index import serving
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import group_of, ingest_sources, topics_of, wall_clock
@@ -30,6 +34,10 @@ async def open_retriever(settings: Settings) -> AsyncIterator[Retriever]:
 
 LATE_S = 10.0
 """Age of the oldest waiting record from which a generation is late, in seconds: changes always wait for a moment."""
+
+
+CLOSED_S = 2.0
+"""Time for workers to close a generation, in seconds."""
 
 
 class Waiting(NamedTuple):
@@ -69,7 +77,21 @@ async def read_again(settings: Settings) -> None:
             await admin.rewind(group_of(settings, source.group), [source.topic])
 
 
-async def drop_topics(settings: Settings) -> None:
-    """Delete the topics that only this generation has."""
+async def remove_generation(log: MilvusGenerations, settings: Settings) -> None:
+    """Remove the collections of a generation, once workers have closed it, and the topics that only it has.
+
+    Raises Rejected while a worker fills it, and if somebody switches to it meanwhile.
+    """
+    name = settings.milvus.generation
+    # Refused while workers fill it: they would go on without its collections, and their next start would make an empty
+    # generation.
+    await read_again(settings)
+    await log.remove([entry for entry in await log.entries() if entry.generation == name])
+    await asyncio.sleep(CLOSED_S)
+    last = serving(await log.entries())
+    if last is not None and last.generation == name:
+        raise Rejected(f"{name} was not removed: it answers queries since somebody switched to it meanwhile")
+    # The collections last: a removal that was interrupted can be repeated as long as the store knows the generation.
     async with Admin(settings.kafka) as admin:
         await admin.delete_topics([topic.name for topic in topics_of(settings).own])
+    await log.drop(name)
