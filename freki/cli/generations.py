@@ -108,9 +108,10 @@ async def create(
     It may be ended and started again at any time. After a switch, give the workers the same settings and
     FREKI_MILVUS__GENERATION=NAME; then they keep it up to date.
     """
-    settings = _named(load_settings(), name)
+    own = load_settings()
+    settings = _named(own, name)
     with told_if_slow(f"creating topics and collections of {name}"):
-        await _begin(settings)
+        await _begin(settings, filled=own.milvus.generation)
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     ended = asyncio.Event()
@@ -218,13 +219,16 @@ async def known(
     return serving(entries), entry
 
 
-async def _begin(settings: Settings) -> None:
-    """Create the topics and collections of a generation, and tell the workers that answer to open it."""
+async def _begin(settings: Settings, *, filled: str) -> None:
+    """Create the topics and collections of a generation, and tell the workers that answer to open it.
+
+    filled: name of the generation that the workers keep up to date.
+    """
     name = settings.milvus.generation
     async with open_generations(settings) as log:
         entries, stored = await log.entries(), await log.stored()
         last = serving(entries)
-        if last is not None and last.generation == name:
+        if last is not None and last.generation == name == filled:
             fail(f"{name} answers queries, and the workers keep it up to date: give the new generation another name")
         await apply_topics(settings)
         if name not in stored:

@@ -248,6 +248,18 @@ async def test_a_generation_is_filled_once_and_compared_by_questions_with_known_
     assert "leave out --recorded and --share" in both
 
 
+@pytest.mark.timeout(600)
+async def test_what_fills_a_generation_can_be_started_again_after_the_switch(own: Freki) -> None:
+    await publish(own, *stable_documents())
+    await said(own, "create", "g2", "--once")
+    await said(own, "switch", "g2")
+
+    assert f"g2 holds {STABLE} documents" in await said(own, "create", "g2", "--once")
+
+    await said(own, "switch", "g1")
+    assert "the workers keep it up to date" in await said(own, "create", "g1", "--once", code=1)
+
+
 def row(printed: str, title: str) -> list[str]:
     """Return the cells of a row of a printed table."""
     rows = ([cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines())
