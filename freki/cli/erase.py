@@ -199,6 +199,9 @@ def show_held(erased: Erased) -> None:
     for name, holds in sorted(erased.held.items()):
         text = f"held: {name}, by {', '.join(holds)}: repeat this once `freki hold release` has ended that"
         console.print(Text(text, style="yellow"), soft_wrap=True)
+    for name in erased.body.get("deleted_before_hold", ()):
+        text = f"deleted from the index before it was held: {name}"
+        console.print(Text(text, style="yellow"), soft_wrap=True)
 
 
 def _show(body: Mapping[str, Any]) -> None:

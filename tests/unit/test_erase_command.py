@@ -8,8 +8,8 @@ from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 import pytest
 import typer
 
-from freki.cli.erase import write_report
-from freki.schemas import ErasureStatus
+from freki.cli.erase import show_held, write_report
+from freki.schemas import DocumentId, ErasureStatus
 from freki.schemas.erasure import SignedReport
 from freki.streams.privacy.erasure import Erased
 
@@ -51,3 +51,10 @@ def test_what_could_not_be_erased_is_named(tmp_path: Path, capsys: pytest.Captur
     printed = capsys.readouterr().out
     assert "not erased: 2 rows of freki_g2_chunks: erase again" in printed
     assert "not erased: file:///claims/ab" in printed
+
+
+def test_a_document_that_was_held_too_late_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    show_held(replace(erased(), held={DocumentId("a.md"): ("K1",)}, body={**BODY, "deleted_before_hold": ["a.md"]}))
+    printed = capsys.readouterr().out
+    assert "held: a.md, by K1: repeat this" in printed
+    assert "deleted from the index before it was held: a.md" in printed
