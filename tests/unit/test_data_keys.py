@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Awaitable, Collection, Mapping, Seque
 from itertools import cycle
 from typing import Any
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from freki.infra.milvus.data_keys import DataKeys
@@ -142,3 +142,19 @@ async def test_two_that_wrap_keys_anew_at_once_lose_none(turns: list[int]) -> No
     # Both may have written a row of a key.
     left = {(row["root_id"], row["wrapped"]) for row in store.rows.values() if row["key_id"] != "terms"}
     assert left == {(root_id, f"test:v2:{key.hex()}") for root_id, key in keys.items()}
+    [counts] = await all_done(store, [0], opened(store, service).versions())
+    assert counts == {2: len(keys) + 1}
+
+
+@example([1, 2, 1, 0, 2, 2, 0])
+@given(turns)
+async def test_a_key_that_is_destroyed_while_two_wrap_keys_anew_does_not_come_back(turns: list[int]) -> None:
+    store, service, keys = await rotated()
+
+    wrapping = [opened(store, service).rewrap() for _ in range(2)]
+    await all_done(store, turns, *wrapping, opened(store, service).destroy([ROOT]))
+
+    assert not [row for row in store.rows.values() if row["root_id"] == ROOT]
+    assert {row["wrapped"] for row in store.rows.values() if row["root_id"] == OTHER} == {
+        f"test:v2:{keys[OTHER].hex()}"
+    }

@@ -95,8 +95,9 @@ class DataKeys:
     async def rewrap(self) -> int:
         """Wrap all keys by the current version of the service; return the number of those that were not.
 
-        Readers find each key all the time: the new row is written before the old one is deleted. A key that is
-        destroyed meanwhile stays so: if its new row is the only one, the old one was destroyed.
+        Readers find each key all the time: the new row is written before the old ones are deleted. A key that is
+        destroyed meanwhile stays so, also beside somebody else who wraps it: a new row counts only if one
+        that it replaces is still there.
         """
         current = (await self._service.versions())[-1]
         if not await self._rows("key_id", [TERMS]):
@@ -104,30 +105,30 @@ class DataKeys:
             await self._store.upsert(KEYS, [_row("", TERMS, wrapped)])
         done = 0
         async for page in self._store.scan(KEYS, 'id != ""', _FIELDS, by="id", size=_SCANNED_KEYS):
-            old = [row for row in page if version_of(row["wrapped"]) != current]
-            if not old:
-                continue
-            await self._wrap_anew({row["key_id"] for row in old})
-            await self._store.delete(KEYS, [row["id"] for row in old])
-            done += len(old)
+            if old := {row["key_id"] for row in page if version_of(row["wrapped"]) != current}:
+                done += await self._wrap_anew(old, current)
         return done
 
-    async def _wrap_anew(self, key_ids: Collection[str]) -> None:
-        """Write another row of each key that is there."""
-        there = {row["key_id"]: row for row in await self._rows("key_id", sorted(key_ids))}
+    async def _wrap_anew(self, key_ids: Collection[str], current: int) -> int:
+        """Replace the old rows of each key that has any by another one; return the number of keys."""
+        # A row of the current version may be of somebody else who wraps the key, and belong to one that was destroyed.
+        old = [row for row in await self._rows("key_id", sorted(key_ids)) if version_of(row["wrapped"]) != current]
+        there = {row["key_id"]: row for row in old}
         wrapped = await self._service.rewrap([row["wrapped"] for row in there.values()])
         new = [_row(row["root_id"], key_id, each) for (key_id, row), each in zip(there.items(), wrapped, strict=True)]
         await self._store.upsert(KEYS, new)
-        own = {row["id"] for row in new}
-        others = {row["key_id"] for row in await self._rows("key_id", sorted(there)) if row["id"] not in own}
-        await self._store.delete(KEYS, [row["id"] for row in new if row["key_id"] not in others])
+        replaced = {row["id"] for row in old}
+        standing = {row["key_id"] for row in await self._rows("key_id", sorted(there)) if row["id"] in replaced}
+        await self._store.delete(KEYS, [row["id"] for row in new if row["key_id"] not in standing])
+        await self._store.delete(KEYS, sorted(replaced))
+        return len(there)
 
     async def versions(self) -> Mapping[int, int]:
         """Return the number of keys by the version that wraps them."""
         counts: dict[int, int] = {}
-        async for page in self._store.scan(KEYS, 'id != ""', _FIELDS, by="id", size=_SCANNED_KEYS):
-            for row in page:
-                version = version_of(row["wrapped"])
+        # A key that was wrapped anew twice at once, or not to the end, has several rows, which share a page.
+        async for page in self._store.scan(KEYS, 'id != ""', _FIELDS, by="key_id", size=_SCANNED_KEYS):
+            for _, version in {(row["key_id"], version_of(row["wrapped"])) for row in page}:
                 counts[version] = counts.get(version, 0) + 1
         if not await self._rows("key_id", [TERMS]):
             version = version_of(json.loads(await self._store.description(KEYS))[TERMS])
