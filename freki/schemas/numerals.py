@@ -1,4 +1,6 @@
-"""Roman numerals, in which lists may count."""
+"""Roman numerals, in which lists may count, and lawyers clauses."""
+
+from itertools import pairwise
 
 _MAX_ROMAN = 4000
 _ROMAN = (
@@ -16,3 +18,10 @@ def roman(number: int) -> str:
         signs += sign * (number // worth)
         number %= worth
     return signs
+
+
+def value_of_roman(numeral: str) -> int:
+    """Return the value of a Roman numeral, in upper or lower case. Raises KeyError for other signs."""
+    worth = {sign: number for number, sign in _ROMAN}
+    values = [worth[sign] for sign in numeral.lower()]
+    return sum(-one if one < after else one for one, after in pairwise([*values, 0]))

@@ -11,6 +11,7 @@ data        the labelled examples
 
 from freki.operators.analyse_query.exact import exact_terms, holds, phrases_of
 from freki.operators.analyse_query.norms import (
+    MAX_NORMS,
     CitedPlace,
     absent_norms,
     citation_levels,
@@ -22,6 +23,7 @@ from freki.operators.analyse_query.reading import analyse_query, levels_of, says
 from freki.operators.analyse_query.searchable import searchable_text
 
 __all__ = [
+    "MAX_NORMS",
     "CitedPlace",
     "Prototypes",
     "absent_norms",

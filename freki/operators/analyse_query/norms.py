@@ -3,12 +3,16 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import NamedTuple
 
 from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
+from freki.schemas.numerals import value_of_roman
 
 MAX_NAME_WORDS = 3
 """Maximum words of the name of a law: `German Civil Code`."""
+MAX_NORMS = 32
+"""Citations of a query that are looked for; a long letter may have hundreds."""
 
 _NUMBER = rf"\d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-z]?\b)"
 _LIST = rf"{_NUMBER}(?:\s{{0,3}}(?:,|und|bis|oder|and|to|or|[-–])\s{{0,3}}(?:§§?\s?)?{_NUMBER}){{0,20}}"
@@ -28,10 +32,11 @@ _SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
 _ARTICLE = re.compile(ARTICLES)
 _CLAUSES = re.compile(r"\s(?:Abs(?:atz|\.)?\s?(?P<digits>\d{1,3}[a-z]?)|(?P<roman>[IVX]{1,6}))\b")
 _NUMBERED = re.compile(r"^\s{0,8}\((\d{1,3}[a-z]?)\)\s", re.MULTILINE)
-_ROMAN = {"I": 1, "V": 5, "X": 10}
 
 Number = tuple[int, str]
 """Number and letter of a section, which sort as laws count them: § 573, § 573a, § 574."""
+Ranges = tuple[tuple[Number, Number], ...]
+"""First and last of each: 5 and 5, 7 and 9."""
 
 
 class CitedNorms(NamedTuple):
@@ -39,8 +44,7 @@ class CitedNorms(NamedTuple):
 
     text: str
     """As cited: `§§ 5, 7 bis 9`."""
-    ranges: tuple[tuple[Number, Number], ...]
-    """First and last of each: 5 and 5, 7 and 9."""
+    ranges: Ranges
 
 
 class CitedPlace(NamedTuple):
@@ -62,54 +66,45 @@ def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     NetzDG`. Where it names none so, those of one document count: that of the first place with such a section.
     """
     levels = [0] * len(places)
-    for cited in _citations(query):
-        within = [place for place, each in enumerate(places) if cited.is_section_of(each.headings)]
+    sections = {place: section for place, each in enumerate(places) if (section := _section_of(each.headings))}
+    names = {place: _names_of(places[place]) for place in sections}
+    clauses = {place: frozenset(_NUMBERED.findall(places[place].text)) for place in sections}
+    for cited in islice(dict.fromkeys(_citations(query)), MAX_NORMS):
+        within = [place for place, section in sections.items() if cited.section.meets(section)]
         if cited.law:
-            called = {place: len(cited.law & _names_of(places[place])) for place in within}
+            called = {place: len(cited.law & names[place]) for place in within}
             # Of `SGB III` both names count: all its books are called SGB.
             most = max(called.values(), default=0)
             within = [place for place in within if called[place] == most > 0]
         else:
             within = [place for place in within if places[place].document == places[within[0]].document]
         for place in within:
-            has_clause = bool(cited.clauses & set(_NUMBERED.findall(places[place].text)))
-            levels[place] = max(levels[place], 1 + has_clause)
+            levels[place] = max(levels[place], 1 + bool(cited.clauses & clauses[place]))
     return levels
 
 
 def cited_norms(text: str) -> Iterator[CitedNorms]:
     """Yield the norms that a text cites, in its order; `§ 5 f.` are § 5 and § 6."""
     for found in _CITED.finditer(_plain(text)):
-        ranges: list[tuple[Number, Number]] = []
-        end = 0
-        for each in _NUMBERS.finditer(found["numbers"]):
-            number = _number(each)
-            is_last = ranges and _RANGE.fullmatch(found["numbers"], end, each.start())
-            first = ranges.pop()[0] if is_last else number
-            ranges.append((first, number))
-            end = each.end()
-        if found["next"]:
-            first, (last, _) = ranges.pop()
-            ranges.append((first, (last + 1, "")))
-        yield CitedNorms(found[0].strip(), tuple(ranges))
+        yield CitedNorms(found[0].strip(), _ranges(found))
+
+
+class _Section(NamedTuple):
+    is_article: bool
+    ranges: Ranges
+
+    def meets(self, other: "_Section") -> bool:
+        """Return whether both are sections, or both articles, with a number in common."""
+        return self.is_article is other.is_article and any(
+            _meet(one, each) for one in self.ranges for each in other.ranges
+        )
 
 
 class _Citation(NamedTuple):
-    is_article: bool
-    ranges: tuple[tuple[Number, Number], ...]
+    section: _Section
     clauses: frozenset[str]
     law: frozenset[str]
     """Short names behind it."""
-
-    def is_section_of(self, headings: Sequence[str]) -> bool:
-        """Return whether the innermost heading that is a section or article is the cited one."""
-        for heading in reversed(headings):
-            found = _CITED.match(_plain(heading).lstrip())
-            if found is not None:
-                is_alike = bool(_ARTICLE.match(found[0])) is self.is_article
-                own = [each for norms in cited_norms(found[0]) for each in norms.ranges]
-                return is_alike and any(_meet(one, other) for one in self.ranges for other in own)
-        return False
 
 
 def _citations(text: str) -> Iterator[_Citation]:
@@ -118,19 +113,38 @@ def _citations(text: str) -> Iterator[_Citation]:
     starts = [each.start() for each in found]
     for each, end in zip(found, [*starts[1:], len(text)], strict=False):
         behind = _words(text[each.end() : end])[:MAX_NAME_WORDS]
-        clauses = (clause["digits"] or str(_value(clause["roman"])) for clause in _CLAUSES.finditer(each[0]))
+        clauses = (clause["digits"] or str(value_of_roman(clause["roman"])) for clause in _CLAUSES.finditer(each[0]))
         yield _Citation(
-            is_article=bool(_ARTICLE.match(each[0])),
-            ranges=tuple(one for norms in cited_norms(each[0]) for one in norms.ranges),
+            section=_section(each),
             clauses=frozenset(clauses),
             law=frozenset(word.casefold() for word in behind if _SHORT_NAME.match(word)),
         )
 
 
-def _value(roman: str) -> int:
-    """Return the value of a Roman numeral below 40."""
-    values = [_ROMAN[sign] for sign in roman]
-    return sum(-one if one < after else one for one, after in zip(values, [*values[1:], 0], strict=True))
+def _section_of(headings: Sequence[str]) -> _Section | None:
+    """Return the section or article of the innermost heading that is one."""
+    found = (_CITED.match(_plain(heading).lstrip()) for heading in reversed(headings))
+    return next((_section(each) for each in found if each is not None), None)
+
+
+def _section(found: re.Match[str]) -> _Section:
+    return _Section(is_article=bool(_ARTICLE.match(found[0])), ranges=_ranges(found))
+
+
+def _ranges(found: re.Match[str]) -> Ranges:
+    """Return the numbers of a match of _CITED."""
+    ranges: list[tuple[Number, Number]] = []
+    end = 0
+    for each in _NUMBERS.finditer(found["numbers"]):
+        number = _number(each)
+        is_last = ranges and _RANGE.fullmatch(found["numbers"], end, each.start())
+        first = ranges.pop()[0] if is_last else number
+        ranges.append((first, number))
+        end = each.end()
+    if found["next"]:
+        first, (last, _) = ranges.pop()
+        ranges.append((first, (last + 1, "")))
+    return tuple(ranges)
 
 
 def _names_of(place: CitedPlace) -> set[str]:

@@ -3,12 +3,12 @@
 import re
 import unicodedata
 from collections.abc import Iterator
-from itertools import pairwise
 from typing import NamedTuple
 
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
 from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, ROMAN, SECTIONS
+from freki.schemas.numerals import value_of_roman
 from freki.schemas.short_dates import with_full_years
 
 ANALYSER = "freki-terms@5"
@@ -46,7 +46,6 @@ _ARTICLES = re.compile(
     r"(?:\s{0,3}(?:,|und|bis|oder|and|to|or|[-–])\s{0,3}\d{1,6}[a-z]?\b){0,20}"
 )
 _CLAUSE = re.compile(rf"((?:§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}\d{{1,6}}(?:\s?[a-z])?)\s({ROMAN})")
-_ROMAN = {"I": 1, "V": 5, "X": 10}
 _NUMBER = re.compile(r"\d+[a-z]?")
 _JOINED = re.compile(r"\b\d{1,6}[a-z]?ff\b")
 _USUAL = {"\u2010": "-", "\u2011": "-", **{chr(sign): usual for sign, usual in NO_BREAK.items()}}
@@ -132,14 +131,9 @@ def _usually_cited(text: str) -> str:
 
     Clauses in Roman numerals and years of two digits are written in full.
     """
-    text = _CLAUSE.sub(lambda found: f"{found[1]} Abs. {_value(found[2])}", with_full_years(text))
+    text = _CLAUSE.sub(lambda found: f"{found[1]} Abs. {value_of_roman(found[2])}", with_full_years(text))
     text = _SEC.sub("section", _PARAGRAF.sub("paragraph", text))
     return _ARTICLES.sub(lambda found: " ".join(f"art. {number}" for number in _NUMBER.findall(found[0])), text)
-
-
-def _value(roman: str) -> int:
-    values = [_ROMAN[letter] for letter in roman]
-    return sum(-one if one < after else one for one, after in pairwise([*values, 0]))
 
 
 def plain_terms(text: str, *, language: str) -> str:  # noqa: ARG001 - stands where `analyse_text` does

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from freki.operators.analyse_query import CitedPlace, absent_norms, citation_levels, cited_norms, holds
+from freki.operators.analyse_query import MAX_NORMS, CitedPlace, absent_norms, citation_levels, cited_norms, holds
 from freki.schemas import ContextHit, NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -12,8 +12,6 @@ from freki.streams.retrieve.query_log import timed
 
 STEP = "exact"
 CITED = "cited"
-MAX_NORMS = 32
-"""Citations of a query that are looked for in hits; a long letter may have hundreds."""
 
 
 def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
