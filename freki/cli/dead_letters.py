@@ -158,8 +158,12 @@ async def letters_replay(
         for each in results:
             done = "sent again" if each.sent else f"{'superseded' if each.superseded else 'not sent'}: {each.reason}"
             console.print(Text(f"{each.letter}: {done}"), style="" if each.sent else "yellow", soft_wrap=True)
-        closed = f", {superseded} superseded" if superseded else ""
-        console.print(f"sent {counted(sent, 'record')} again{closed}{f', left out {left_out}' if left_out else ''}")
+        told = f"sent {counted(sent, 'record')} again"
+        if superseded:
+            told += f", {superseded} superseded"
+        if left_out:
+            told += f", left out {left_out}"
+        console.print(told)
         if sent:
             errors.print("`freki dead-letters list` shows those that fail once more", style="dim", highlight=False)
     if left_out:

@@ -39,11 +39,11 @@ class EncryptionSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _check_complete(self) -> Self:
-        place = {"key_file": "local", "vault_url": "vault", "vault_token_file": "vault"}
-        if "keys" not in self.model_fields_set and (given := sorted(place.keys() & self.model_fields_set)):
+        services = {"key_file": "local", "vault_url": "vault", "vault_token_file": "vault"}
+        if "keys" not in self.model_fields_set and (given := sorted(services.keys() & self.model_fields_set)):
             raise ValueError(
                 f"FREKI_ENCRYPTION__{given[0].upper()} alone encrypts nothing: set "
-                f"FREKI_ENCRYPTION__KEYS={place[given[0]]}, or to none"
+                f"FREKI_ENCRYPTION__KEYS={services[given[0]]}, or to none"
             )
         if self.keys == "local" and self.key_file is None:
             raise ValueError(
