@@ -89,6 +89,12 @@ def test_no_break_spaces_are_spaces(text: str, space: str) -> None:
         ("E-Mail", "eine E\u2011Mail"),
         ("Mietvertrag", "der Miet\u00advertrag"),
         ("don't", "I don’t know"),
+        ("nach dem Bundes-Immissionsschutzgesetz", "Messungen nach dem Bundes-\n    Immissionsschutzgesetz,"),
+        ("Dienst- oder Wohnort", "der Dienst-\noder Wohnort"),
+        ("bis zum 31. Mai 2015", "nach der bis zum\n31\\. Mai 2015 geltenden Verordnung"),
+        ("max_size", "the option max\\_size"),
+        ("bis zum 31. Mai", "bis zum **31. Mai**, nicht länger"),
+        ("1. Geltung der Satzung", "**1.** **Geltung** der `Satzung`"),
     ],
 )
 def test_spelling_that_means_the_same_holds_a_phrase(phrase: str, text: str) -> None:
@@ -123,7 +129,30 @@ def test_a_text_holds_what_is_quoted_from_it(before: str, phrase: str, after: st
 
 
 @pytest.mark.parametrize(
-    "part", ['"', "„", "„a", "a.", "A1", "aB", "1.", "1 ", "§ 1 ", "§", "DIN ", "_", "a_", "--a", "-", "Ab", "§ 1 I "]
+    "part",
+    [
+        '"',
+        "„",
+        "„a",
+        "a.",
+        "A1",
+        "aB",
+        "1.",
+        "1 ",
+        "§ 1 ",
+        "§",
+        "DIN ",
+        "_",
+        "a_",
+        "--a",
+        "-",
+        "Ab",
+        "§ 1 I ",
+        "*",
+        "* ",
+        "\\",
+        "a- ",
+    ],
 )
 def test_a_million_characters_take_no_longer_than_others(part: str) -> None:
     text = part * (1_000_000 // len(part))

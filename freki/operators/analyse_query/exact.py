@@ -41,6 +41,10 @@ _IDENTIFIER = re.compile(
     r"|[^\W\d_][\w-]+(?:\.[^\W\d_][\w-]+)+"  # os.path, a.yml
     r"|[a-z]+[A-Z]\w*|\w*[a-z]{2}[A-Z][a-z]\w*"  # camelCase, not GmbH
 )
+# What Markdown adds to the words: escapes as in `31\. Mai` and `max\_size`, and marks of emphasis and code at words.
+_MARKUP = re.compile(r"\\(?=[!-/:-@\[-`{-~])|(?<![*`])[*`]+(?=[^\s*`])|(?<=[^\s*`])[*`]+")
+# Lines end at hyphens: `Bundes-` and `Immissionsschutzgesetz` on the next.
+_AT_HYPHEN = re.compile(r"(?<=\w)- (?=\w)")
 _SPELLINGS = str.maketrans(
     {"ä": "ae", "ö": "oe", "ü": "ue", "\u00ad": None, "’": "'", "‐": "-", "‑": "-", "–": "-", "—": "-"}
 )
@@ -67,7 +71,8 @@ def phrases_of(terms: Iterable[ExactTerm]) -> list[str]:
 def holds(texts: Sequence[str], phrase: str) -> bool:
     """Return whether one of the texts contains a phrase as whole words.
 
-    Ignores case, white space, hyphenation, kinds of dashes and the spelling of umlauts (`ä`, `ae`; `ß`, `ss`).
+    Ignores case, white space, hyphenation, kinds of dashes, the spelling of umlauts (`ä`, `ae`; `ß`, `ss`) and, as who
+    quotes sees no markup, Markdown's escapes and marks of emphasis and code.
     """
     sought = re.compile(rf"(?<!\w){re.escape(_fold(phrase))}(?!\w)")
     return any(sought.search(_fold(text)) for text in texts)
@@ -92,4 +97,4 @@ def _shaped(text: str) -> Iterator[ExactTerm]:
 
 def _fold(text: str) -> str:
     folded = unicodedata.normalize("NFKC", text).casefold().translate(_SPELLINGS)
-    return " ".join(folded.split())
+    return _AT_HYPHEN.sub("-", " ".join(_MARKUP.sub("", folded).split()))
