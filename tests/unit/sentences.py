@@ -8,6 +8,7 @@ Der Vermieter hat die Sache zu überlassen.‖ Der Mieter zahlt die Miete.
 Nach § 3 Abs. 2 Satz 1 Nr. 4 der Satzung gilt das nicht.‖ Es gilt nur hier.
 Das regelt die Verordnung i. V. m. Art. 6 GG.‖ Näheres steht im Anhang.
 Die Frist endet am 1. Mai.‖ Danach ist nichts mehr möglich.
+Die Frist endet am 1\\. Mai 2015.‖ Danach ist nichts mehr möglich.
 Am 17.6.2004 wurde das Gesetz neu gefasst.‖ Seitdem gilt es unverändert.
 Herr Dr. Kühne kam um 14.30 Uhr.‖ Frau Prof. Dr. Meier kam später.
 Das kostet z. B. 50.000 Euro.‖ Mehr zahlt niemand.

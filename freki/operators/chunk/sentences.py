@@ -71,7 +71,8 @@ def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
 def _is_abbreviated(text: str, start: int, stop: int, following: int) -> bool:
     if text[stop] != ".":
         return False
-    words = [word.lstrip(_OPENING) for word in text[max(start, stop - _LONGEST) : stop].split()]
+    # Markdown escapes a full stop that would make a line the item of a list: `31\. Mai`.
+    words = [word.lstrip(_OPENING).rstrip("\\") for word in text[max(start, stop - _LONGEST) : stop].split()]
     if not words:
         return False
     if _ORDINAL.fullmatch(words[-1]):
