@@ -324,11 +324,29 @@ def test_other_numbers_are_no_dates(text: str) -> None:
     assert query_terms(text, language="de").split() == terms(text)
 
 
+@pytest.mark.parametrize(
+    ("escaped", "text"),
+    [
+        ("bis zum\n31\\. Mai 2015", "bis zum\n31. Mai 2015"),
+        ("max\\_size", "max_size"),
+        ("\\_\\_init\\_\\_\\.py", "__init__.py"),
+        ("E\\-Mail", "E-Mail"),
+    ],
+)
+def test_escapes_of_markdown_change_no_term(escaped: str, text: str) -> None:
+    assert analyse_text(escaped, language="de") == analyse_text(text, language="de")
+    assert " ".join(place.terms for place in term_places(escaped, language="de")) == analyse_text(text, language="de")
+
+
+def test_a_protected_word_may_be_escaped() -> None:
+    assert analyse_text("max\\_size", language="en", protected=frozenset({"max_size"})) == "=max_size"
+
+
 def test_other_terms_need_another_version() -> None:
     # An index holds the terms of its analyser: change this only together with its version.
     text = "Nach § 535 BGB zahlt der Vermieter 50.000 EUR Schadensersatz für E-Mails, die Peter Kühne am 1.2.2024 las."
 
-    assert ANALYSER == "freki-terms@5"
+    assert ANALYSER == "freki-terms@6"
     assert analyse_text(text, language="de") == (
         "§535 535 =bgb bgb =zahlt zahlt =vermieter vermiet 50000 eur =schadensersatz schadensersatz schad "
         "ersatz email =e e =mails mail =peter pet =kuhne kuhn 2024-02-01 2024-02 2024 =las las"

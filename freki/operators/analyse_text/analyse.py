@@ -11,7 +11,7 @@ from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, ROMAN, SECTIO
 from freki.schemas.numerals import value_of_roman
 from freki.schemas.short_dates import with_full_years
 
-ANALYSER = "freki-terms@5"
+ANALYSER = "freki-terms@6"
 """Name and version of the analyser, stored with an index: chunks and queries must use the same."""
 
 PLAIN = "plain-terms@1"
@@ -87,7 +87,8 @@ def analyse_text(text: str, *, language: str, protected: frozenset[str] = NOTHIN
     - `1.2.2024`, `2024-02-01`, `1. Februar 2024`: `2024-02-01`, `2024-02` and `2024`;
     - `3.11.7`: also `3.11`; `snake_case`, `camelCase`, `E-Mail`, `os.path`: the whole and its parts;
     - `1Mietverträge`, `Frist2`, as of numbers of sentences and notes: the whole and the word; raised digits, as in
-      `§ 12¹`, `Frist²` and `10³`, give no terms, unless they are powers of units: `m²` is `m2`.
+      `§ 12¹`, `Frist²` and `10³`, give no terms, unless they are powers of units: `m²` is `m2`;
+    - days of dates and words that Markdown escapes with backslashes: as without them.
 
     protected: words, as `protected_words` reads them, that are neither dropped, stemmed nor split.
     Source: stemmers and stop words of the Snowball project, snowballstem.org.
@@ -165,9 +166,10 @@ def _within_limit(terms: str) -> str:
 
 def _terms(found: re.Match[str], language: str, protected: frozenset[str] = NOTHING) -> str:
     if found.lastgroup == "word":
-        if protected and found[0].casefold() in protected:
-            return f"={found[0].casefold()}"
-        return word_terms(found[0], language)
+        word = found[0].replace("\\", "")
+        if protected and word.casefold() in protected:
+            return f"={word.casefold()}"
+        return word_terms(word, language)
     if found.lastgroup in _ADDRESSES:
         return _address_terms(found[found.lastgroup].rstrip(".,;:!?)]/").casefold(), language)
     month = found["named_month"]

@@ -37,14 +37,14 @@ TERM = re.compile(
     | \b(?:nr\.?|nummer|no\.|ziff(?:er|\.))\s*(?P<item>\d+[a-z]?\b(?![.,]\d))
     | \b(?P<day>\d{{1,2}})\.\s?(?P<month>\d{{1,2}})\.\s?(?P<year>\d{{4}})\b
     | \b(?P<iso_year>\d{{4}})-(?P<iso_month>\d\d)-(?P<iso_day>\d\d)\b
-    | \b(?:(?P<named_day>\d{{1,2}})\.?\s+)?(?P<named_month>{_MONTH})\s+
+    | \b(?:(?P<named_day>\d{{1,2}})(?:\\?\.)?\s+)?(?P<named_month>{_MONTH})\s+
         (?:(?P<english_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(?P<named_year>\d{{4}})\b
     | \b(?P<norm>(?:(?:{_BODIES})[ /-]{{0,2}}){{1,4}})(?P<norm_number>\d[\d.]*(?:-\d+)*)
     | (?<![\w/.,])(?P<slashed>\d{{1,6}}(?:/\d{{1,6}}){{1,3}})(?![\w/])
     | (?P<money>\d{{1,3}}(?:\ \d{{3}}){{1,5}}(?:,\d\d)?)(?=\s?(?:€|EUR\b|Euro\b))
     | (?<![\w.])v?(?=(?P<number>\d+(?:[.,'’]\d+)*))(?P=number)(?=\s?(?:€|EUR\b|Euro\b)|(?!-?[^\W\d]))
     | (?P<sign>[€$£%])
-    | (?P<word>[^\W_]+(?:[-._'’]+[^\W_]+)*(?:(?<=\b[a-z])(?:\+\+|\#))?)
+    | (?P<word>[^\W_]+(?:(?:\\?[-._'’])+[^\W_]+)*(?:(?<=\b[a-z])(?:\+\+|\#))?)
     """,
     re.VERBOSE | re.IGNORECASE,
 )
