@@ -29,9 +29,14 @@ class Equally:
         return [self._probability] * len(pairs)
 
 
-async def said(text: str, probability: float, *, asked_in: str = "de", written_in: str = "de") -> Confidence:
+GERMAN = "die Gebühren für Mietverträge betragen zehn Euro"
+
+
+async def said(
+    text: str, probability: float, *, asked_in: str = "de", written_in: str = "de", written: str = GERMAN
+) -> Confidence:
     world = World()
-    await world.feed(revision("a", 1, ["die Gebühren für Mietverträge betragen zehn Euro"], language=written_in))
+    await world.feed(revision("a", 1, [written], language=written_in))
     asked = retriever(world, rerankers=[Equally(probability)], defaults=DEFAULTS)
     return (await ask(asked, text, language=asked_in)).confidence
 
@@ -48,6 +53,24 @@ async def said(text: str, probability: float, *, asked_in: str = "de", written_i
 )
 async def test_a_probable_hit_with_most_words_of_the_query_is_certain(text: str, expected: Confidence) -> None:
     assert await said(text, 0.3) is expected
+
+
+@pytest.mark.parametrize("asked_in", ["de", "und"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("15. Oktober 1990", Confidence.HIGH),
+        ("15.10.1990", Confidence.HIGH),
+        ("Oktober 1990", Confidence.HIGH),
+        ("3. Oktober 1990", Confidence.LOW),
+        ("Abkommen vom 3.10.1990", Confidence.LOW),
+        ("1990-10-03", Confidence.LOW),
+    ],
+)
+async def test_a_hit_has_a_date_only_if_it_has_the_day(text: str, asked_in: str, expected: Confidence) -> None:
+    written = "Das Abkommen ist am 15. Oktober 1990 in Kraft getreten."
+
+    assert await said(text, 0.3, asked_in=asked_in, written=written) is expected
 
 
 @pytest.mark.parametrize(
@@ -74,7 +97,7 @@ async def test_a_query_in_an_unknown_language_that_shares_words_is_in_the_langua
 
 async def test_rows_with_words_as_they_are_share_those_that_the_query_spells_alike() -> None:
     world = World()
-    await world.feed(revision("a", 1, ["die Gebühren für Mietverträge betragen zehn Euro"], language="de"))
+    await world.feed(revision("a", 1, [GERMAN], language="de"))
     for row, vector in (await rows_of(world.index, root_id(TENANT, DocumentId("a")))).values():
         await world.index.delete([row.row_id])
         await world.index.insert([replace(row, lexical=plain_terms(row.text, language="de"))], vector[None])

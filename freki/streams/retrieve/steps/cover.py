@@ -1,25 +1,26 @@
 """How many of a query's words its hits have, and whether they can have them: texts in other languages share few."""
 
+import re
 from collections.abc import Sequence
 
-from freki.operators.analyse_text import plain_terms, term_places
+from freki.operators.analyse_text import TermPlace, plain_terms, term_places
 from freki.operators.detect_language import UNDETERMINED
 from freki.streams.retrieve.candidates import LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
 
 MAX_READ = 8
 """Hits whose words are compared: a usual answer."""
+_DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
 def covered_share(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> float:
     """Return the largest share of the query's words that one of its best hits has, in any inflection, 0..1.
 
-    A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`. Stop words do
-    not count.
+    A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`; a date only if
+    the row has that day. Stop words do not count.
     """
     places = term_places(query.text, language=query.analysis.language)
-    # Rows that were analysed for a baseline hold words as they are.
-    words = [{*place.terms.split(), *_plain(query.text[place.start : place.end])} for place in places]
+    words = [_of_day(place.terms) or {*place.terms.split(), *_plain(query, place)} for place in places]
     if not words:
         return 0.0
     have = (frozenset(each.row.lexical.split()) for each in hits[:MAX_READ])
@@ -35,5 +36,11 @@ def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: float) -> bool:
     return covered == 0 if UNDETERMINED in (asked, written) else asked != written
 
 
-def _plain(word: str) -> list[str]:
-    return plain_terms(word, language=UNDETERMINED).split()
+def _of_day(terms: str) -> set[str]:
+    """Return the term of the day of a date: its month and year are those of other days too."""
+    return set(filter(_DAY.fullmatch, terms.split()))
+
+
+def _plain(query: ParsedQuery, place: TermPlace) -> list[str]:
+    """Return a word as rows hold it that were analysed for a baseline."""
+    return plain_terms(query.text[place.start : place.end], language=UNDETERMINED).split()
