@@ -19,6 +19,7 @@ from freki.schemas import (
     DocumentReport,
     IndexOutcome,
     Operation,
+    OutcomeStatus,
     QueryId,
     RootId,
     TenantId,
@@ -32,8 +33,8 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
 
-Change = tuple[TenantId, DocumentId, int]
-"""Identity of a change: tenant, document, version."""
+Change = tuple[TenantId, DocumentId, int, Operation]
+"""Identity of a change: tenant, document, version and operation, as a deletion may have the version that it deletes."""
 
 
 class AlreadyAsked(ValueError):
@@ -196,7 +197,7 @@ class Receipts(Follower):
 
     def expect(self, change: DocumentChange) -> None:
         """Add a change whose receipt `next` shall return; a version that is published twice has two."""
-        self._expected[change.tenant, change.document_id, change.version] += 1
+        self._expected[change.tenant, change.document_id, change.version, change.operation] += 1
 
     async def next(self, *, patience_s: float) -> IndexOutcome:
         """Return the next receipt of an expected change, each once. Raises TimeoutError after `patience_s` seconds."""
@@ -208,8 +209,8 @@ class Receipts(Follower):
 
     async def _read(self) -> None:
         async for outcome in decoded(self._records, self._decode):
-            change = (outcome.tenant, outcome.document_id, outcome.version)
-            if change in self._expected:
+            change = next((each for each in _changes(outcome) if each in self._expected), None)
+            if change is not None:
                 self._arrived.put_nowait(outcome)
                 self._expected[change] -= 1
                 if not self._expected[change]:
@@ -226,7 +227,7 @@ class ReceiptBoard(Follower):
 
     def expect(self, change: DocumentChange) -> "asyncio.Future[IndexOutcome]":
         """Return what becomes the receipt of a change; call before it is sent. Nobody waits once it is dropped."""
-        key = (change.tenant, change.document_id, change.version)
+        key = (change.tenant, change.document_id, change.version, change.operation)
         receipt: asyncio.Future[IndexOutcome] = asyncio.get_running_loop().create_future()
         # Callbacks run in reverse order: the set lets go of it first.
         finalize(receipt, self._forget, key)
@@ -252,9 +253,23 @@ class ReceiptBoard(Follower):
 
     async def _read(self) -> None:
         async for outcome in decoded(self._records, self._decode):
-            for receipt in self._waiting.get((outcome.tenant, outcome.document_id, outcome.version), ()):
-                if not receipt.done():
-                    receipt.set_result(outcome)
+            receipts = (
+                [receipt for receipt in self._waiting.get(change, ()) if not receipt.done()]
+                for change in _changes(outcome)
+            )
+            for receipt in next(filter(None, receipts), ()):
+                receipt.set_result(outcome)
+
+
+def _changes(outcome: IndexOutcome) -> Iterator[Change]:
+    """Yield the changes that a receipt may be of, the likelier one first: only its status tells a deletion."""
+    may_be = {
+        OutcomeStatus.INDEXED: (Operation.UPSERT,),
+        OutcomeStatus.UNCHANGED: (Operation.UPSERT,),
+        OutcomeStatus.DELETED: (Operation.DELETE,),
+    }
+    for operation in may_be.get(outcome.status, (Operation.UPSERT, Operation.DELETE)):
+        yield outcome.tenant, outcome.document_id, outcome.version, operation
 
 
 class Correspondent(Follower, Generic[Q, A]):

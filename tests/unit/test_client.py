@@ -75,6 +75,40 @@ async def test_a_version_that_is_published_twice_has_two_receipts() -> None:
     assert await received(first, second, expected=2) == [OutcomeStatus.INDEXED, OutcomeStatus.STALE]
 
 
+async def test_a_deletion_is_not_confirmed_by_the_receipt_of_the_version_that_it_deletes() -> None:
+    # As an erasure deletes: the last version that it knows, which may still be under way.
+    deletion = replace(CHANGE, operation=Operation.DELETE, content=None)
+    indexed, deleted = a_receipt(OutcomeStatus.INDEXED), a_receipt(OutcomeStatus.DELETED)
+    receipts = Receipts(records(indexed, deleted), Codec(IndexOutcome).decode)
+    receipts.expect(deletion)
+    board = ReceiptBoard(records(indexed, deleted), Codec(IndexOutcome).decode)
+    receipt = board.expect(deletion)
+
+    async with receipts, board:
+        assert (await receipts.next(patience_s=PATIENCE_S)).status is OutcomeStatus.DELETED
+        assert (await board.first(receipt, patience_s=PATIENCE_S)).status is OutcomeStatus.DELETED
+
+
+@pytest.mark.parametrize("status", [OutcomeStatus.STALE, OutcomeStatus.REJECTED])
+async def test_a_receipt_that_does_not_tell_its_operation_is_that_of_the_upsert_if_both_wait(
+    status: OutcomeStatus,
+) -> None:
+    deletion = replace(CHANGE, operation=Operation.DELETE, content=None)
+    told = [a_receipt(OutcomeStatus.DELETED), a_receipt(status)]
+    board = ReceiptBoard(records(*told), Codec(IndexOutcome).decode)
+    both = board.expect(CHANGE), board.expect(deletion)
+    receipts = Receipts(records(*reversed(told)), Codec(IndexOutcome).decode)
+    receipts.expect(deletion)
+    receipts.expect(CHANGE)
+
+    async with board, receipts:
+        of_both = [(await board.first(each, patience_s=PATIENCE_S)).status for each in both]
+        in_order = [(await receipts.next(patience_s=PATIENCE_S)).status for _ in both]
+
+    assert of_both == [status, OutcomeStatus.DELETED]
+    assert in_order == [status, OutcomeStatus.DELETED]
+
+
 async def test_a_receipt_that_comes_again_is_not_that_of_another_change() -> None:
     again, other = a_receipt(OutcomeStatus.INDEXED), a_receipt(OutcomeStatus.INDEXED, document_id=DocumentId("e"))
 
