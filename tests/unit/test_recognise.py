@@ -307,3 +307,13 @@ SENTENCE = "Der Vermieter darf höchstens drei Monatsmieten verlangen."
 )
 def test_text_whose_number_signs_may_be_something_else_stays_text(text: str) -> None:
     assert recognise("a.txt", "text/plain", text)[:2] == ("text/plain", Profile.TEXT)
+
+
+@pytest.mark.parametrize("piece", ["ab", "1", "ab ", "ab1", "a.b", "ab\t", " "])
+def test_no_long_line_takes_long_to_be_told_from_markdown(piece: str) -> None:
+    # What is quadratic would run into the suite's timeout.
+    line = piece * (150_000 // len(piece)) + "1" * 150_000
+
+    recognised = recognise("a.txt", "text/plain", f"# A\n\n## B\n\n{line}\n")
+
+    assert recognised.content.endswith(f"{line}\n")
