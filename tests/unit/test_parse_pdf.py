@@ -6,6 +6,7 @@ import pytest
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_pdf import parse_pdf
+from freki.operators.parse_pdf.lines import joined
 from freki.schemas.outline import BlockKind
 from tests.unit.outlines import assert_outline, headings, parts, texts
 from tests.unit.pdfs import pdf, pictured, ruled, shown, shown_lines, written
@@ -518,3 +519,9 @@ def test_author_and_times_are_attributes() -> None:
         "modified": "2026-02-01",
         "lang": "de-DE",
     }
+
+
+@pytest.mark.parametrize(("line", "text"), [("wort", "wort " * 99_999 + "wort"), ("A-b-", "A-b" * 99_999 + "A-b-")])
+def test_no_long_paragraph_takes_long(line: str, text: str) -> None:
+    # What is quadratic would run into the suite's timeout.
+    assert joined([line] * 100_000) == text.replace("bA", "b-A")

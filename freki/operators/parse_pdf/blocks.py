@@ -2,10 +2,10 @@
 
 import re
 from collections.abc import Container, Iterator, Sequence
-from itertools import pairwise
+from itertools import accumulate, pairwise
 from typing import NamedTuple
 
-from freki.operators.parse_pdf.lines import TextLine, extended, joined
+from freki.operators.parse_pdf.lines import TextLine, joined, with_seams
 from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, header_rows, stacked
 
@@ -68,14 +68,14 @@ def _steps(lines: Sequence[TextLine]) -> Iterator[float]:
 
 
 def _paragraph(lines: Sequence[TextLine], kind: BlockKind, known: Container[str]) -> Part:
-    text = ""
-    breaks: list[int] = []
-    page = lines[0].page
-    for line in lines:
-        text = extended(text, line.text, known)
-        breaks += [len(text) - len(line.text)] * (line.page - page)
-        page = line.page
-    return Part(kind=kind, text=text, page=lines[0].page, page_breaks=tuple(breaks))
+    texts = with_seams((line.text for line in lines), known)
+    starts = accumulate(map(len, texts), initial=0)
+    breaks = [
+        start
+        for (upper, lower), start in zip(pairwise([lines[0], *lines]), starts, strict=False)
+        for _ in range(upper.page, lower.page)
+    ]
+    return Part(kind=kind, text="".join(texts), page=lines[0].page, page_breaks=tuple(breaks))
 
 
 def _table(items: Sequence[TextLine | Table]) -> Part:

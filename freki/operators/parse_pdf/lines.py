@@ -32,8 +32,11 @@ _WORD_GAP = 0.15
 _LARGEST_WORD_GAP = 0.35
 """Maximum gap between words, or overlap, where PDFium ends a line that goes on; the smallest of columns are wider."""
 _BULLET = re.compile(r"[-•–◦▪*\ue000-\uf8ff]\Z|\(?\d{1,3}[.)]\Z|\(?[a-z]\)\Z")
-_HYPHENS = "-\u00ad\u2010\ufffe\x02"
-_MARKS = re.compile("[\u00ad\ufffe\x02](?!\\Z)")
+_SOFT_HYPHENS = "\u00ad\ufffe\x02"
+_HYPHENS = f"-\u2010{_SOFT_HYPHENS}"
+_LONGEST_PARTED = 200
+"""Maximum characters before a line that are searched for a word that it goes on with."""
+_MARKS = re.compile(rf"[{_SOFT_HYPHENS}](?!\Z)")
 """Soft hyphens that are not at the end of a line."""
 _PARTED = re.compile(rf"((?:[^\W_]+-)*[^\W_]+)[{re.escape(_HYPHENS)}]\Z")
 _FIRST_WORD = re.compile(r"[^\W_]+(?:-[^\W_]+)*")
@@ -191,27 +194,42 @@ def vocabulary(texts: Iterable[str]) -> frozenset[str]:
 
 def joined(lines: Iterable[str], known: Container[str] = ()) -> str:
     """Join lines by spaces, and hyphenated words without."""
-    text = ""
-    for line in lines:
-        text = extended(text, line, known)
-    return text
+    return "".join(with_seams(lines, known))
 
 
 def extended(text: str, line: str, known: Container[str] = ()) -> str:
-    """Return a text with one more line.
+    """Return a text with one more line; for many, `joined` takes linear time."""
+    return joined((text, line), known)
 
-    A hyphen at the end of the text is kept if it belongs to the word: before a capital or a digit, after a single
-    letter, a number or capitals, and if `known` contains the word with it but not without.
+
+def with_seams(lines: Iterable[str], known: Container[str] = ()) -> list[str]:
+    """Return the lines, each ending as before the next one: in a space, a hyphen, or in neither within a word.
+
+    A hyphen at the end of a line is kept if it belongs to the word: before a capital or a digit, after a single letter,
+    a number or capitals, and if `known` contains the word with it but not without.
     """
-    parted, following = _PARTED.search(text), _FIRST_WORD.match(line)
+    ended: list[str] = []
+    before = ""
+    for line in lines:
+        if ended and ended[-1]:
+            seam = _seam(before, line, known)
+            ended[-1] = ended[-1][:-1] + seam
+            before = before[:-1] + seam
+        ended.append(line)
+        before = (before + line)[-_LONGEST_PARTED:]
+    return ended
+
+
+def _seam(text: str, line: str, known: Container[str]) -> str:
+    """Return what the last character of a text becomes before a line."""
+    last = text[-1]
+    parted, following = _PARTED.search(text) if last in _HYPHENS else None, _FIRST_WORD.match(line)
     if parted and following and not _SUSPENDED.match(line):
         before, after = parted.group(1), following.group()
         both = (f"{before}-{after}".casefold(), f"{before}{after}".casefold())
         keeps = not after[0].islower() or _HYPHENATED.fullmatch(before) or (both[0] in known and both[1] not in known)
-        return f"{text[:-1]}-{line}" if keeps else text[:-1] + line
-    if text and text[-1] in "\u00ad\ufffe\x02":
-        text = text[:-1] + "-"
-    return f"{text} {line}" if text else line
+        return "-" if keeps else ""
+    return "- " if last in _SOFT_HYPHENS else f"{last} "
 
 
 def _cells(line: Sequence[Glyph], gap: float) -> Iterator[Sequence[Glyph]]:
