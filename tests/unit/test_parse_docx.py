@@ -459,3 +459,12 @@ def test_a_package_without_a_text_document_is_refused() -> None:
 )
 def test_odd_documents_are_parsed(body: str) -> None:
     assert_outline(parse_docx(docx(body)))
+
+
+def test_no_long_chain_of_styles_takes_long() -> None:
+    # What is quadratic would run into the suite's timeout.
+    chain = "".join(f'<w:style w:styleId="{n}"><w:basedOn w:val="{n + 1}"/></w:style>' for n in range(20_000))
+
+    document = parse_docx(docx(paragraph("Text"), parts={"word/styles.xml": word("styles", chain)}))
+
+    assert document.text == "Text"

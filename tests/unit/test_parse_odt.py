@@ -276,3 +276,12 @@ def test_lines_in_bold_are_text_beside_headings_and_where_most_are_bold() -> Non
 
     assert headings(parse_odt(odt(marked, styles=_BOLD))) == [(1, "Zweck")]
     assert headings(parse_odt(odt(letter, styles=_BOLD))) == []
+
+
+def test_no_long_chain_of_styles_takes_long() -> None:
+    # What is quadratic would run into the suite's timeout.
+    chain = "".join(
+        f'<style:style style:family="text" style:name="{n}" style:parent-style-name="{n + 1}"/>' for n in range(20_000)
+    )
+
+    assert parse_odt(odt("<text:p>Text</text:p>", styles=chain)).text == "Text"

@@ -8,7 +8,7 @@ from xml.etree.ElementTree import Element
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.bold import bold_level, unless_most_are_headings
 from freki.operators.parse_office.numbering import Numbering, value, whole
-from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
+from freki.operators.parse_office.package import MAX_ANCESTORS, MAX_UNPACKED_BYTES, Package, opened
 from freki.operators.parse_office.symbols import symbol
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import ParsedDocument, Part, assemble
@@ -288,9 +288,9 @@ def _number(element: Element) -> tuple[str, int] | None:
 
 def _line(key: str, by_id: Mapping[str, Element]) -> Iterator[Element]:
     """Yield a style and its ancestors, nearest first."""
-    seen = set[str]()
-    while key in by_id and key not in seen:
-        seen.add(key)
+    for _ in range(MAX_ANCESTORS):
+        if key not in by_id:
+            break
         yield by_id[key]
         key = value(by_id[key], "{w}basedOn")
 

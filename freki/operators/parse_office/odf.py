@@ -10,7 +10,7 @@ from xml.etree.ElementTree import Element
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.bold import bold_level
 from freki.operators.parse_office.numbering import FORMS, whole
-from freki.operators.parse_office.package import Package, opened
+from freki.operators.parse_office.package import MAX_ANCESTORS, Package, opened
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import Part
 
@@ -101,13 +101,14 @@ def _styled(styles: Iterable[Element], name: str, values: Container[str]) -> fro
 
 def _look(key: tuple[str, str], by_key: Mapping[tuple[str, str], Element], name: str) -> str:
     """Return a property of text, as the style says or the nearest ancestor that says anything."""
-    seen = set[tuple[str, str]]()
-    while key in by_key and key not in seen:
-        seen.add(key)
-        look = by_key[key].find("{style}text-properties")
+    for _ in range(MAX_ANCESTORS):
+        style = by_key.get(key)
+        if style is None:
+            break
+        look = style.find("{style}text-properties")
         if look is not None and name in look.attrib:
             return look.get(name, "")
-        key = key[0], by_key[key].get("{style}parent-style-name", "")
+        key = key[0], style.get("{style}parent-style-name", "")
     return ""
 
 

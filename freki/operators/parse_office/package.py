@@ -22,6 +22,8 @@ _MAX_ELEMENTS = 1_000_000
 """Maximum elements of all trees; one takes about 300 bytes."""
 _MAX_DEPTH = 200
 """Maximum nesting of elements; a nested table adds about ten."""
+MAX_ANCESTORS = 20
+"""Maximum styles that one inherits from: more would cost each style of a chain its whole length, and a cycle no end."""
 _BLOCK_BYTES = 65_536
 _ENCRYPTED_FLAG = 1
 _CENTRAL_ENTRY = b"PK\x01\x02"
