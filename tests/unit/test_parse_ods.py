@@ -66,6 +66,31 @@ def test_hidden_sheets_are_left_out_but_counted() -> None:
     assert document.page_starts == (0, 0)
 
 
+@pytest.mark.parametrize(
+    ("visibility", "group", "shown"),
+    [
+        ("collapse", "", ["Name | Ort\nBen | Kiel"]),
+        ("collapse", "row", ["Name | Ort\nAda | Bonn\nBen | Kiel"]),
+        ("collapse", "column", ["Name | Lohn | Ort\nBen | 2 | Kiel"]),
+        ("filter", "", ["Name | Lohn | Ort\nAda | 1 | Bonn\nBen | 2 | Kiel"]),
+    ],
+)
+def test_hidden_rows_and_columns_are_left_out_unless_a_reader_sees_that_there_is_more(
+    visibility: str, group: str, shown: Sequence[str]
+) -> None:
+    hidden = f'table:visibility="{visibility}"'
+    column = f"<table:table-column {hidden}/>"
+    second = row(cell("Ada"), cell("1"), cell("Bonn")).replace("<table:table-row", f"<table:table-row {hidden}")
+    if group == "row":
+        second = f'<table:table-row-group table:display="false">{second}</table:table-row-group>'
+    if group == "column":
+        column = f'<table:table-column-group table:display="false">{column}</table:table-column-group>'
+    columns = f'<table:table-column/>{column}<table:table-column table:number-columns-repeated="16382"/>'
+    rows = [columns, row(cell("Name"), cell("Lohn"), cell("Ort")), second, row(cell("Ben"), cell("2"), cell("Kiel"))]
+
+    assert texts(parse_ods(opendocument("spreadsheet", sheet("A", rows))), BlockKind.TABLE) == shown
+
+
 def test_a_sheet_of_rows_without_end_is_refused() -> None:
     rows = [row(*[cell("x", 'table:number-columns-repeated="16384"')] * 2, times=999_999)]
 

@@ -7,6 +7,8 @@ from zipfile import ZipFile
 
 import pytest
 from openpyxl import Workbook
+from openpyxl.worksheet.filters import AutoFilter, FilterColumn, Filters
+from openpyxl.worksheet.table import Table
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office import parse_xlsx
@@ -72,6 +74,59 @@ def test_hidden_sheets_are_left_out_but_counted() -> None:
 
     assert "geheim" not in document.text
     assert document.page_starts == (0, 0)
+
+
+def hiding(*, grouped: bool = False, filtered: str = "", table: str = "") -> bytes:
+    """Write a sheet whose second row and third column are hidden."""
+    workbook = Workbook()
+    sheet = workbook.active
+    for row in (["Name", "Ort", "Lohn"], ["Ada", "Bonn", 1], ["Ben", "Kiel", 2]):
+        sheet.append(row)
+    sheet.row_dimensions[2].hidden = sheet.column_dimensions["C"].hidden = True
+    sheet.row_dimensions[2].outlineLevel = sheet.column_dimensions["C"].outlineLevel = int(grouped)
+    sheet.auto_filter.ref = "A1:C3"
+    if filtered:
+        sheet.auto_filter.add_filter_column(1, [filtered])
+    if table:
+        sheet.auto_filter.ref = None
+        own = Table(displayName="T", ref="A1:C3")
+        own.autoFilter = AutoFilter(ref="A1:C3", filterColumn=[FilterColumn(colId=1, filters=Filters(filter=[table]))])
+        sheet.add_table(own)
+    content = BytesIO()
+    workbook.save(content)
+    return content.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("content", "shown"),
+    [
+        (hiding(), "Name | Ort\nBen | Kiel"),
+        (hiding(grouped=True), "Name | Ort | Lohn\nAda | Bonn | 1\nBen | Kiel | 2"),
+        (hiding(filtered="Kiel"), "Name | Ort\nAda | Bonn\nBen | Kiel"),
+        (hiding(table="Kiel"), "Name | Ort\nAda | Bonn\nBen | Kiel"),
+    ],
+    ids=["hidden", "grouped", "filtered", "filtered-table"],
+)
+def test_hidden_rows_and_columns_are_left_out_unless_a_reader_sees_that_there_is_more(
+    content: bytes, shown: str
+) -> None:
+    assert texts(parse_xlsx(content), BlockKind.TABLE) == [shown]
+
+
+def test_a_hidden_row_of_seven_digits_hides_no_other() -> None:
+    content = _edited(xlsx({"A": [["x"]]}), '<row r="1"', '<row r="104857"')
+
+    document = parse_xlsx(_edited(content, "</sheetData>", '<row r="1048570" hidden="1"/></sheetData>'))
+
+    assert texts(document, BlockKind.TABLE) == ["x"]
+
+
+def test_many_hidden_columns_without_end_take_no_longer() -> None:
+    columns = "<cols>" + '<col min="2" max="9999999" hidden="1"/>' * 50_000 + "</cols><sheetData>"
+
+    document = parse_xlsx(_edited(xlsx({"A": [["x", "y"]]}), "<sheetData>", columns))
+
+    assert texts(document, BlockKind.TABLE) == ["x"]
 
 
 def test_a_sheet_that_states_too_small_a_size_is_read_whole() -> None:

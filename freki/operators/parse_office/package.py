@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache, partial
 from io import BytesIO
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element, ParseError, TreeBuilder, XMLParser
 from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
@@ -28,12 +28,16 @@ _BLOCK_BYTES = 65_536
 _ENCRYPTED_FLAG = 1
 _CENTRAL_ENTRY = b"PK\x01\x02"
 
+C = TypeVar("C", bound="Checker")
+
 _OOXML = "http://schemas.openxmlformats.org"
 _STRICT = "http://purl.oclc.org/ooxml"
 _ODF = "urn:oasis:names:tc:opendocument:xmlns"
 _PREFIXES = {
     f"{_OOXML}/wordprocessingml/2006/main": "w",
     f"{_STRICT}/wordprocessingml/main": "w",
+    f"{_OOXML}/spreadsheetml/2006/main": "x",
+    f"{_STRICT}/spreadsheetml/main": "x",
     f"{_OOXML}/presentationml/2006/main": "p",
     f"{_STRICT}/presentationml/main": "p",
     f"{_OOXML}/drawingml/2006/main": "a",
@@ -108,11 +112,14 @@ class Package:
         """Return the bytes of a part, or None where there is no such part."""
         return b"".join(self._unpacked(name)) if name in self._names else None
 
-    def check_all(self) -> None:
-        """Check the limits for every XML part, for a reader without limits of its own."""
+    def check_all(self, checker: Callable[[], C]) -> dict[str, C]:
+        """Check the limits for every XML part, for a reader without limits of its own; return the checker of each."""
+        checked: dict[str, C] = {}
         for name in sorted(self._names):
             if name.endswith((".xml", ".rels")):
-                self._parse(name, _Checker())
+                checked[name] = checker()
+                self._parse(name, checked[name])
+        return checked
 
     def relations(self, name: str = "") -> Iterator[Relation]:
         """Yield the references of a part within the package; without a name, of the package itself."""
@@ -139,7 +146,7 @@ class Package:
         core = self.related("", "core-properties")
         return stated(core if core is not None else self.tree("meta.xml"))
 
-    def _parse(self, name: str, target: "_Checker") -> None:
+    def _parse(self, name: str, target: "Checker") -> None:
         parser = XMLParser(target=target)  # noqa: S314 - the target refuses what it warns of
         for block in self._unpacked(name):
             parser.feed(block)
@@ -199,28 +206,31 @@ def _time_of(field: Element, undated: str) -> str:
     return _TIMES.get(field.tag, "")
 
 
-class _Checker:
+class Checker:
     """Rejects excessive nesting, and document types, which allow external and recursive entities."""
 
     def __init__(self) -> None:
         self._depth = 0
 
     def start(self, _tag: str, _attributes: dict[str, str], /) -> None:
+        """Process the start of an element. Raises UnreadableContent if it is nested too deep."""
         self._depth += 1
         if self._depth > _MAX_DEPTH:
             raise UnreadableContent(f"nested more than {_MAX_DEPTH} deep: save it again with fewer tables in tables")
 
     def end(self, _tag: str, /) -> None:
+        """Process the end of an element."""
         self._depth -= 1
 
     def close(self) -> None:
         """Do nothing: the parser reports a missing end."""
 
     def doctype(self, _name: str, _public: str | None, _system: str | None, /) -> None:
+        """Refuse the document."""
         raise UnreadableContent("declares a document type, as no Office program does: open it and save it again")
 
 
-class _Builder(_Checker):
+class _Builder(Checker):
     """Builds a tree with short prefixes, and counts its elements."""
 
     def __init__(self, count: Callable[[], None]) -> None:
@@ -236,17 +246,18 @@ class _Builder(_Checker):
     def start(self, tag: str, attributes: dict[str, str], /) -> None:
         super().start(tag, attributes)
         self._count()
-        self._builder.start(_short(tag), {_short(name): value for name, value in attributes.items()})
+        self._builder.start(short(tag), {short(name): value for name, value in attributes.items()})
 
     def end(self, tag: str, /) -> None:
         super().end(tag)
-        self._builder.end(_short(tag))
+        self._builder.end(short(tag))
 
     def data(self, data: str, /) -> None:
         self._builder.data(data)
 
 
 @lru_cache(maxsize=4096)
-def _short(name: str) -> str:
+def short(name: str) -> str:
+    """Return the name of an element or attribute with the prefix of its name space."""
     namespace, brace, local = name[1:].rpartition("}")
     return f"{{{_PREFIXES.get(namespace, namespace)}}}{local}" if brace else name

@@ -11,6 +11,7 @@ from typing import Any
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, opened
 from freki.operators.parse_office.sheets import Sheets
+from freki.operators.parse_office.xlsx_hidden import Hidden, SheetChecker, hidden_in
 from freki.schemas.outline import ParsedDocument, assemble
 
 _LITERAL = re.compile(r'"[^"]*"|[\\_*].|\[[^\]]*\]')
@@ -21,12 +22,13 @@ def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     """Parse the sheets of an XLSX, each a page: its name as a heading, then a table for each run of rows with text.
 
     Formulas are read as their saved values. Dates are ISO 8601, percentages as displayed, all other numbers plain with
-    up to 15 digits. Hidden sheets are left out but counted; comments and charts are left out. Raises UnreadableContent
-    for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, nested too deep, or of more than 5
-    million cells.
+    up to 15 digits. Hidden sheets are left out but counted; hidden rows and columns are left out, except those of
+    collapsed groups and rows that a filter leaves out; so are comments and charts. Raises UnreadableContent for files
+    that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, nested too deep, or of more than 5 million
+    cells.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
-        package.check_all()
+        hidden = hidden_in(package, package.check_all(SheetChecker))
         title, attributes = package.properties()
     written = Sheets()
     with _reading(content) as sheets:
@@ -34,7 +36,7 @@ def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
             if sheet.sheet_state == "visible":
                 # The stated size of a sheet may be too small, and openpyxl would stop there.
                 sheet.reset_dimensions()
-                written.add(page, sheet.title, ([_shown(cell) for cell in row] for row in sheet.iter_rows()))
+                written.add(page, sheet.title, _rows(sheet, hidden.get(sheet.title, Hidden(frozenset(), frozenset()))))
     return assemble(written.writer.close(), pages=len(sheets), title=title, attributes=attributes)
 
 
@@ -53,6 +55,12 @@ def _reading(content: bytes) -> Iterator[list[Any]]:
         raise
     except Exception as error:
         raise UnreadableContent("no XLSX that can be opened, or damaged: open it and save it again as XLSX") from error
+
+
+def _rows(sheet: Any, hidden: Hidden) -> Iterator[list[str]]:  # noqa: ANN401 - openpyxl has no types
+    for number, row in enumerate(sheet.iter_rows(), start=1):
+        if number not in hidden.rows:
+            yield [_shown(cell) for column, cell in enumerate(row, start=1) if column not in hidden.columns]
 
 
 def _shown(cell: Any) -> str:  # noqa: ANN401 - openpyxl has no types
