@@ -11,6 +11,9 @@ from freki.schemas.names import record
 
 MAX_ATTRIBUTE_CHARS = 256
 """Maximum characters of an attribute; longer metadata is kept in the text only."""
+MAX_ATTRIBUTES = 32
+"""Maximum attributes of a document's own; the store takes 64 KiB, and every chunk has them."""
+_MAX_NAME_CHARS = 64
 PAGES_WITHOUT_TEXT = "pages_without_text"
 """Attribute that lists pages with unreadable content, as "3, 7-9"."""
 
@@ -216,8 +219,16 @@ def one_line(text: str) -> str:
 
 
 def as_attributes(fields: Iterable[tuple[str, str]]) -> dict[str, str]:
-    """Return fields as attributes: `Post-History` becomes `post_history`; empty and long values are left out."""
+    """Return fields as attributes: `Post-History` becomes `post_history`.
+
+    Empty and long ones are left out, and of many those after the first 32.
+    """
     named = (
         (re.sub(r"\W+", "_", name.strip().lower()).strip("_"), one_line(printable(value))) for name, value in fields
     )
-    return {name: value for name, value in named if name and 0 < len(value) <= MAX_ATTRIBUTE_CHARS}
+    attributes: dict[str, str] = {}
+    for name, value in named:
+        is_sized = 0 < len(name) <= _MAX_NAME_CHARS and 0 < len(value) <= MAX_ATTRIBUTE_CHARS
+        if is_sized and (name in attributes or len(attributes) < MAX_ATTRIBUTES):
+            attributes[name] = value
+    return attributes

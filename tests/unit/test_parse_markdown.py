@@ -161,3 +161,10 @@ def test_blocks_hold_all_that_is_visible(source: str) -> None:
 @given(source=st.text(max_size=200))
 def test_any_text_is_a_document(source: str) -> None:
     assert_outline(parse_markdown(source))
+
+
+def test_front_matter_without_end_gives_no_more_attributes_than_a_store_takes() -> None:
+    document = parse_markdown("---\n" + "".join(f"k{n}: v\n" for n in range(5000)) + f"{'x' * 65}: v\nk0: w\n---\nText")
+
+    assert document.attributes == {f"k{n}": "w" if n == 0 else "v" for n in range(32)}
+    assert "k4999: v" in document.text
