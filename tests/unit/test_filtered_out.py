@@ -85,6 +85,20 @@ async def test_where_no_hit_names_the_norm_none_fits_with_certainty(world: World
     assert notices(other) == []
 
 
+async def test_where_no_hit_has_the_whole_of_a_designation_none_fits_with_certainty(world: World) -> None:
+    await world.feed(revision("b", 1, ["die verordnung 2016/424 regelt die miete", "pep: 8 regelt die miete"]))
+
+    absent = await ask(retriever(world), "die verordnung 2016/679 regelt die miete")
+    part = await ask(retriever(world), "PEP 257 regelt die miete")
+    whole = await ask(retriever(world), "PEP 8 regelt die miete")
+
+    assert notices(absent) == [("exact", NoticeKind.UNMET, "no hit names 2016/679")]
+    assert notices(part) == [("exact", NoticeKind.UNMET, "no hit names PEP 257")]
+    assert absent.confidence is part.confidence is Confidence.LOW
+    assert notices(whole) == []
+    assert whole.confidence is Confidence.HIGH
+
+
 @pytest.mark.parametrize("text", ["?", "§", "„“", "!!! … ???", "x" * 5000])
 async def test_nothing_answers_a_question_without_words(world: World, text: str) -> None:
     result = await ask(retriever(world), text)

@@ -1,14 +1,16 @@
 """Analysis of a query: its type, exact terms and searchable text.
 
-reading     the combined analysis of the wording
-wording     the type by rules
-prototypes  the type by labelled examples, in vector space
-exact       terms that must match literally
-norms       sections of laws and articles, in any spelling
-searchable  the searchable part of a long query
-data        the labelled examples
+reading       the combined analysis of the wording
+wording       the type by rules
+prototypes    the type by labelled examples, in vector space
+exact         terms that must match literally
+norms         sections of laws and articles, in any spelling
+designations  standards, identifiers and numbers, which count as a whole
+searchable    the searchable part of a long query
+data          the labelled examples
 """
 
+from freki.operators.analyse_query.designations import absent_designations, designations
 from freki.operators.analyse_query.exact import exact_terms, holds, phrases_of
 from freki.operators.analyse_query.norms import (
     MAX_NORMS,
@@ -26,10 +28,12 @@ __all__ = [
     "MAX_NORMS",
     "CitedPlace",
     "Prototypes",
+    "absent_designations",
     "absent_norms",
     "analyse_query",
     "citation_levels",
     "cited_norms",
+    "designations",
     "exact_terms",
     "example_wordings",
     "fit_prototypes",

@@ -34,7 +34,7 @@ from freki.schemas.names import is_known
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Retrieval
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.steps.cover import covered_share, is_across
-from freki.streams.retrieve.steps.exact import holds_quoted, note_absent_norms
+from freki.streams.retrieve.steps.exact import holds_quoted, note_absent
 from freki.streams.retrieve.steps.quote import quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
 
@@ -85,8 +85,8 @@ class Composer:
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
-        names_none = note_absent_norms(query, found.found, hits)
-        confidence = _confidence(retrieval, names_none=names_none)
+        lacks_named = note_absent(query, found.found, hits)
+        confidence = _confidence(retrieval, lacks_named=lacks_named)
         advice = hints(
             query.query,
             query.analysis,
@@ -179,8 +179,8 @@ def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:
     return [each.chunk_id for each in assembly.omissions if each.what is Omitted.HIT]
 
 
-def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
-    """Judge the hits by their scores and by the query's words; names_none: they lack each of its norms."""
+def _confidence(retrieval: Retrieval, *, lacks_named: bool) -> Confidence:
+    """Judge the hits by their scores and by the query's words; lacks_named: they lack what it names."""
     query, hits = retrieval.query, retrieval.hits
     if query.is_read or not hits.found or query.vector is None:
         return Confidence.UNKNOWN
@@ -195,7 +195,7 @@ def _confidence(retrieval: Retrieval, *, names_none: bool) -> Confidence:
     if judged is Confidence.NONE and holds:
         # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes.
         return Confidence.LOW
-    is_doubtful = hits.best_effort or names_none or (bool(query.quoted) and not holds)
+    is_doubtful = hits.best_effort or lacks_named or (bool(query.quoted) and not holds)
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
 
 

@@ -1,10 +1,19 @@
-"""Keep candidates that hold a phrase that the query quotes, put cited norms first, and find those that no hit names."""
+"""Keep candidates that hold a phrase that the query quotes, put cited norms first, and find what no hit names."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from itertools import islice
 
-from freki.operators.analyse_query import MAX_NORMS, CitedPlace, absent_norms, citation_levels, cited_norms, holds
+from freki.operators.analyse_query import (
+    MAX_NORMS,
+    CitedPlace,
+    absent_designations,
+    absent_norms,
+    citation_levels,
+    cited_norms,
+    designations,
+    holds,
+)
 from freki.schemas import ContextHit, NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -54,20 +63,26 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
     return replace(selection, found=[found[place] for place in order]).after(CITED)
 
 
-def note_absent_norms(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: Sequence[ContextHit]) -> bool:
-    """Add a notice of the norms that no hit names, nor its surroundings; return whether none of several is named.
+def note_absent(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: Sequence[ContextHit]) -> bool:
+    """Add a notice of what the query names that no hit has, nor its surroundings; return whether all hits are doubtful.
 
-    Scores compare meanings, and find `§ 4711 BGB` like any section of this law. chunks: those of the hits.
+    They are if they lack each of its norms, or any designation. Scores compare meanings, and find `§ 4711 BGB` like any
+    section of this law, and `PEP 3107` like any PEP. chunks: those of the hits.
     """
-    if not query.names_norm or query.is_read or not hits:
+    if query.is_read or not hits:
         return False
-    cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS))
+    cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
+    named = designations(query.text, query.analysis.exact)
+    if not cited and not named:
+        return False
     texts = [text for each in chunks for text in texts_of(each)]
     texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
-    absent = absent_norms(cited, texts, [heading for each in chunks for heading in each.row.heading_path])
-    if absent:
-        query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {', '.join(norms.text for norms in absent)}")
-    return bool(absent) and len(absent) == len(cited)
+    norms = absent_norms(cited, texts, [heading for each in chunks for heading in each.row.heading_path])
+    others = absent_designations(named, texts)
+    if norms or others:
+        message = f"no hit names {', '.join([*(each.text for each in norms), *others])}"
+        query.log.notice(STEP, NoticeKind.UNMET, message)
+    return bool(others) or (bool(norms) and len(norms) == len(cited))
 
 
 def texts_of(chunk: LoadedChunk) -> tuple[str, ...]:

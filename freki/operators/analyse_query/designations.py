@@ -1,0 +1,87 @@
+"""Designations of a query: standards, identifiers and numbers, each of which counts only as a whole."""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+
+from freki.operators.analyse_query.exact import BODIES
+from freki.operators.analyse_query.norms import cited_norms
+from freki.schemas import ExactKind, ExactTerm
+from freki.schemas.citations import NO_BREAK
+
+MAX_WORDS = 32
+"""Words of a question. Longer texts, such as letters and logs, have numbers that decide nothing."""
+
+_DESIGNATING = frozenset({ExactKind.STANDARD, ExactKind.IDENTIFIER})
+# Persons of any gender: texts may have Mitarbeiter for MitarbeiterInnen.
+_ANY_GENDER = re.compile(r"\w+[a-zäöüß]In(?:nen)?")
+_NUMBER = re.compile(
+    r"(?<![\w/.,:@-])(?:"
+    r"(?=[\d/]{0,24}\d{3})(?:\d{1,6}/){1,3}\d{1,6}(?![\w/-]|[.,]\d)"
+    # Before a word it counts something, as in `500 Stunden`; shorter ones may be spelt as words.
+    r"|(?<![€$£§]\s)\d{3,12}(?![\w/:-]|[.,]\d|\.\s|\s?[^\W\d_%‰€$£Ω°]|\s?[%‰€$£Ω°])"
+    r")"
+)
+_PIECES = re.compile(r"\d+|[^\W\d_]+")
+_BODIES = frozenset(body.casefold() for body in BODIES.split("|"))
+_OTHER_BODIES = rf"(?:(?:{'|'.join(sorted(_BODIES))})[\W_]{{1,3}}){{0,3}}"
+_GROUP = 3
+
+
+def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
+    """Return what a question names by a number or an identifier, each once: `PEP 8`, `ADR-017`, `2016/679`, `1997`.
+
+    exact: its exact terms. Norms, quotations, quantities and numbers of one or two digits are none. Empty for a text of
+    more than 32 words.
+    """
+    if len(text.split()) > MAX_WORDS:
+        return ()
+    named = [term.text for term in exact if term.kind in _DESIGNATING and not _ANY_GENDER.fullmatch(term.text)]
+    return tuple(dict.fromkeys([*named, *_numbers(text, exact)]))
+
+
+def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str, ...]:
+    """Return those of the designations that no text has as a whole, whatever signs stand between its parts.
+
+    `ISO 27001` is in `ISO/IEC 27001:2013`, `PEP 8` in `pep-0008.rst` and `4711` in `4.711`; `PEP 8` is not in
+    `PEP 257`, nor `2016/679` in `2016`.
+    """
+    if not named:
+        return ()
+    folded = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
+    return tuple(each for each in named if not any(map(_pattern(each).search, folded)))
+
+
+def _numbers(text: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
+    rest = unicodedata.normalize("NFC", text).translate(NO_BREAK)
+    for known in (*(norms.text for norms in cited_norms(rest)), *(term.text for term in exact)):
+        rest = rest.replace(known, " ; ")
+    yield from (found[0] for found in _NUMBER.finditer(rest))
+
+
+def _pattern(designation: str) -> re.Pattern[str]:
+    """Return what finds a designation in a folded text."""
+    pieces = _PIECES.findall(unicodedata.normalize("NFKC", designation).casefold())
+    named = next((place for place, piece in enumerate(pieces) if piece not in _BODIES), 0)
+    parts = pieces[named:]
+    joints = [
+        "",
+        *(r"[^\w\s]" if one.isdecimal() and other.isdecimal() else r"[\W_]{0,3}" for one, other in pairwise(parts)),
+    ]
+    found = "".join(joint + _written(part) for joint, part in zip(joints, parts, strict=True))
+    if named:
+        # Texts name one of several bodies, or others beside it.
+        found = rf"(?:{'|'.join(pieces[:named])})[\W_]{{0,3}}{_OTHER_BODIES}{found}"
+    before = r"(?<!\d)(?<!\d[.,])" if pieces[0].isdecimal() else r"(?<![^\W_])"
+    return re.compile(before + found + (r"(?!\d)" if pieces[-1].isdecimal() else ""))
+
+
+def _written(piece: str) -> str:
+    """Return what finds a part of a designation: a number with any zeros before it and signs between its thousands."""
+    if not piece.isdecimal():
+        return re.escape(piece)
+    bare = piece.lstrip("0") or "0"
+    head = len(bare) % _GROUP
+    groups = [bare[:head], *(bare[place : place + _GROUP] for place in range(head, len(bare), _GROUP))]
+    return "0*" + "[.,'’]?".join(filter(None, groups))

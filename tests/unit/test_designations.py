@@ -1,0 +1,59 @@
+import pytest
+
+from freki.operators.analyse_query import absent_designations, designations, exact_terms
+
+
+@pytest.mark.parametrize(
+    ("text", "named"),
+    [
+        ("What does PEP 8 say about ISO 27001?", ("PEP 8", "ISO 27001")),
+        ("Verordnung (EU) 2016/679 über Daten", ("2016/679",)),
+        ("BGBl I 1997, 566", ("1997", "566")),
+        ("ADR-017 oder max_size in TikTok", ("ADR-017", "max_size", "TikTok")),
+        ("Was galt 1985?", ("1985",)),
+        ("§ 4711 BGB, §§ 535 bis 540, Artikel 123 Absatz 1", ()),
+        ("500 Stunden, 500 €, € 500, 10.000 Leute, 24/7, Phase 7", ()),
+        ("„PEP 8“ für MitarbeiterInnen", ()),
+        (" ".join(["Kundennummer 123456, Fehler E42."] * 9), ()),
+    ],
+)
+def test_what_a_question_names_by_a_number_or_an_identifier(text: str, named: tuple[str, ...]) -> None:
+    assert designations(text, exact_terms(text)) == named
+
+
+@pytest.mark.parametrize(
+    ("named", "text"),
+    [
+        ("PEP 8", "peps/pep-0008.rst"),
+        ("PEP 8", "PEP: 8"),
+        ("ISO 27001", "nach ISO/IEC 27001:2013"),
+        ("ISO/IEC 27001", "nach ISO 27001"),
+        ("DIN EN 18040-1", "DIN 18040-1"),
+        ("2016/679", "(EU) 2016/679"),
+        ("4711", "4.711 Stück"),
+        ("566", "BGBl I: 1997, 566"),
+        ("ADR-017", "adr 17"),
+        ("max_size", "`max_size`=3"),
+        ("3.14", "Python 3.14.1"),
+        ("--dry-run", "with --dry-run"),
+    ],
+)
+def test_a_designation_may_be_written_with_other_signs(named: str, text: str) -> None:
+    assert absent_designations([named], ["", text]) == ()
+
+
+@pytest.mark.parametrize(
+    ("named", "text"),
+    [
+        ("PEP 8", "PEP 257, PEP 80, chapter 8"),
+        ("ISO 27001", "ISO 9001, 27001"),
+        ("DIN 18040-2", "DIN 18040-1"),
+        ("2016/679", "2016/424 and 679"),
+        ("566", "1566, 5660, 12.566"),
+        ("ADR-017", "ADR-171, ADR-18"),
+        ("3.14", "3.140"),
+        ("TikTok", "tick"),
+    ],
+)
+def test_a_part_of_a_designation_is_another_one(named: str, text: str) -> None:
+    assert absent_designations([named], [text]) == (named,)
