@@ -12,7 +12,7 @@ from freki.operators.analyse_query import absent_designations, designations, exa
         ("ADR-017 oder max_size in TikTok", ("ADR-017", "max_size", "TikTok")),
         ("Was galt 1985?", ("1985",)),
         ("§ 4711 BGB, §§ 535 bis 540, Artikel 123 Absatz 1", ()),
-        ("500 Stunden, 500 €, € 500, 10.000 Leute, 24/7, Phase 7", ()),
+        ("500 Stunden, 500 €, € 500, 10.000 Leute, 24/7, Phase 7, 2024/03/01, 3/1/2024", ()),
         ("„PEP 8“ für MitarbeiterInnen", ()),
         (" ".join(["Kundennummer 123456, Fehler E42."] * 9), ()),
     ],

@@ -18,7 +18,8 @@ _DESIGNATING = frozenset({ExactKind.STANDARD, ExactKind.IDENTIFIER})
 _ANY_GENDER = re.compile(r"\w+[a-zäöüß]In(?:nen)?")
 _NUMBER = re.compile(
     r"(?<![\w/.,:@-])(?:"
-    r"(?=[\d/]{0,24}\d{3})(?:\d{1,6}/){1,3}\d{1,6}(?![\w/-]|[.,]\d)"
+    # Not of dates such as 2024/03/01, which texts have in other notations.
+    r"(?!\d{4}(?:/\d{1,2}){2}\b|(?:\d{1,2}/){2}\d{4}\b)(?=[\d/]{0,24}\d{3})(?:\d{1,6}/){1,3}\d{1,6}(?![\w/-]|[.,]\d)"
     # Before a word it counts something, as in `500 Stunden`; shorter ones may be spelt as words.
     r"|(?<![€$£§]\s)\d{3,12}(?![\w/:-]|[.,]\d|\.\s|\s?[^\W\d_%‰€$£Ω°]|\s?[%‰€$£Ω°])"
     r")"
