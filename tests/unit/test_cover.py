@@ -105,3 +105,21 @@ async def test_rows_with_words_as_they_are_share_those_that_the_query_spells_ali
 
     assert (await ask(asked, "Gebühren Mietverträge", language="de")).confidence is Confidence.HIGH
     assert (await ask(asked, "Gebühr Mietvertrag", language="de")).confidence is Confidence.LOW
+
+
+@pytest.mark.parametrize("asked_in", ["de", "und"])
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Abkommen in Kraft getreten 15.10.1990", Confidence.HIGH),
+        ("Abkommen in Kraft getreten am 15.10.90", Confidence.HIGH),
+        ("Abkommen in Kraft getreten am 3.10.1990", Confidence.LOW),
+        ("Abkommen in Kraft getreten am 3.10.90", Confidence.LOW),
+    ],
+)
+async def test_hits_that_lack_the_day_that_a_query_names_are_not_certain(
+    text: str, asked_in: str, expected: Confidence
+) -> None:
+    written = "Das Abkommen ist am 15. Oktober 1990 in Kraft getreten."
+
+    assert await said(text, 0.6, asked_in=asked_in, written=written) is expected

@@ -91,12 +91,15 @@ async def test_where_no_hit_has_the_whole_of_a_designation_none_fits_with_certai
     absent = await ask(retriever(world), "die verordnung 2016/679 regelt die miete")
     part = await ask(retriever(world), "PEP 257 regelt die miete")
     whole = await ask(retriever(world), "PEP 8 regelt die miete")
+    letter = await ask(
+        retriever(world), "pep: 8 regelt die miete " * 8 + "Kundennummer 123456, Fehler E42 am 3.10.1990"
+    )
 
     assert notices(absent) == [("exact", NoticeKind.UNMET, "no hit names 2016/679")]
     assert notices(part) == [("exact", NoticeKind.UNMET, "no hit names PEP 257")]
     assert absent.confidence is part.confidence is Confidence.LOW
-    assert notices(whole) == []
-    assert whole.confidence is Confidence.HIGH
+    assert notices(whole) == notices(letter) == []
+    assert whole.confidence is letter.confidence is Confidence.HIGH
 
 
 @pytest.mark.parametrize("text", ["?", "§", "„“", "!!! … ???", "x" * 5000])

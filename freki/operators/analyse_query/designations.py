@@ -10,9 +10,6 @@ from freki.operators.analyse_query.norms import cited_norms
 from freki.schemas import ExactKind, ExactTerm
 from freki.schemas.citations import NO_BREAK
 
-MAX_WORDS = 32
-"""Words of a question. Longer texts, such as letters and logs, have numbers that decide nothing."""
-
 _DESIGNATING = frozenset({ExactKind.STANDARD, ExactKind.IDENTIFIER})
 # Persons of any gender: texts may have Mitarbeiter for MitarbeiterInnen.
 _ANY_GENDER = re.compile(r"\w+[a-zäöüß]In(?:nen)?")
@@ -33,11 +30,8 @@ _GROUP = 3
 def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
     """Return what a question names by a number or an identifier, each once: `PEP 8`, `ADR-017`, `2016/679`, `1997`.
 
-    exact: its exact terms. Norms, quotations, quantities and numbers of one or two digits are none. Empty for a text of
-    more than 32 words.
+    exact: its exact terms. Norms, quotations, dates, quantities and numbers of one or two digits are none.
     """
-    if len(text.split()) > MAX_WORDS:
-        return ()
     named = [term.text for term in exact if term.kind in _DESIGNATING and not _ANY_GENDER.fullmatch(term.text)]
     return tuple(dict.fromkeys([*named, *_numbers(text, exact)]))
 

@@ -1,10 +1,11 @@
-"""How many of a query's words its hits have, and whether they can have them: texts in other languages share few."""
+"""Which of a query's words and dates its hits have, and whether they can have them: other languages share few words."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from freki.operators.analyse_text import TermPlace, plain_terms, term_places
 from freki.operators.detect_language import UNDETERMINED
+from freki.schemas.short_dates import with_full_years
 from freki.streams.retrieve.candidates import LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
 
@@ -27,6 +28,13 @@ def covered_share(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> float:
     return max((sum(not terms.isdisjoint(word) for word in words) / len(words) for terms in have), default=0.0)
 
 
+def absent_days(query: ParsedQuery, texts: Iterable[str]) -> list[str]:
+    """Return the days that the query names, with years in full, and that no text has in any notation."""
+    asked = dict(_days(query.text, query.analysis.language))
+    found = {day for text in texts for day, _ in _days(text, query.analysis.language)} if asked else set()
+    return [written for day, written in asked.items() if day not in found]
+
+
 def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: float) -> bool:
     """Return whether a hit is in another language than the query; covered: see `covered_share`.
 
@@ -34,6 +42,13 @@ def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: float) -> bool:
     """
     asked, written = query.analysis.language, hit.row.language
     return covered == 0 if UNDETERMINED in (asked, written) else asked != written
+
+
+def _days(text: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the days of a text as terms, and as it has them."""
+    full = with_full_years(text)
+    for place in term_places(full, language=language):
+        yield from ((day, full[place.start : place.end]) for day in _of_day(place.terms))
 
 
 def _of_day(terms: str) -> set[str]:

@@ -18,9 +18,12 @@ from freki.schemas import ContextHit, NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.steps.cover import absent_days
 
 STEP = "exact"
 CITED = "cited"
+MAX_QUESTION_WORDS = 32
+"""Longer texts, such as letters and logs, have numbers and dates that decide nothing."""
 
 
 def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
@@ -66,19 +69,19 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
 def note_absent(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: Sequence[ContextHit]) -> bool:
     """Add a notice of what the query names that no hit has, nor its surroundings; return whether all hits are doubtful.
 
-    They are if they lack each of its norms, or any designation. Scores compare meanings, and find `§ 4711 BGB` like any
-    section of this law, and `PEP 3107` like any PEP. chunks: those of the hits.
+    They are if they lack each of its norms, or any designation or day. Scores compare meanings, and find `§ 4711 BGB`
+    like any section of this law, and `PEP 3107` like any PEP. chunks: those of the hits.
     """
     if query.is_read or not hits:
         return False
     cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
+    is_question = len(query.text.split()) <= MAX_QUESTION_WORDS
     named = designations(query.text, query.analysis.exact)
-    if not cited and not named:
-        return False
     texts = [text for each in chunks for text in texts_of(each)]
     texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
-    norms = absent_norms(cited, texts, [heading for each in chunks for heading in each.row.heading_path])
-    others = absent_designations(named, texts)
+    headings = [heading for each in chunks for heading in each.row.heading_path]
+    norms = absent_norms(cited, texts, headings) if cited else ()
+    others = [*absent_designations(named, texts), *absent_days(query, texts)] if is_question else []
     if norms or others:
         message = f"no hit names {', '.join([*(each.text for each in norms), *others])}"
         query.log.notice(STEP, NoticeKind.UNMET, message)
