@@ -7,7 +7,7 @@ import pytest
 
 from freki.operators.analyse_text import plain_terms
 from freki.operators.identify import root_id
-from freki.schemas import Confidence, DocumentId
+from freki.schemas import Confidence, DocumentId, Widening
 from freki.schemas.index import RerankPair
 from tests.unit.questions import OPTIONS, ask, retriever
 from tests.unit.revisions import TENANT, World, revision, rows_of
@@ -73,6 +73,14 @@ async def test_a_hit_has_a_date_only_if_it_has_the_day(text: str, asked_in: str,
     assert await said(text, 0.3, asked_in=asked_in, written=written) is expected
 
 
+async def test_a_time_has_its_day() -> None:
+    written = "`harbourctl restore --time 2024-03-01T10:15` restores"
+
+    assert (
+        await said("restore of 1 March 2024", 0.6, asked_in="en", written_in="en", written=written) is Confidence.HIGH
+    )
+
+
 @pytest.mark.parametrize(
     ("asked_in", "written_in", "probability", "expected"),
     [
@@ -123,3 +131,36 @@ async def test_hits_that_lack_the_day_that_a_query_names_are_not_certain(
     written = "Das Abkommen ist am 15. Oktober 1990 in Kraft getreten."
 
     assert await said(text, 0.6, asked_in=asked_in, written=written) is expected
+
+
+CLUSTER = "die Gebühren für Mietverträge im Cluster von Kafka betragen zehn Euro"
+
+
+@pytest.mark.parametrize(
+    ("text", "asked_in", "expected"),
+    [
+        ("Wie hoch ist die Gebühr im Cluster von Kafka?", "de", Confidence.HIGH),
+        ("Wie hoch ist die Gebühr im Cluster von Kafkas?", "de", Confidence.HIGH),
+        ("Wie hoch ist die Gebühr im Cluster von Kubernetes?", "de", Confidence.LOW),
+        ("Gebühr Kubernetes", "de", Confidence.LOW),
+        ("Kubernetes Gebühr", "und", Confidence.LOW),
+        # Words of dictionaries and compounds have synonyms.
+        ("Wie hoch ist die Gebühr für einen Handyvertrag im Urlaub?", "de", Confidence.HIGH),
+        ("Gebühr wie bei der Türbreite", "de", Confidence.HIGH),
+        # At the beginning of a sentence all words have capitals, and names may differ between languages.
+        ("Erklaere die Gebühr für Mietverträge im Cluster", "de", Confidence.HIGH),
+        ("How high is the fee in Munich?", "en", Confidence.HIGH),
+        ("Was zahlen Sie für Mietverträge im Jänner?", "de", Confidence.HIGH),
+    ],
+)
+async def test_hits_without_a_name_of_the_query_are_not_certain(text: str, asked_in: str, expected: Confidence) -> None:
+    assert await said(text, 0.6, asked_in=asked_in, written=CLUSTER) is expected
+
+
+async def test_a_misspelt_name_that_was_corrected_is_there() -> None:
+    world = World()
+    await world.feed(revision("a", 1, [CLUSTER], language="de"))
+    defaults = replace(DEFAULTS, widen=(Widening.SPELLING,))
+    asked = retriever(world, rerankers=[Equally(0.6)], defaults=defaults)
+
+    assert (await ask(asked, "Wie hoch ist die Gebühr bei Kavka?", language="de")).confidence is Confidence.HIGH

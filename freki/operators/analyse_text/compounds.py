@@ -38,6 +38,20 @@ def compound_parts(word: str) -> list[str]:
     return [smaller for part in parts for smaller in (compound_parts(part) or [part])]
 
 
+def is_common_noun(word: str) -> bool:
+    """Return whether a word is a compound, a part of some, or ends in one: `Handyvertrag`, `Breite`, `Türbreite`."""
+    folded = word.casefold()
+    modifiers, heads = _compounds()
+    stem = _stemmer().stemWord
+    ends = (folded[place:] for place in range(2, len(folded) - _LEAST_HEAD))
+    return (
+        folded in modifiers
+        or stem(folded) in heads
+        or bool(compound_parts(folded))
+        or any(stem(end) in heads for end in ends)
+    )
+
+
 def _cheapest_split(word: str) -> tuple[str, ...]:
     """Return the parts of minimum total cost, by dynamic programming; empty where the whole word is cheaper."""
     modifiers, heads = _compounds()

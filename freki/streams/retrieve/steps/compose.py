@@ -85,7 +85,7 @@ class Composer:
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
-        lacks_named = note_absent(query, found.found, hits)
+        lacks_named = note_absent(query, found, hits)
         confidence = _confidence(retrieval, lacks_named=lacks_named)
         advice = hints(
             query.query,

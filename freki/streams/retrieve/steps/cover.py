@@ -1,16 +1,27 @@
-"""Which of a query's words and dates its hits have, and whether they can have them: other languages share few words."""
+"""Which of a query's words, names and dates its hits have, and whether they can: other languages share few words."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
-from freki.operators.analyse_text import TermPlace, plain_terms, term_places
+from freki.operators.analyse_text import TermPlace, analyse_text, plain_terms, term_places
+from freki.operators.analyse_text.compounds import is_common_noun
 from freki.operators.detect_language import UNDETERMINED
+from freki.operators.rephrase import is_word
 from freki.schemas.short_dates import with_full_years
 from freki.streams.retrieve.candidates import LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
 
 MAX_READ = 8
 """Hits whose words are compared: a usual answer."""
+_CAPITALISED = re.compile(r"(?<![\w'’])[^\W\d_]{3,}")
+# Written in many ways, and in no dictionary.
+_CALENDAR = frozenset(
+    {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"}
+    | {"december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "jänner"}
+)
+_SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
+# The analyser finds no day in 2024-03-01T10:15.
+_BEFORE_TIME = re.compile(r"(?<=\d{4}-\d\d-\d\d)T(?=\d\d)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -35,6 +46,27 @@ def absent_days(query: ParsedQuery, texts: Iterable[str]) -> list[str]:
     return [written for day, written in asked.items() if day not in found]
 
 
+def absent_names(
+    query: ParsedQuery, chunks: Sequence[LoadedChunk], texts: Sequence[str], spelt: Sequence[str]
+) -> list[str]:
+    """Return the names in a query that no text has: `Kubernetes`.
+
+    A name begins with a capital within a sentence, or a query of keywords, and is in no dictionary. spelt: the query
+    with misspelt words replaced. None is returned if no hit is in the language of the query: names may differ.
+    """
+    language = query.analysis.language
+    if language not in {UNDETERMINED, *(each.row.language for each in chunks)}:
+        return []
+    have, terms = "\n".join(texts).casefold(), {term for each in chunks for term in each.row.lexical.split()}
+    return [
+        name
+        for name in _names(query.text, language=language, keyword=query.analysis.keyword)
+        if name.casefold().rstrip("s") not in have
+        and terms.isdisjoint(analyse_text(name, language=language).split())
+        and all(name in text for text in spelt)
+    ]
+
+
 def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: float) -> bool:
     """Return whether a hit is in another language than the query; covered: see `covered_share`.
 
@@ -44,9 +76,28 @@ def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: float) -> bool:
     return covered == 0 if UNDETERMINED in (asked, written) else asked != written
 
 
+def _names(text: str, *, language: str, keyword: bool) -> list[str]:
+    found = list(_CAPITALISED.finditer(text))
+    words = [
+        each for each in found if each[0][0].isupper() and (keyword or not _SENTENCE_END.search(text, 0, each.start()))
+    ]
+    if language == "en" and len(words) > len(found) // 2:
+        # A title, as headings have it.
+        return []
+    return list(dict.fromkeys(each[0] for each in words if not _is_common(each[0], language)))
+
+
+def _is_common(word: str, language: str) -> bool:
+    """Return whether a word is a stop word, or in a dictionary of the language, or of any where that is uncertain."""
+    if word.casefold() in _CALENDAR or not analyse_text(word, language=language):
+        return True
+    languages = ("de", "en") if language == UNDETERMINED else (language,)
+    return any(is_word(word, language=each) for each in languages) or (language != "en" and is_common_noun(word))
+
+
 def _days(text: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield the days of a text as terms, and as it has them."""
-    full = with_full_years(text)
+    full = _BEFORE_TIME.sub(" ", with_full_years(text))
     for place in term_places(full, language=language):
         yield from ((day, full[place.start : place.end]) for day in _of_day(place.terms))
 

@@ -14,11 +14,11 @@ from freki.operators.analyse_query import (
     designations,
     holds,
 )
-from freki.schemas import ContextHit, NoticeKind
-from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
+from freki.schemas import ContextHit, NoticeKind, Widening
+from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, LocatedHits, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.cover import absent_days
+from freki.streams.retrieve.steps.cover import absent_days, absent_names
 
 STEP = "exact"
 CITED = "cited"
@@ -66,14 +66,15 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
     return replace(selection, found=[found[place] for place in order]).after(CITED)
 
 
-def note_absent(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: Sequence[ContextHit]) -> bool:
+def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHit]) -> bool:
     """Add a notice of what the query names that no hit has, nor its surroundings; return whether all hits are doubtful.
 
-    They are if they lack each of its norms, or any designation or day. Scores compare meanings, and find `§ 4711 BGB`
-    like any section of this law, and `PEP 3107` like any PEP. chunks: those of the hits.
+    They are if they lack each of its norms, or any designation, day or name. Scores compare meanings, and find
+    `§ 4711 BGB` like any section of this law, and `PEP 3107` like any PEP.
     """
     if query.is_read or not hits:
         return False
+    chunks = found.found
     cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
     is_question = len(query.text.split()) <= MAX_QUESTION_WORDS
     named = designations(query.text, query.analysis.exact)
@@ -81,7 +82,13 @@ def note_absent(query: ParsedQuery, chunks: Sequence[LoadedChunk], hits: Sequenc
     texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
     headings = [heading for each in chunks for heading in each.row.heading_path]
     norms = absent_norms(cited, texts, headings) if cited else ()
-    others = [*absent_designations(named, texts), *absent_days(query, texts)] if is_question else []
+    spelt = [each.variant.text for each in found.search.variants if each.variant.kind is Widening.SPELLING]
+    others: list[str] = []
+    if is_question:
+        others += [*absent_designations(named, texts), *absent_days(query, texts)]
+        others += [
+            name for name in absent_names(query, chunks, texts, spelt) if not any(name in each for each in others)
+        ]
     if norms or others:
         message = f"no hit names {', '.join([*(each.text for each in norms), *others])}"
         query.log.notice(STEP, NoticeKind.UNMET, message)
