@@ -144,6 +144,8 @@ CLUSTER = "die Gebühren für Mietverträge im Cluster von Kafka betragen zehn E
         ("Wie hoch ist die Gebühr im Cluster von Kubernetes?", "de", Confidence.LOW),
         ("Gebühr Kubernetes", "de", Confidence.LOW),
         ("Kubernetes Gebühr", "und", Confidence.LOW),
+        ("Vergleiche Gebühren und Zehnte", "de", Confidence.LOW),
+        ("Vergleiche Gebühren und Mieten", "de", Confidence.HIGH),
         # Words of dictionaries and compounds have synonyms.
         ("Wie hoch ist die Gebühr für einen Handyvertrag im Urlaub?", "de", Confidence.HIGH),
         ("Gebühr wie bei der Türbreite", "de", Confidence.HIGH),

@@ -5,11 +5,13 @@ wording       the type by rules
 prototypes    the type by labelled examples, in vector space
 exact         terms that must match literally
 norms         sections of laws and articles, in any spelling
+compared      two things that a question compares
 designations  standards, identifiers and numbers, which count as a whole
 searchable    the searchable part of a long query
 data          the labelled examples
 """
 
+from freki.operators.analyse_query.compared import compared
 from freki.operators.analyse_query.designations import absent_designations, designations
 from freki.operators.analyse_query.exact import exact_terms, holds, phrases_of
 from freki.operators.analyse_query.norms import (
@@ -33,6 +35,7 @@ __all__ = [
     "analyse_query",
     "citation_levels",
     "cited_norms",
+    "compared",
     "designations",
     "exact_terms",
     "example_wordings",

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable, Iterator, Sequence
 
+from freki.operators.analyse_query import compared
 from freki.operators.analyse_text import TermPlace, analyse_text, plain_terms, term_places
 from freki.operators.analyse_text.compounds import is_common_noun
 from freki.operators.detect_language import UNDETERMINED
@@ -49,7 +50,7 @@ def absent_days(query: ParsedQuery, texts: Iterable[str]) -> list[str]:
 def absent_names(
     query: ParsedQuery, chunks: Sequence[LoadedChunk], texts: Sequence[str], spelt: Sequence[str]
 ) -> list[str]:
-    """Return the names in a query that no text has: `Kubernetes`.
+    """Return the names in a query, and the words that it compares, that no text has: `Kubernetes`, `Pacht`.
 
     A name begins with a capital within a sentence, or a query of keywords, and is in no dictionary. spelt: the query
     with misspelt words replaced. None is returned if no hit is in the language of the query: names may differ.
@@ -57,10 +58,11 @@ def absent_names(
     language = query.analysis.language
     if language not in {UNDETERMINED, *(each.row.language for each in chunks)}:
         return []
+    names = _names(query.text, language=language, keyword=query.analysis.keyword)
     have, terms = "\n".join(texts).casefold(), {term for each in chunks for term in each.row.lexical.split()}
     return [
         name
-        for name in _names(query.text, language=language, keyword=query.analysis.keyword)
+        for name in dict.fromkeys([*names, *compared(query.text)])
         if name.casefold().rstrip("s") not in have
         and terms.isdisjoint(analyse_text(name, language=language).split())
         and all(name in text for text in spelt)

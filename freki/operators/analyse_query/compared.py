@@ -1,0 +1,23 @@
+"""Two things that a question compares: an answer is about both."""
+
+import re
+
+_ARTICLE = r"(?:(?:d(?:er|ie|as|em|en|es)|eine?[mnrs]?|the|an?)\s+)?"
+_THING = rf"{_ARTICLE}(?P<{{}}>[^\W\d_][\w-]*)"
+_ONE, _OTHER = _THING.format("one"), _THING.format("other")
+_COMPARED = (
+    re.compile(rf"\bvergleich\w*\s+(?:(?:zwischen|von)\s+)?{_ONE}\s+(?:und|mit)\s+{_OTHER}", re.IGNORECASE),
+    re.compile(rf"\bunterschied\w*\s+(?:zwischen|von)\s+{_ONE}\s+(?:und|zu)\s+{_OTHER}", re.IGNORECASE),
+    re.compile(rf"\bunterscheide[nt]\s+sich\s+{_ONE}\s+(?:und|von)\s+{_OTHER}", re.IGNORECASE),
+    re.compile(rf"\bcompar\w+\s+(?:between\s+|of\s+)?{_ONE}\s+(?:and|with|to)\s+{_OTHER}", re.IGNORECASE),
+    re.compile(rf"\bdifferences?\s+between\s+{_ONE}\s+and\s+{_OTHER}", re.IGNORECASE),
+    re.compile(rf"{_ONE}\s+(?:vs\.?|versus)\s+{_OTHER}", re.IGNORECASE),
+)
+
+
+def compared(text: str) -> tuple[str, ...]:
+    """Return the two things, of a word each, that a question in German or English compares; else nothing."""
+    for pattern in _COMPARED:
+        if found := pattern.search(text):
+            return found["one"], found["other"]
+    return ()
