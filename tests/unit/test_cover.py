@@ -49,6 +49,9 @@ async def said(
         ("Gebühr Mietvertrag Hund", Confidence.HIGH),
         ("Gebühr Hund", Confidence.LOW),
         ("Hundesteuer Jahr", Confidence.LOW),
+        # A compound is another one if only some of its parts are there.
+        ("Gebühr Pachtvertrag", Confidence.LOW),
+        ("Gebühr Vertragsmiete", Confidence.HIGH),
     ],
 )
 async def test_a_probable_hit_with_most_words_of_the_query_is_certain(text: str, expected: Confidence) -> None:
@@ -101,6 +104,10 @@ async def test_a_hit_in_another_language_need_be_less_probable(
 
 async def test_a_query_in_an_unknown_language_that_shares_words_is_in_the_language_of_the_hits() -> None:
     assert await said("Gebühren", 0.01, asked_in="und") is Confidence.NONE
+
+
+async def test_a_part_of_a_compound_tells_the_language_of_the_hits() -> None:
+    assert await said("Pachtvertrag", 0.01, asked_in="und") is Confidence.NONE
 
 
 async def test_rows_with_words_as_they_are_share_those_that_the_query_spells_alike() -> None:

@@ -33,7 +33,7 @@ from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.schemas.names import is_known
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Retrieval
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
-from freki.streams.retrieve.steps.cover import covered_share, is_across
+from freki.streams.retrieve.steps.cover import Coverage, coverage, is_across
 from freki.streams.retrieve.steps.exact import holds_quoted, note_absent
 from freki.streams.retrieve.steps.quote import quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
@@ -184,7 +184,7 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool) -> Confidence:
     query, hits = retrieval.query, retrieval.hits
     if query.is_read or not hits.found or query.vector is None:
         return Confidence.UNKNOWN
-    covered = covered_share(query, hits.found)
+    covered = coverage(query, hits.found)
     # A model has no time for all; those that it did not reach are not the best.
     reached = [each for each in hits.found if probability(hits, each) is not None] or hits.found
     judged = max((_judged(query, hits, each, covered) for each in reached), key=_RISING.index)
@@ -199,14 +199,14 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool) -> Confidence:
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
 
 
-def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: float) -> Confidence:
-    """Judge a hit; covered: see `covered_share`."""
+def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: Coverage) -> Confidence:
+    """Judge a hit by its scores and by what all hits have of the query's words."""
     across = is_across(query, hit, covered=covered)
     least = query.options.unanswered_probability
     return confidence_of(
         probability(hits, hit),
         query.similarity(hit.vector) or 0.0,
-        covered=covered,
+        covered=covered.share,
         is_across=across,
         is_calibrated=hits.reranker == LOCAL,
         least_probability=min(least, least_across(query.analysis.language)) if across else least,

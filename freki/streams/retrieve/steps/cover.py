@@ -2,10 +2,12 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
 
 from freki.operators.analyse_query import compared
 from freki.operators.analyse_text import TermPlace, analyse_text, plain_terms, term_places
-from freki.operators.analyse_text.compounds import is_common_noun
+from freki.operators.analyse_text.compounds import compound_parts, is_common_noun
 from freki.operators.detect_language import UNDETERMINED
 from freki.operators.rephrase import is_word
 from freki.schemas.short_dates import with_full_years
@@ -26,18 +28,30 @@ _BEFORE_TIME = re.compile(r"(?<=\d{4}-\d\d-\d\d)T(?=\d\d)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-def covered_share(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> float:
-    """Return the largest share of the query's words that one of its best hits has, in any inflection, 0..1.
+class Coverage(NamedTuple):
+    """What hits have of the words of a query."""
 
-    A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`; a date only if
-    the row has that day. Stop words do not count.
+    share: float
+    """Largest share of the words that one hit has, 0..1."""
+    is_any: bool
+    """Has a hit any word, or a part of one?"""
+
+
+def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> Coverage:
+    """Return what the best hits have of the query's words, in any inflection.
+
+    A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`; a compound only
+    if all of its parts are, `Biersteuer` not in `Kaffeesteuer`; a date only if the row has that day. Stop words do not
+    count.
     """
-    places = term_places(query.text, language=query.analysis.language)
-    words = [_of_day(place.terms) or {*place.terms.split(), *_plain(query, place)} for place in places]
+    words = [_word(query, place) for place in term_places(query.text, language=query.analysis.language)]
     if not words:
-        return 0.0
-    have = (frozenset(each.row.lexical.split()) for each in hits[:MAX_READ])
-    return max((sum(not terms.isdisjoint(word) for word in words) / len(words) for terms in have), default=0.0)
+        return Coverage(0.0, is_any=False)
+    have = [frozenset(each.row.lexical.split()) for each in hits[:MAX_READ]]
+    return Coverage(
+        max((sum(word.is_in(terms) for word in words) / len(words) for terms in have), default=0.0),
+        is_any=any(not terms.isdisjoint(word.terms | word.parts) for word in words for terms in have),
+    )
 
 
 def absent_days(query: ParsedQuery, texts: Iterable[str]) -> list[str]:
@@ -69,13 +83,13 @@ def absent_names(
     ]
 
 
-def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: float) -> bool:
-    """Return whether a hit is in another language than the query; covered: see `covered_share`.
+def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: Coverage) -> bool:
+    """Return whether a hit is in another language than the query.
 
     Few words may be of any language: then it is another one if no hit has one of them.
     """
     asked, written = query.analysis.language, hit.row.language
-    return covered == 0 if UNDETERMINED in (asked, written) else asked != written
+    return not covered.is_any if UNDETERMINED in (asked, written) else asked != written
 
 
 def _names(text: str, *, language: str, keyword: bool) -> list[str]:
@@ -102,6 +116,25 @@ def _days(text: str, language: str) -> Iterator[tuple[str, str]]:
     full = _BEFORE_TIME.sub(" ", with_full_years(text))
     for place in term_places(full, language=language):
         yield from ((day, full[place.start : place.end]) for day in _of_day(place.terms))
+
+
+class _Word(NamedTuple):
+    """A word of a query, as rows may have it."""
+
+    terms: AbstractSet[str]
+    """One of them is enough."""
+    parts: AbstractSet[str]
+    """All of them are needed; empty if it is no compound."""
+
+    def is_in(self, row: AbstractSet[str]) -> bool:
+        return not row.isdisjoint(self.terms) or (bool(self.parts) and self.parts <= row)
+
+
+def _word(query: ParsedQuery, place: TermPlace) -> _Word:
+    terms, plain = place.terms.split(), _plain(query, place)
+    count = len(compound_parts(query.text[place.start : place.end].casefold()))
+    whole, parts = terms[: len(terms) - count], terms[len(terms) - count :]
+    return _Word(_of_day(place.terms) or {*whole, *plain}, set(parts))
 
 
 def _of_day(terms: str) -> set[str]:
