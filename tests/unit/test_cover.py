@@ -156,6 +156,8 @@ CLUSTER = "die Gebühren für Mietverträge im Cluster von Kafka betragen zehn E
         # Words of dictionaries and compounds have synonyms.
         ("Wie hoch ist die Gebühr für einen Handyvertrag im Urlaub?", "de", Confidence.HIGH),
         ("Gebühr wie bei der Türbreite", "de", Confidence.HIGH),
+        # Abbreviations have long forms.
+        ("Wie hoch ist die Gebühr nach der DSGVO und dem NetzDG?", "de", Confidence.HIGH),
         # At the beginning of a sentence all words have capitals, and names may differ between languages.
         ("Erklaere die Gebühr für Mietverträge im Cluster", "de", Confidence.HIGH),
         ("How high is the fee in Munich?", "en", Confidence.HIGH),

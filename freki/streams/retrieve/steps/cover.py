@@ -16,7 +16,7 @@ from freki.streams.retrieve.parsed_query import ParsedQuery
 
 MAX_READ = 8
 """Hits whose words are compared: a usual answer."""
-_CAPITALISED = re.compile(r"(?<![\w'’])[^\W\d_]{3,}")
+_WORDS = re.compile(r"(?<![\w'’])[^\W\d_]{3,}")
 # Written in many ways, and in no dictionary.
 _CALENDAR = frozenset(
     {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"}
@@ -66,8 +66,9 @@ def absent_names(
 ) -> list[str]:
     """Return the names in a query, and the words that it compares, that no text has: `Kubernetes`, `Pacht`.
 
-    A name begins with a capital within a sentence, or a query of keywords, and is in no dictionary. spelt: the query
-    with misspelt words replaced. None is returned if no hit is in the language of the query: names may differ.
+    A name begins with a capital within a sentence, or a query of keywords, and is in no dictionary; abbreviations are
+    none. None is returned if no hit is in the language of the query: names may differ. spelt: the query with misspelt
+    words replaced.
     """
     language = query.analysis.language
     if language not in {UNDETERMINED, *(each.row.language for each in chunks)}:
@@ -93,7 +94,7 @@ def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: Coverage) -> boo
 
 
 def _names(text: str, *, language: str, keyword: bool) -> list[str]:
-    found = list(_CAPITALISED.finditer(text))
+    found = list(_WORDS.finditer(text))
     words = [
         each for each in found if each[0][0].isupper() and (keyword or not _SENTENCE_END.search(text, 0, each.start()))
     ]
@@ -104,8 +105,11 @@ def _names(text: str, *, language: str, keyword: bool) -> list[str]:
 
 
 def _is_common(word: str, language: str) -> bool:
-    """Return whether a word is a stop word, or in a dictionary of the language, or of any where that is uncertain."""
+    """Return whether a word is no name: a stop word, an abbreviation, or in a dictionary of the language if certain."""
     if word.casefold() in _CALENDAR or not analyse_text(word, language=language):
+        return True
+    if not word[1:].islower():
+        # Abbreviations have long forms.
         return True
     languages = ("de", "en") if language == UNDETERMINED else (language,)
     return any(is_word(word, language=each) for each in languages) or (language != "en" and is_common_noun(word))
