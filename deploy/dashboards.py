@@ -509,8 +509,10 @@ DEAD_LETTERS = Dashboard(
             unit="short",
             kind="stat",
             queries=_one(
-                "sum(increase(freki_dead_letters_total[10m])"
-                " or (freki_dead_letters_total unless freki_dead_letters_total offset 10m))",
+                "sum(increase(freki_dead_letters_total[10m]) > 0"
+                " or (freki_dead_letters_total unless freki_dead_letters_total offset 10m)"
+                " or (freki_dead_letters_total"
+                " and on (job, instance, worker) (time() - process_start_time_seconds < 600)))",
                 "letters",
             ),
             width=6,
