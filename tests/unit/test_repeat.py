@@ -12,7 +12,15 @@ from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Times
 from freki.schemas.avro import Codec
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.feed.repeat import CHANGED, NOT_STORED, ChangeRepeater
-from freki.streams.messages import REINDEX_HEADER, VERSION_HEADER, Headers, Stored, edition_in, recorded_at
+from freki.streams.messages import (
+    RECORDED_AT_HEADER,
+    REINDEX_HEADER,
+    VERSION_HEADER,
+    Headers,
+    Stored,
+    edition_in,
+    recorded_at,
+)
 from freki.streams.observe.tracing import UNTRACED
 from tests.unit.deliveries import Event
 
@@ -47,6 +55,12 @@ class Topic:
 
     def bury(self, document: str, version: int) -> None:
         self._append(key(document), None, ((VERSION_HEADER, str(version).encode()),))
+
+    def request(self, document: str, edition: int) -> None:
+        """Send the last change again, as another `freki reindex` does."""
+        last = self.last(document)
+        first = str(recorded_at(last.headers, Timestamp(last.timestamp_ms))).encode()
+        self._append(last.key, last.value, ((REINDEX_HEADER, str(edition).encode()), (RECORDED_AT_HEADER, first)))
 
     async def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
@@ -176,10 +190,26 @@ async def test_a_change_that_comes_in_between_stays_the_last_of_its_document() -
     assert recorded_at(topic.last("a").headers, Timestamp(topic.last("a").timestamp_ms)) == 1001
 
 
+async def test_a_request_by_somebody_else_is_no_later_change() -> None:
+    def ask(topic: Topic) -> None:
+        if len(topic.records) in {100, 101}:
+            topic.request("0", REQUEST + 1)
+            topic.request("99", REQUEST + 1)
+
+    topic = Topic(meanwhile=ask)
+    for number in range(100):
+        topic.put(str(number), 1)
+
+    reasons, sent = await repeat(topic, {key(str(number)): 1 for number in range(100)})
+
+    assert (reasons, len(sent)) == ({}, 100)
+    assert len(topic.records) == 202
+
+
 @settings(max_examples=200, deadline=None)
 @given(
     documents=st.integers(1, 150),
-    produced=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 149), st.integers(0, 2)), max_size=12),
+    produced=st.lists(st.tuples(st.integers(0, 200), st.integers(0, 149), st.integers(0, 3)), max_size=12),
 )
 async def test_whatever_producers_send_meanwhile_the_topic_ends_with_their_last_record(
     documents: int, produced: list[tuple[int, int, int]]
@@ -191,6 +221,9 @@ async def test_whatever_producers_send_meanwhile_the_topic_ends_with_their_last_
         while due and due[0][0] + documents <= len(topic.records):
             _, number, kind = due.pop(0)
             version, name = 2 + len(topic.records), str(number % documents)
+            if kind == 3:
+                topic.request(name, REQUEST + 1)
+                continue
             if kind == 0:
                 topic.bury(name, version)
             else:

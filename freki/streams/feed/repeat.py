@@ -65,11 +65,13 @@ class ChangeRepeater:
         self._topic = topic
         self._edition = max(int(requested_at), above + 1)
         self._places: Mapping[bytes, Place] = {}
+        self._first: dict[bytes, Timestamp] = {}
+        """When the found changes were recorded first."""
         self._ends: Mapping[int, int] = {}
         """Up to where the topic was read."""
         self._sent: set[bytes] = set()
         self._foreign: dict[bytes, Stored] = {}
-        """Latest record by a producer since the topic was read."""
+        """Latest record by a producer since the topic was read; a request for the found change is none."""
         self._last: dict[bytes, Stored] = {}
         """Last record since the topic was read."""
 
@@ -86,6 +88,7 @@ class ChangeRepeater:
                 match await self._kind(stored, wanted[stored.key]):
                     case "wanted":
                         places[stored.key] = stored.partition, stored.offset
+                        self._first[stored.key] = _recorded(stored)
                     case "later":
                         overtaken.add(stored.key)
             self._ends = dict(reader.ends)
@@ -170,8 +173,8 @@ class ChangeRepeater:
                     continue
                 self._last[stored.key] = stored
                 before = self._foreign.get(stored.key)
-                is_ours = edition_in(stored.headers) == self._edition
-                if not is_ours and (before is None or _recorded(before) <= _recorded(stored)):
+                is_request = edition_in(stored.headers) and _recorded(stored) == self._first[stored.key]
+                if not is_request and (before is None or _recorded(before) <= _recorded(stored)):
                     self._foreign[stored.key] = stored
             self._ends = dict(reader.ends)
         behind = [
