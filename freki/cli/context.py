@@ -1,7 +1,9 @@
 """Shared by all commands: settings that find the local stack, consoles, and readable errors."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+import signal
+from collections.abc import Callable, Coroutine, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
 from typing import Any, NoReturn, ParamSpec, TypeVar
@@ -83,6 +85,17 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
             fail(f"no permission for {error.filename}: run this as a user who has it, or name another path")
 
     return run
+
+
+@contextmanager
+def terminated_as_interrupted() -> Iterator[None]:
+    """Have SIGTERM end a command as Ctrl-C does: what it has to set right before it ends is awaited."""
+    loop = asyncio.get_running_loop()
+    loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    try:
+        yield
+    finally:
+        loop.remove_signal_handler(signal.SIGTERM)
 
 
 def nothing_runs(settings: Settings) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from rich.progress import Progress, TaskID
 
 from freki.cli.bars import bars
+from freki.cli.context import terminated_as_interrupted
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.operators.identify import record_key
@@ -59,7 +60,7 @@ async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, above: int,
             return codec.decode(value)
 
         repeater = ChangeRepeater(open_topic, decode, outbox, topic, requested_at=wall_clock(), above=above)
-        with bars() as progress:
+        with terminated_as_interrupted(), bars() as progress:
 
             def track(total: int) -> Advance:
                 reading = progress.add_task("changes read", total=total)

@@ -1,7 +1,9 @@
 """Errors of a command that its user can mend end it in one line."""
 
+import asyncio
 import errno
 import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from freki.cli.context import command
+from freki.cli.context import command, terminated_as_interrupted
 from freki.cli.main import app
 from freki.schemas import IndexOutcome
 from freki.schemas.avro import Codec
@@ -53,6 +55,26 @@ def test_a_record_of_a_later_freki_ends_a_command_in_one_line(capsys: pytest.Cap
 
     assert ended.value.exit_code == 1
     assert "is no version of IndexOutcome that this Freki knows" in " ".join(capsys.readouterr().err.split())
+
+
+def test_sigterm_ends_a_command_as_ctrl_c_does_where_it_has_to_set_something_right() -> None:
+    settled = asyncio.Event()
+
+    @command
+    async def send() -> None:
+        with terminated_as_interrupted():
+            try:
+                os.kill(os.getpid(), signal.SIGTERM)
+                await asyncio.Event().wait()
+            finally:
+                await asyncio.sleep(0)
+                settled.set()
+
+    with pytest.raises(typer.Exit) as ended:
+        send()
+
+    assert ended.value.exit_code == 130
+    assert settled.is_set()
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")

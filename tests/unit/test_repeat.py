@@ -190,6 +190,23 @@ async def test_a_change_that_comes_in_between_stays_the_last_of_its_document() -
     assert recorded_at(topic.last("a").headers, Timestamp(topic.last("a").timestamp_ms)) == 1001
 
 
+async def test_a_change_that_comes_in_between_is_the_last_again_before_receipts_are_awaited() -> None:
+    """Who waits for them may be killed."""
+    topic = Topic(meanwhile=lambda topic: topic.put("a", 2) if len(topic.records) == 1 else None)
+    topic.put("a", 1)
+
+    async def decode(value: bytes) -> DocumentChange:
+        return CODEC.decode(value)
+
+    repeater = ChangeRepeater(
+        topic.open, decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=0
+    )
+    await repeater.find({key("a"): 1}, track=lambda _: lambda: None)
+    async with aclosing(repeater.repeat(lambda _: None)) as windows:
+        await anext(windows)
+        assert topic.last("a").value == CODEC.encode(change("a", 2))
+
+
 async def test_a_request_by_somebody_else_is_no_later_change() -> None:
     def ask(topic: Topic) -> None:
         if len(topic.records) in {100, 101}:

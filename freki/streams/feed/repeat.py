@@ -110,6 +110,8 @@ class ChangeRepeater:
                 expect(change)
             await self._outbox.send(*(self._request(stored) for stored, _ in fresh))
             self._sent.update(stored.key or b"" for stored, _ in fresh)
+            # At once: until then the loss of this process would leave an older change last.
+            await self.settle()
             yield [change for _, change in fresh]
 
     async def settle(self) -> None:
