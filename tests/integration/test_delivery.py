@@ -146,7 +146,9 @@ async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(wo
     assert (output.key, output.value) == (b"k", b"v")
 
 
-async def test_when_the_world_stays_down_the_worker_stops_and_the_next_one_reads_again(world: World) -> None:
+async def test_when_the_world_stays_down_the_worker_stops_and_the_next_one_reads_again(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     async def down(_: Batch) -> None:
         raise Unavailable("the store is down")
 
@@ -157,6 +159,7 @@ async def test_when_the_world_stays_down_the_worker_stops_and_the_next_one_reads
     await world.publish(*numbered(0, 50, keys=50))
     with pytest.raises(Unavailable, match="the store is down"):
         await until_it_stops()
+    assert "Error while stopping" not in caplog.text
     async with running(world.stage(world.forward)):
         outputs = await world.outputs(50)
 

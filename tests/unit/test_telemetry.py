@@ -24,7 +24,7 @@ from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.infra.telemetry.trace_files import JsonLinesExporter, read_trace
 from freki.infra.telemetry.traces import tracing
-from freki.schemas.errors import Misconfigured
+from freki.schemas.errors import Misconfigured, Unavailable
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
 
@@ -231,6 +231,23 @@ def test_tracebacks_show_no_variables(log_format: str, capsys: pytest.CaptureFix
     printed = capsys.readouterr().err
     assert "ValueError: 3" in printed
     assert "üüü" not in printed
+
+
+@pytest.mark.usefixtures("clean_logging")
+@pytest.mark.parametrize("log_format", ["console", "json"])
+def test_an_outage_is_logged_in_one_line(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(TelemetrySettings.model_validate({"log_format": log_format}))
+
+    def fail() -> None:
+        raise Unavailable("the store does not answer")
+
+    try:
+        fail()
+    except Unavailable as error:
+        logging.getLogger("mode.services").exception("Crashed reason=%r", error)  # noqa: TRY401 - as Faust does
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "Crashed reason=Unavailable('the store does not answer')" in line
 
 
 @pytest.mark.usefixtures("clean_logging")

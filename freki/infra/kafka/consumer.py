@@ -58,6 +58,13 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         if self._pauses is not None:
             self._pauses.close()
 
+    def _stopped_set(self) -> None:
+        # After a crash the thread has ended, and its loop takes no calls.
+        if self.thread_loop.is_closed():
+            self._stopped.set()
+        else:
+            super()._stopped_set()
+
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - passed on as they are
         # Recorded here, where positions advance: Faust may drop fetched records on their way to the stream.
         fetched = await super()._fetch_records(*args, **kwargs)
@@ -255,6 +262,9 @@ class Consumer(driver.Consumer):
 
     async def force_commit(self, topics: TPorTopicSet | None = None, start_new_transaction: bool = True) -> bool:  # noqa: FBT001, FBT002 - Faust's signature
         """Commit finished records; where all are finished, also skip the gap after the last record."""
+        if cast("_ConsumerThread", self._thread).thread_loop.is_closed():
+            # Faust ended it after a crash: what is not committed is read again.
+            return False
         idle = {place for place, offsets in self._offsets.items() if offsets.idle}
         for place, (read, position) in (await self._passed(idle) if idle else {}).items():
             offsets = self._offsets.get(place)

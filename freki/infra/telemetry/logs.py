@@ -9,6 +9,7 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from freki.infra.settings import TelemetrySettings
+from freki.schemas.errors import Unavailable
 from freki.schemas.masking import masked
 
 _CHATTY = (
@@ -44,6 +45,7 @@ def set_up_logging(settings: TelemetrySettings) -> None:
         structlog.stdlib.add_logger_name,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
         _add_trace,
+        _without_traceback,
     ]
     structlog.configure(
         processors=[*shared, structlog.stdlib.ProcessorFormatter.wrap_for_formatter],
@@ -75,6 +77,14 @@ def set_up_logging(settings: TelemetrySettings) -> None:
 def _mask(_logger: WrappedLogger, _method: str, line: object) -> str:
     """Mask the credentials in URLs of a rendered line, since libraries log and tracebacks quote them."""
     return masked(str(line))
+
+
+def _without_traceback(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    """Leave out the traceback of an outage: its message says all, and Faust logs an error that ends the process too."""
+    raised = event.get("exc_info")
+    if isinstance(raised, tuple) and isinstance(raised[1], Unavailable):
+        del event["exc_info"]
+    return event
 
 
 def _add_trace(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
