@@ -6,6 +6,7 @@ import os
 import signal
 import sys
 import tempfile
+import time
 import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -101,7 +102,7 @@ async def _add_rows(rows: Rows, settings: Settings) -> None:
 async def create(
     name: Annotated[str, typer.Argument(help="Name of the new generation, such as g2")],
     *,
-    once: Annotated[bool, typer.Option("--once", help="End when it holds what the topic holds")] = False,
+    once: Annotated[bool, typer.Option("--once", help="End when it holds what the topic held at the start")] = False,
 ) -> None:
     """Fill a generation from the topic of documents, with the settings of this command, and keep it up to date.
 
@@ -287,30 +288,31 @@ async def _until_full(settings: Settings) -> tuple[Statistics, float]:
         with bars() as progress:
             bar = progress.add_task(f"documents in {name}", total=None)
 
-            async def look() -> tuple[Statistics, int | None, Waiting]:
+            async def look() -> Waiting:
                 total = (await log.sizes(last.generation)).documents if last else None
-                held = await log.sizes(name)
-                progress.update(bar, completed=held.documents, total=total)
-                return held, total, await waiting_of(settings)
+                progress.update(bar, completed=(await log.sizes(name)).documents, total=total)
+                return await waiting_of(settings)
 
             await until_full(look)
             return await log.sizes(name), loop.time() - started_s
 
 
 async def until_full(
-    look: Callable[[], Awaitable[tuple[Statistics, int | None, Waiting]]],
+    look: Callable[[], Awaitable[Waiting]],
     *,
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
+    clock: Callable[[], float] = time.monotonic,
 ) -> None:
-    """Return once a generation has caught up.
+    """Return once all that waited for a generation at the beginning has passed the stages.
 
-    look: tells its size, the documents of the generation that answers, None without one, and what waits. An outage of
-    broker or store is reported, and outlasted: the worker that fills does so too.
+    look: tells what waits. An outage of broker or store is reported, and outlasted: the worker that fills does so too.
     """
-    failures = 0
+    failures = passed = 0
+    since_s = clock()
     while True:
+        asked_s = clock()
         try:
-            held, total, waiting = await look()
+            waiting = await look()
         except Unavailable as error:
             failures += 1
             wait_s = backoff(failures, first=LOOK_S, longest=LONGEST_LOOK_S, jitter=random())  # noqa: S311 - jitter
@@ -318,8 +320,11 @@ async def until_full(
             await sleep(wait_s)
             continue
         failures = 0
-        # Under a stream of changes something always waits.
-        if not waiting.records or not (waiting.is_late or held.documents < (total or math.inf)):
+        # Under a stream of changes something always waits: once all of it is younger, each stage has passed on what was
+        # there before, and the next one has that before it.
+        if waiting.oldest_s < asked_s - since_s:
+            passed, since_s = passed + 1, clock()
+        if not waiting.records or passed == len(STAGES):
             return
         await sleep(LOOK_S)
 

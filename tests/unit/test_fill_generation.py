@@ -6,20 +6,15 @@ import pytest
 
 from freki.cli.generations import until_full
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.schemas.index import Statistics
 from freki.streams.wire.generations import Waiting
 
-Look = tuple[Statistics, int | None, Waiting]
+NOTHING = Waiting(records=0, oldest_s=0.0)
 
 
-def size(documents: int) -> Statistics:
-    return Statistics(documents=documents, chunks=documents, deleted=0)
-
-
-def looks(*found: Look | Exception) -> Callable[[], Awaitable[Look]]:
+def looks(*found: Waiting | Exception) -> Callable[[], Awaitable[Waiting]]:
     left = iter(found)
 
-    async def look() -> Look:
+    async def look() -> Waiting:
         each = next(left)
         if isinstance(each, Exception):
             raise each
@@ -28,22 +23,21 @@ def looks(*found: Look | Exception) -> Callable[[], Awaitable[Look]]:
     return look
 
 
-async def waits(*found: Look | Exception) -> list[float]:
+async def waits(*found: Waiting | Exception) -> list[float]:
     waited: list[float] = []
 
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    await until_full(looks(*found), sleep=sleep)
+    await until_full(looks(*found), sleep=sleep, clock=lambda: sum(waited))
     return waited
 
 
 async def test_an_outage_of_broker_or_store_is_reported_and_outlasted(capsys: pytest.CaptureFixture[str]) -> None:
-    filling = (size(1), 3, Waiting(records=2, oldest_s=60.0))
-    full = (size(3), 3, Waiting(records=0, oldest_s=0.0))
+    filling = Waiting(records=2, oldest_s=60.0)
     outage = [Unavailable("connect: is Kafka up at FREKI_KAFKA__BOOTSTRAP=127.0.0.1:9092?")] * 3
 
-    waited = await waits(filling, *outage, filling, full)
+    waited = await waits(filling, *outage, filling, NOTHING)
 
     assert len(waited) == 5
     assert sorted(waited[1:4]) == waited[1:4], "a long outage is reported less and less often"
@@ -55,5 +49,12 @@ async def test_what_no_wait_mends_ends_it() -> None:
         await waits(Misconfigured("FREKI_KAFKA__PASSWORD is wrong"))
 
 
+async def test_what_was_sent_just_before_is_waited_for() -> None:
+    assert len(await waits(*(Waiting(records=3, oldest_s=0.5 + age_s) for age_s in range(4)), NOTHING)) == 4
+
+
 async def test_changes_that_still_arrive_do_not_keep_it_from_being_full() -> None:
-    assert len(await waits((size(3), 3, Waiting(records=1, oldest_s=11.0)), (size(3), 3, Waiting(1, 0.5)))) == 1
+    old, young = Waiting(records=9, oldest_s=11.0), Waiting(records=1, oldest_s=0.5)
+
+    # Each of three stages has passed on what it had.
+    assert len(await waits(old, old, young, old, young, young)) == 5
