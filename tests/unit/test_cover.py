@@ -52,6 +52,7 @@ async def said(
         # A compound is another one if only some of its parts are there.
         ("Gebühr Pachtvertrag", Confidence.LOW),
         ("Gebühr Vertragsmiete", Confidence.HIGH),
+        ("Gebuehr Vertragsmiete", Confidence.HIGH),
     ],
 )
 async def test_a_probable_hit_with_most_words_of_the_query_is_certain(text: str, expected: Confidence) -> None:
@@ -74,6 +75,12 @@ async def test_a_hit_has_a_date_only_if_it_has_the_day(text: str, asked_in: str,
     written = "Das Abkommen ist am 15. Oktober 1990 in Kraft getreten."
 
     assert await said(text, 0.3, asked_in=asked_in, written=written) is expected
+
+
+async def test_an_english_word_that_would_be_a_german_compound_counts_in_any_inflection() -> None:
+    written = "The fee of a kindergarten is ten euros."
+
+    assert await said("fees kindergartens", 0.3, asked_in="en", written_in="en", written=written) is Confidence.HIGH
 
 
 async def test_a_time_has_its_day() -> None:

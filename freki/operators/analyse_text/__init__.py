@@ -18,6 +18,7 @@ from freki.operators.analyse_text.analyse import (
     query_terms,
     term_places,
 )
+from freki.operators.analyse_text.words import compound_terms
 
 __all__ = [
     "ANALYSER",
@@ -25,6 +26,7 @@ __all__ = [
     "PLAIN",
     "TermPlace",
     "analyse_text",
+    "compound_terms",
     "plain_terms",
     "protected_words",
     "query_terms",

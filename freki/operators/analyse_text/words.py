@@ -55,6 +55,12 @@ def word_terms(word: str, language: str) -> str:
     return _word_terms(word[:_LONGEST], language)
 
 
+def compound_terms(word: str, language: str) -> list[str]:
+    """Return those terms of a word that are parts of a compound; empty for any other word."""
+    parts = [] if language in _STEMMERS and language != "de" else _compound_parts(word.casefold())
+    return [_stem(part, "de") for part in parts]
+
+
 @lru_cache(maxsize=1 << 16)
 def _word_terms(word: str, language: str) -> str:
     folded = word.casefold().replace("’", "'")
@@ -85,8 +91,7 @@ def _plain(word: str, language: str) -> list[str]:
         numbered = _NUMBERED.fullmatch(word)
         beside = word_terms(numbered[1], language) if numbered and numbered[1] != word else ""
         return [folded, beside] if beside else [folded]
-    parts = [] if language in _STEMMERS and language != "de" else _compound_parts(folded)
-    return [f"={_unaccented(folded)}", *_stems(folded, language), *(_stem(part, "de") for part in parts)]
+    return [f"={_unaccented(folded)}", *_stems(folded, language), *compound_terms(folded, language)]
 
 
 def _compound_parts(word: str) -> list[str]:

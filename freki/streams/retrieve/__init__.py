@@ -33,7 +33,7 @@ load             rows of candidates, and folding of equal texts
 widen            further searches of variants of the query
 variants         variants by rule
 rewrite          variants by a language model
-exact            candidates that hold what the query quotes
+exact            candidates that hold what the query quotes, and cited norms first
 rerank           the best candidates rescored
 llm_reranker     a language model that grades candidates
 select           hits among the candidates
@@ -42,6 +42,7 @@ expand           further chunks of the best documents
 filtered_out     documents that only the filters keep out
 surround         sections and neighbours of hits
 cover            words of the query that hits have
+absent           what the query names that no hit has
 quote            snippets that show why a hit was found
 compose          the result
 

@@ -33,8 +33,9 @@ from freki.schemas.index import ManifestEntry, Root, Watermark
 from freki.schemas.names import is_known
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Retrieval
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
+from freki.streams.retrieve.steps.absent import note_absent
 from freki.streams.retrieve.steps.cover import Coverage, coverage, is_across
-from freki.streams.retrieve.steps.exact import holds_quoted, note_absent
+from freki.streams.retrieve.steps.exact import holds_quoted
 from freki.streams.retrieve.steps.quote import quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
 

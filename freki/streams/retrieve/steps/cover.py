@@ -1,30 +1,17 @@
-"""Which of a query's words, names and dates its hits have, and whether they can: other languages share few words."""
+"""How many of a query's words its hits have, and whether they can have them: texts in other languages share few."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from freki.operators.analyse_query import compared
-from freki.operators.analyse_text import TermPlace, analyse_text, plain_terms, term_places
-from freki.operators.analyse_text.compounds import compound_parts, is_common_noun
+from freki.operators.analyse_text import TermPlace, compound_terms, plain_terms, term_places
 from freki.operators.detect_language import UNDETERMINED
-from freki.operators.rephrase import is_word
-from freki.schemas.short_dates import with_full_years
 from freki.streams.retrieve.candidates import LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
 
 MAX_READ = 8
 """Hits whose words are compared: a usual answer."""
-_WORDS = re.compile(r"(?<![\w'’])[^\W\d_]{3,}")
-# Written in many ways, and in no dictionary.
-_CALENDAR = frozenset(
-    {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"}
-    | {"december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "jänner"}
-)
-_SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
-# The analyser finds no day in 2024-03-01T10:15.
-_BEFORE_TIME = re.compile(r"(?<=\d{4}-\d\d-\d\d)T(?=\d\d)")
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
@@ -54,34 +41,9 @@ def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> Coverage:
     )
 
 
-def absent_days(query: ParsedQuery, texts: Iterable[str]) -> list[str]:
-    """Return the days that the query names, with years in full, and that no text has in any notation."""
-    asked = dict(_days(query.text, query.analysis.language))
-    found = {day for text in texts for day, _ in _days(text, query.analysis.language)} if asked else set()
-    return [written for day, written in asked.items() if day not in found]
-
-
-def absent_names(
-    query: ParsedQuery, chunks: Sequence[LoadedChunk], texts: Sequence[str], spelt: Sequence[str]
-) -> list[str]:
-    """Return the names in a query, and the words that it compares, that no text has: `Kubernetes`, `Pacht`.
-
-    A name begins with a capital within a sentence, or a query of keywords, and is in no dictionary; abbreviations are
-    none. None is returned if no hit is in the language of the query: names may differ. spelt: the query with misspelt
-    words replaced.
-    """
-    language = query.analysis.language
-    if language not in {UNDETERMINED, *(each.row.language for each in chunks)}:
-        return []
-    names = _names(query.text, language=language, keyword=query.analysis.keyword)
-    have, terms = "\n".join(texts).casefold(), {term for each in chunks for term in each.row.lexical.split()}
-    return [
-        name
-        for name in dict.fromkeys([*names, *compared(query.text)])
-        if name.casefold().rstrip("s") not in have
-        and terms.isdisjoint(analyse_text(name, language=language).split())
-        and all(name in text for text in spelt)
-    ]
+def days_of(terms: str) -> set[str]:
+    """Return the term of the day of a date: its month and year are those of other days too."""
+    return set(filter(_DAY.fullmatch, terms.split()))
 
 
 def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: Coverage) -> bool:
@@ -91,35 +53,6 @@ def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: Coverage) -> boo
     """
     asked, written = query.analysis.language, hit.row.language
     return not covered.is_any if UNDETERMINED in (asked, written) else asked != written
-
-
-def _names(text: str, *, language: str, keyword: bool) -> list[str]:
-    found = list(_WORDS.finditer(text))
-    words = [
-        each for each in found if each[0][0].isupper() and (keyword or not _SENTENCE_END.search(text, 0, each.start()))
-    ]
-    if language == "en" and len(words) > len(found) // 2:
-        # A title, as headings have it.
-        return []
-    return list(dict.fromkeys(each[0] for each in words if not _is_common(each[0], language)))
-
-
-def _is_common(word: str, language: str) -> bool:
-    """Return whether a word is no name: a stop word, an abbreviation, or in a dictionary of the language if certain."""
-    if word.casefold() in _CALENDAR or not analyse_text(word, language=language):
-        return True
-    if not word[1:].islower():
-        # Abbreviations have long forms.
-        return True
-    languages = ("de", "en") if language == UNDETERMINED else (language,)
-    return any(is_word(word, language=each) for each in languages) or (language != "en" and is_common_noun(word))
-
-
-def _days(text: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yield the days of a text as terms, and as it has them."""
-    full = _BEFORE_TIME.sub(" ", with_full_years(text))
-    for place in term_places(full, language=language):
-        yield from ((day, full[place.start : place.end]) for day in _of_day(place.terms))
 
 
 class _Word(NamedTuple):
@@ -135,15 +68,9 @@ class _Word(NamedTuple):
 
 
 def _word(query: ParsedQuery, place: TermPlace) -> _Word:
-    terms, plain = place.terms.split(), _plain(query, place)
-    count = len(compound_parts(query.text[place.start : place.end].casefold()))
-    whole, parts = terms[: len(terms) - count], terms[len(terms) - count :]
-    return _Word(_of_day(place.terms) or {*whole, *plain}, set(parts))
-
-
-def _of_day(terms: str) -> set[str]:
-    """Return the term of the day of a date: its month and year are those of other days too."""
-    return set(filter(_DAY.fullmatch, terms.split()))
+    parts = compound_terms(query.text[place.start : place.end], query.analysis.language)
+    whole = [term for term in place.terms.split() if term not in parts]
+    return _Word(days_of(place.terms) or {*whole, *_plain(query, place)}, set(parts))
 
 
 def _plain(query: ParsedQuery, place: TermPlace) -> list[str]:

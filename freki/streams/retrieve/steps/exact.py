@@ -1,29 +1,15 @@
-"""Keep candidates that hold a phrase that the query quotes, put cited norms first, and find what no hit names."""
+"""Keep candidates that hold a phrase that the query quotes, and put cited norms first."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
 
-from freki.operators.analyse_query import (
-    MAX_NORMS,
-    CitedPlace,
-    absent_designations,
-    absent_norms,
-    citation_levels,
-    cited_norms,
-    designations,
-    holds,
-)
-from freki.schemas import ContextHit, NoticeKind, Widening
-from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, LocatedHits, Selection
+from freki.operators.analyse_query import CitedPlace, citation_levels, holds
+from freki.schemas import NoticeKind
+from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.cover import absent_days, absent_names
 
 STEP = "exact"
 CITED = "cited"
-MAX_QUESTION_WORDS = 32
-"""Longer texts, such as letters and logs, have numbers and dates that decide nothing."""
 
 
 def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
@@ -64,35 +50,6 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
     levels = citation_levels(query.text, places)
     order = sorted(range(len(found)), key=lambda place: -levels[place])
     return replace(selection, found=[found[place] for place in order]).after(CITED)
-
-
-def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHit]) -> bool:
-    """Add a notice of what the query names that no hit has, nor its surroundings; return whether all hits are doubtful.
-
-    They are if they lack each of its norms, or any designation, day or name. Scores compare meanings, and find
-    `§ 4711 BGB` like any section of this law, and `PEP 3107` like any PEP.
-    """
-    if query.is_read or not hits:
-        return False
-    chunks = found.found
-    cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
-    is_question = len(query.text.split()) <= MAX_QUESTION_WORDS
-    named = designations(query.text, query.analysis.exact)
-    texts = [text for each in chunks for text in texts_of(each)]
-    texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
-    headings = [heading for each in chunks for heading in each.row.heading_path]
-    norms = absent_norms(cited, texts, headings) if cited else ()
-    spelt = [each.variant.text for each in found.search.variants if each.variant.kind is Widening.SPELLING]
-    others: list[str] = []
-    if is_question:
-        others += [*absent_designations(named, texts), *absent_days(query, texts)]
-        others += [
-            name for name in absent_names(query, chunks, texts, spelt) if not any(name in each for each in others)
-        ]
-    if norms or others:
-        message = f"no hit names {', '.join([*(each.text for each in norms), *others])}"
-        query.log.notice(STEP, NoticeKind.UNMET, message)
-    return bool(others) or (bool(norms) and len(norms) == len(cited))
 
 
 def texts_of(chunk: LoadedChunk) -> tuple[str, ...]:

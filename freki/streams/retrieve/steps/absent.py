@@ -1,0 +1,128 @@
+"""What a query names that no hit has: norms, designations, days and names.
+
+Scores compare meanings, and find `§ 4711 BGB` like any section of this law, and `PEP 3107` like any PEP.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from freki.operators.analyse_query import (
+    MAX_NORMS,
+    absent_designations,
+    absent_norms,
+    cited_norms,
+    compared,
+    designations,
+)
+from freki.operators.analyse_text import analyse_text, term_places
+from freki.operators.analyse_text.compounds import is_common_noun
+from freki.operators.detect_language import UNDETERMINED
+from freki.operators.rephrase import is_word
+from freki.schemas import ContextHit, NoticeKind, Widening
+from freki.schemas.short_dates import with_full_years
+from freki.streams.retrieve.candidates import LocatedHits
+from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.steps.cover import days_of
+from freki.streams.retrieve.steps.exact import STEP, texts_of
+
+MAX_QUESTION_WORDS = 32
+"""Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
+_WORDS = re.compile(r"(?<![\w'’])[^\W\d_]{3,}")
+# Written in many ways, and in no dictionary.
+_CALENDAR = frozenset(
+    {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"}
+    | {"december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "jänner"}
+)
+_SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
+# The analyser finds no day in 2024-03-01T10:15.
+_BEFORE_TIME = re.compile(r"(?<=\d{4}-\d\d-\d\d)T(?=\d\d)")
+
+
+def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHit]) -> bool:
+    """Add a notice of what the query names that no hit has, nor its surroundings; return whether all hits are doubtful.
+
+    They are if they lack each of its norms, or any of its designations, days and names.
+    """
+    if query.is_read or not hits:
+        return False
+    texts = [text for each in found.found for text in texts_of(each)]
+    texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
+    cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
+    headings = [heading for each in found.found for heading in each.row.heading_path]
+    norms = absent_norms(cited, texts, headings) if cited else ()
+    others = list(_absent(query, found, texts)) if len(query.text.split()) <= MAX_QUESTION_WORDS else []
+    if norms or others:
+        named = ", ".join([*(each.text for each in norms), *others])
+        query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {named}")
+    return bool(others) or (bool(norms) and len(norms) == len(cited))
+
+
+def _absent(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> Iterator[str]:
+    """Yield the designations and days that no text has, and the names that are no part of these."""
+    numbered = [
+        *absent_designations(designations(query.text, query.analysis.exact), texts),
+        *_absent_days(query, texts),
+    ]
+    yield from numbered
+    yield from (name for name in _absent_names(query, found, texts) if not any(name in each for each in numbered))
+
+
+def _absent_days(query: ParsedQuery, texts: Sequence[str]) -> list[str]:
+    """Return the days that the query names, with years in full, and that no text has in any notation."""
+    asked = dict(_days(query.text, query.analysis.language))
+    have = {day for text in texts for day, _ in _days(text, query.analysis.language)} if asked else set()
+    return [written for day, written in asked.items() if day not in have]
+
+
+def _days(text: str, language: str) -> Iterator[tuple[str, str]]:
+    """Yield the days of a text as terms, and as it has them."""
+    full = _BEFORE_TIME.sub(" ", with_full_years(text))
+    for place in term_places(full, language=language):
+        yield from ((day, full[place.start : place.end]) for day in days_of(place.terms))
+
+
+def _absent_names(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> list[str]:
+    """Return the names in a query, and the words that it compares, that no text has: `Kubernetes`, `Pacht`.
+
+    None if no hit is in the language of the query: there names may differ. Nor are misspelt words names.
+    """
+    language, chunks = query.analysis.language, found.found
+    if language not in {UNDETERMINED, *(each.row.language for each in chunks)}:
+        return []
+    spelt = [each.variant.text for each in found.search.variants if each.variant.kind is Widening.SPELLING]
+    names = [name for name in (*_names(query), *compared(query.text)) if all(name in text for text in spelt)]
+    if not names:
+        return []
+    have, terms = "\n".join(texts).casefold(), {term for each in chunks for term in each.row.lexical.split()}
+    return [
+        name
+        for name in dict.fromkeys(names)
+        if name.casefold().rstrip("s") not in have and terms.isdisjoint(analyse_text(name, language=language).split())
+    ]
+
+
+def _names(query: ParsedQuery) -> list[str]:
+    """Return words with a capital, within a sentence or in keywords, that are in no dictionary; no abbreviations."""
+    text, language = query.text, query.analysis.language
+    words = list(_WORDS.finditer(text))
+    capitals = [
+        word
+        for word in words
+        if word[0][0].isupper() and (query.analysis.keyword or not _SENTENCE_END.search(text, 0, word.start()))
+    ]
+    if language == "en" and len(capitals) > len(words) // 2:
+        # A title, as headings have it.
+        return []
+    return [word[0] for word in capitals if not _is_common(word[0], language)]
+
+
+def _is_common(word: str, language: str) -> bool:
+    """Return whether a word is no name: a stop word, an abbreviation, or in a dictionary of the language if certain."""
+    if word.casefold() in _CALENDAR or not analyse_text(word, language=language):
+        return True
+    if not word[1:].islower():
+        # Abbreviations have long forms.
+        return True
+    languages = ("de", "en") if language == UNDETERMINED else (language,)
+    return any(is_word(word, language=each) for each in languages) or (language != "en" and is_common_noun(word))
