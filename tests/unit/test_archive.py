@@ -333,6 +333,20 @@ async def test_a_file_that_is_no_parquet_or_lacks_a_column_is_named(tmp_path: Pa
         list(read_rows(tmp_path / "y.parquet", CHUNKS, 4))
 
 
+async def test_files_that_no_export_writes_are_named_although_their_checksums_are_right(tmp_path: Path) -> None:
+    manifest = await written(tmp_path, documents("r1"))
+    path = tmp_path / MANIFEST
+    path.write_text(path.read_text("utf-8").replace("manifests-000000", "../x/manifests-000000"), "utf-8")
+    table = Table(DOCUMENTS, len(PLACEHOLDER))
+    table.add([root_row(root("r1")) | {"body": {}}])
+    table.write(tmp_path / "documents-000000-000.parquet")
+
+    with pytest.raises(Misconfigured, match=r"names the file '\.\./x/manifests-000000-000\.parquet', which no export"):
+        read_manifest(tmp_path)
+    with pytest.raises(Rejected, match=r"documents-000000-000\.parquet has rows that no export writes"):
+        await ArchiveReader(tmp_path, manifest).roots(manifest.volumes[0])
+
+
 def test_a_folder_that_is_no_archive_is_named_and_one_inside_it_is_pointed_at(tmp_path: Path) -> None:
     with pytest.raises(Misconfigured, match=r"is no archive of `freki export`: manifest\.json is missing$"):
         read_manifest(tmp_path)

@@ -1,8 +1,9 @@
 """Reads an archive, volume by volume."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from pydantic import TypeAdapter, ValidationError
@@ -16,6 +17,8 @@ from freki.schemas.archive import ArchiveManifest, ArchiveVolume
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.index import IndexedChunk, ManifestPage, Root
+
+R = TypeVar("R")
 
 _MANIFEST = TypeAdapter(ArchiveManifest)
 
@@ -33,9 +36,13 @@ def read_manifest(folder: Path) -> ArchiveManifest:
     with disk(folder):
         content = path.read_bytes()
     try:
-        return _MANIFEST.validate_json(content)
+        manifest = _MANIFEST.validate_json(content)
     except ValidationError as error:
         raise Misconfigured(f"{path} is damaged, or of another version of Freki: {error.errors()[0]['msg']}") from error
+    for name in (file.name for volume in manifest.volumes for file in volume.files):
+        if Path(name).name != name:
+            raise Misconfigured(f"{path} names the file {name!r}, which no export writes: restore it from a copy")
+    return manifest
 
 
 class ArchiveReader:
@@ -52,28 +59,34 @@ class ArchiveReader:
 
     async def roots(self, volume: ArchiveVolume) -> list[Root]:
         """Return the roots of a volume."""
-        return [root_of(row) async for rows in self._read(volume, DOCUMENTS, len(PLACEHOLDER)) for row in rows]
+        return [root async for roots in self._read(volume, DOCUMENTS, root_of) for root in roots]
 
     async def pages(self, volume: ArchiveVolume) -> AsyncIterator[list[ManifestPage]]:
         """Yield the manifest pages of a volume."""
-        async for rows in self._read(volume, MANIFESTS, len(PLACEHOLDER)):
-            yield [page_of(row) for row in rows]
+        async for pages in self._read(volume, MANIFESTS, page_of):
+            yield pages
 
     async def chunks(self, volume: ArchiveVolume) -> AsyncIterator[tuple[list[IndexedChunk], Floats]]:
         """Yield the chunk rows of a volume with their vectors, (rows, width)."""
         for shard in self._shards:
-            async for rows in self._read(volume, shard.layout, shard.dim):
-                read = [chunk_of(row) for row in rows]
+            async for read in self._read(volume, shard.layout, chunk_of, dim=shard.dim):
                 yield [chunk for chunk, _ in read], np.stack([shard.widened(vector) for _, vector in read])
 
-    async def _read(self, volume: ArchiveVolume, layout: Layout, dim: int) -> AsyncIterator[list[Row]]:
+    async def _read(
+        self, volume: ArchiveVolume, layout: Layout, record_of: Callable[[Row], R], *, dim: int = len(PLACEHOLDER)
+    ) -> AsyncIterator[list[R]]:
         for file in volume.files:
             if file.holds == layout.name:
                 path, held = self._folder / file.name, 0
                 groups = await asyncio.to_thread(read_rows, path, layout, dim)
                 for rows in groups:
                     held += len(rows)
-                    yield rows
+                    try:
+                        read = [record_of(row) for row in rows]
+                    except (LookupError, TypeError, ValueError) as error:
+                        # Its checksum is right: whoever changed it wrote a new one.
+                        raise Rejected(f"{path} has rows that no export writes: restore it from a copy") from error
+                    yield read
                 if held != file.rows:
                     raise Rejected(f"{path} has {held} rows, the manifest says {file.rows}: restore it from a copy")
 
