@@ -26,7 +26,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.avro.codec import Codec, UndecodableError, UnencodableError
+from freki.schemas.avro.codec import Codec, UnencodableError
 from freki.schemas.avro.hints import branches_of, item_of
 from freki.schemas.backoff import backoff
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -180,8 +180,8 @@ class Client:
 
         Receipts of one document come in order; those of several lie in several partitions, which have none.
 
-        start: the oldest that the topic has, or from now on. Raises freki.schemas.avro.UndecodableError for a record of
-        a later contract than this package knows, and Unavailable.
+        start: the oldest that the topic has, or from now on. Records that this package cannot decode, such as those of
+        a later contract, are skipped and logged. Raises Unavailable.
         """
         decode = Codec(kind).decode
         async with Reader(self._broker, self._broker.topic(_TOPICS[kind]), start=start) as reader:
@@ -293,7 +293,7 @@ class _Kept(Generic[F]):
     async def _close(self) -> None:
         closing, self._closing, self._current = self._closing, AsyncExitStack(), None
         # Why it ended was raised to those who waited.
-        with suppress(InfraError, UndecodableError):
+        with suppress(InfraError):
             await closing.aclose()
 
 

@@ -1,6 +1,7 @@
 """Exchange with a running Freki over any Kafka library: changes and their receipts, queries and their answers."""
 
 import asyncio
+import logging
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -24,7 +25,7 @@ from freki.schemas import (
     RootId,
     TenantId,
 )
-from freki.schemas.avro.codec import DamagedError
+from freki.schemas.avro.codec import UndecodableError
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.names import record_key, root_id
 
@@ -33,6 +34,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
 
+_log = logging.getLogger(__name__)
 Change = tuple[TenantId, DocumentId, int, Operation]
 """Identity of a change: tenant, document, version and operation, as a deletion may have the version that it deletes."""
 
@@ -170,17 +172,23 @@ class Follower:
 
 
 async def decoded(records: AsyncIterable[Stored], decode: Callable[[bytes], D]) -> AsyncIterator[D]:
-    """Yield what records hold, except those without a value, and those of other programs, which no reader can decode.
+    """Yield what records hold, except those without a value, and those that cannot be decoded, which are logged.
 
-    Raises UndecodableError for a record of a contract that this package does not know: its reader would wait in vain.
+    Whoever may write to the topic could otherwise end all who read it, with one record.
     """
+    skipped = 0
     async for stored in records:
-        if stored.value is not None:
-            try:
-                found = decode(stored.value)
-            except DamagedError:
-                continue
-            yield found
+        if stored.value is None:
+            continue
+        try:
+            found = decode(stored.value)
+        except UndecodableError as error:
+            skipped += 1
+            # At 1, 2, 4, 8 …: a program that writes many would fill the log.
+            if skipped.bit_count() == 1:
+                _log.warning("record skipped, %d since the start of reading: %s", skipped, error)
+            continue
+        yield found
 
 
 class Receipts(Follower):
@@ -305,7 +313,7 @@ class Correspondent(Follower, Generic[Q, A]):
         """Send a query with this key and return its answer.
 
         Raises TimeoutError after `patience_s` seconds, NotSent if the broker has not taken it by then, AlreadyAsked if
-        a query of that key is still waiting.
+        a query of that key is still waiting, UndecodableError for an answer of a contract that is not known here.
         """
         if key in self._waiting:
             raise AlreadyAsked(f"query {key.decode()} still waits for its answer; give each query an id of its own")
@@ -335,8 +343,13 @@ class Correspondent(Follower, Generic[Q, A]):
     async def _take(self, answers: AsyncIterable[Stored]) -> None:
         async for stored in answers:
             answer = self._waiting.get(stored.key or b"")
-            if answer is not None and not answer.done() and stored.value is not None:
+            if answer is None or answer.done() or stored.value is None:
+                continue
+            try:
                 answer.set_result(self._decode(stored.value))
+            except UndecodableError as error:
+                # Other answers are read on.
+                answer.set_exception(error)
 
 
 class Asker(Correspondent[ContextQuery, ContextResult]):

@@ -19,11 +19,12 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.avro import Codec
+from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from tests.unit.deliveries import FakeProducer
+from tests.unit.evaluations import result
 from tests.unit.published import Record
 from tests.unit.receipts import a_receipt
 
@@ -36,6 +37,8 @@ CHANGE = DocumentChange(
     occurred_at=Timestamp(0),
     content="x",
 )
+QUERY = ContextQuery(query_id=QueryId("q1"), tenant=TenantId("t"), text="Was?", asked_at=Timestamp(0))
+OF_A_LATER_CONTRACT = b"\xc3\x01" + bytes(range(1, 9)) + b"later"
 
 
 async def records(*outcomes: IndexOutcome) -> AsyncIterator[Record]:
@@ -132,9 +135,19 @@ async def test_a_change_that_has_its_receipts_is_forgotten() -> None:
     assert not receipts._expected
 
 
-async def test_receipts_are_found_among_records_of_other_programs() -> None:
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        pytest.param((None, b"", b"garbage", b"\xc3\x01"), id="damaged"),
+        pytest.param((OF_A_LATER_CONTRACT, b"\x00\x00\x00\x00\x09later"), id="of unknown contracts"),
+        pytest.param((Codec(DocumentChange).encode(CHANGE),), id="another record"),
+    ],
+)
+async def test_receipts_are_found_among_records_that_can_not_be_decoded(
+    garbage: tuple[bytes | None, ...], caplog: pytest.LogCaptureFixture
+) -> None:
     async def with_garbage() -> AsyncIterator[Record]:
-        for value in (None, b"", b"garbage", b"\xc3\x01"):
+        for value in garbage:
             yield Record(key=b"t/d", value=value)
         async for record in records(a_receipt(OutcomeStatus.INDEXED)):
             yield record
@@ -148,6 +161,33 @@ async def test_receipts_are_found_among_records_of_other_programs() -> None:
         second = await board.first(receipt, patience_s=PATIENCE_S)
 
     assert (first.status, second.status) == (OutcomeStatus.INDEXED, OutcomeStatus.INDEXED)
+    assert "record skipped, 1 since the start of reading: " in caplog.text
+
+
+async def test_an_answer_that_can_not_be_decoded_is_told_to_its_asker_and_others_get_theirs() -> None:
+    queried, answer = asyncio.Event(), result(QUERY, [])
+
+    async def answers() -> AsyncIterator[Record]:
+        await queried.wait()
+        yield Record(key=b"q1", value=OF_A_LATER_CONTRACT)
+        yield Record(key=b"q2", value=Codec(ContextResult).encode(answer))
+        await asyncio.Event().wait()
+
+    queries = Sink(Outbox(FakeProducer(), NoOpTracer()), "queries", Codec(ContextQuery).encode)
+    async with Asker(
+        queries=queries, answers=[answers()], decode=Codec(ContextResult).decode, tracer=NoOpTracer()
+    ) as asker:
+        waiting = [
+            asyncio.create_task(asker.ask(replace(QUERY, query_id=QueryId(name)), patience_s=PATIENCE_S))
+            for name in ("q1", "q2")
+        ]
+        # The first step of each task registers its question.
+        await asyncio.sleep(0)
+        queried.set()
+        with pytest.raises(UndecodableError, match="0102030405060708"):
+            await waiting[0]
+        assert await waiting[1] == answer
+        assert asker.is_reading
 
 
 async def test_a_question_that_the_broker_does_not_take_is_told_from_one_without_an_answer() -> None:
@@ -159,7 +199,6 @@ async def test_a_question_that_the_broker_does_not_take_is_told_from_one_without
         await asyncio.Event().wait()
         yield Record(key=b"", value=b"")
 
-    query = ContextQuery(query_id=QueryId("q1"), tenant=TenantId("t"), text="Was?", asked_at=Timestamp(0))
     cases = (
         (Stuck(), NotSent, "is Kafka up"),
         (Outbox(FakeProducer(), NoOpTracer()), TimeoutError, "does a worker run"),
@@ -169,7 +208,7 @@ async def test_a_question_that_the_broker_does_not_take_is_told_from_one_without
         asker = Asker(queries=queries, answers=[silence()], decode=Codec(ContextResult).decode, tracer=NoOpTracer())
         async with asker:
             with pytest.raises(TimeoutError, match=told) as raised:
-                await asker.ask(query, patience_s=0.1)
+                await asker.ask(QUERY, patience_s=0.1)
         assert raised.type is kind
 
 
@@ -181,13 +220,12 @@ async def test_a_question_whose_id_still_waits_is_refused_by_name() -> None:
     producer = FakeProducer()
     queries = Sink(Outbox(producer, NoOpTracer()), "queries", Codec(ContextQuery).encode)
     asker = Asker(queries=queries, answers=[silence()], decode=Codec(ContextResult).decode, tracer=NoOpTracer())
-    query = ContextQuery(query_id=QueryId("q1"), tenant=TenantId("t"), text="Was?", asked_at=Timestamp(0))
     async with asker:
-        first = asyncio.create_task(asker.ask(query, patience_s=PATIENCE_S))
+        first = asyncio.create_task(asker.ask(QUERY, patience_s=PATIENCE_S))
         # The first step of the task registers the question.
         await asyncio.sleep(0)
         with pytest.raises(ValueError, match="q1 still waits"):
-            await asker.ask(query, patience_s=PATIENCE_S)
+            await asker.ask(QUERY, patience_s=PATIENCE_S)
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first

@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Final
 
+from freki.client.exchange import decoded
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.operators.group_letters import group_letters
@@ -66,5 +67,4 @@ class Operations:
             open_registry(settings) as registry,
             Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
         ):
-            decode = Codec(IndexOutcome, registry=registry).decode
-            yield (decode(stored.value) async for stored in reader if stored.value is not None)
+            yield decoded(reader, Codec(IndexOutcome, registry=registry).decode)
