@@ -119,7 +119,7 @@ async def open_receipts(settings: Settings) -> AsyncIterator[Receipts]:
     """Open a reader of receipts from now on."""
     async with (
         open_registry(settings) as registry,
-        Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
+        Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest", registry=registry) as reader,
         Receipts(reader, Codec(IndexOutcome, registry=registry).decode) as receipts,
     ):
         yield receipts
@@ -140,7 +140,10 @@ async def open_asker(
         # Refusals come where all answers come otherwise: a query whose token is refused has no tenant.
         names = [topics.contexts.name, *(each.name for each in reply_topics_of(settings, [tenant or settings.tenant]))]
         names = names if answers_on is None else [answers_on]
-        readers = [await opened.enter_async_context(Reader(settings.kafka, name, start="latest")) for name in names]
+        readers = [
+            await opened.enter_async_context(Reader(settings.kafka, name, start="latest", registry=registry))
+            for name in names
+        ]
         outbox, tracer = await opened.enter_async_context(open_outbox(settings))
         asker = Asker(
             queries=Sink(outbox, topics.queries.name, Codec(ContextQuery, registry=registry).encode),
@@ -160,7 +163,7 @@ async def open_document_asker(settings: Settings) -> AsyncIterator[DocumentAsker
     topics = topics_of(settings)
     async with (
         open_registry(settings) as registry,
-        Reader(settings.kafka, topics.document_reports.name, start="latest") as reader,
+        Reader(settings.kafka, topics.document_reports.name, start="latest", registry=registry) as reader,
         open_outbox(settings) as (outbox, _),
         DocumentAsker(
             queries=Sink(outbox, topics.document_queries.name, Codec(DocumentQuery, registry=registry).encode),

@@ -30,7 +30,9 @@ async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct |
     topics = topics_of(settings)
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))
-        receipts = await opened.enter_async_context(Reader(settings.kafka, topics.outcomes.name, start="latest"))
+        receipts = await opened.enter_async_context(
+            Reader(settings.kafka, topics.outcomes.name, start="latest", registry=registry)
+        )
         board = ReceiptBoard(receipts, Codec(IndexOutcome, registry=registry).decode)
         outbox, _ = await opened.enter_async_context(open_outbox(settings))
         asker: QueryClient

@@ -65,6 +65,6 @@ class Operations:
         settings = self._load()
         async with (
             open_registry(settings) as registry,
-            Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest") as reader,
+            Reader(settings.kafka, topics_of(settings).outcomes.name, start="latest", registry=registry) as reader,
         ):
             yield decoded(reader, Codec(IndexOutcome, registry=registry).decode)
