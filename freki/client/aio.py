@@ -10,7 +10,7 @@ from random import random
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, get_type_hints
 
 from freki.client.broker import Broker
-from freki.client.exchange import Asker, ClientClosed, Follower, Publisher, ReceiptBoard, decoded
+from freki.client.exchange import Asker, ClientClosed, Follower, Publisher, ReceiptBoard, check_named, decoded
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.kafka import Producer, Reader
 from freki.client.messages import Sink
@@ -190,6 +190,7 @@ class Client:
                     yield found
 
     async def _publish(self, change: DocumentChange) -> Published:
+        check_named(change)
         now = _now()
         change = replace(change, version=self._versions.of(change, now=now), occurred_at=change.occurred_at or now)
 

@@ -61,6 +61,16 @@ def patience_of(deadline_ms: int) -> float:
     return max(0, deadline_ms) / 1000 + 1.0
 
 
+def check_named(change: DocumentChange) -> None:
+    """Raise Rejected for a change of no document, as of a variable that was not set.
+
+    Workers refuse it too, with a dead letter, and one more for the tombstone of a deletion. `Publisher` does not: what
+    others published under such an id is erased by a deletion of it.
+    """
+    if not change.document_id.strip():
+        raise Rejected("document_id: it is empty; name the document")
+
+
 class ClaimWriter(Protocol):
     """Stores content that is too large for a record."""
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
-from freki.client.exchange import patience_of
+from freki.client.exchange import check_named, patience_of
 from freki.client.versions import Versions
 from freki.schemas import (
     ContextQuery,
@@ -115,8 +115,10 @@ class Gateway:
     async def publish(self, change: DocumentChange, *, wait_s: float) -> IndexOutcome | None:
         """Store a change in the stream; where it has no version (0), under the time, and above the last one given so.
 
-        Returns its receipt, or None if none came within `wait_s` seconds: the change is on its way.
+        Returns its receipt, or None if none came within `wait_s` seconds: the change is on its way. Raises Rejected for
+        a change without a document.
         """
+        check_named(change)
         now = self._now()
         change = replace(change, version=self._versions.of(change, now=now), occurred_at=change.occurred_at or now)
         with self._receipts.expected(change) as receipt:

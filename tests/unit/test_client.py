@@ -26,6 +26,7 @@ from freki.streams.deliver.outbox import Outbox, Sink
 from tests.unit.deliveries import FakeProducer
 from tests.unit.evaluations import result
 from tests.unit.published import Record
+from tests.unit.questions import gateway_of
 from tests.unit.receipts import a_receipt
 
 PATIENCE_S = 10.0
@@ -70,6 +71,12 @@ async def test_a_deletion_never_has_the_key_of_a_document_of_another_tenant() ->
         await publisher.publish(CHANGE, of_other)
 
     assert broker.sent == []
+
+
+async def test_the_doors_refuse_a_change_of_no_document() -> None:
+    for name in ("", " "):
+        with pytest.raises(Rejected, match="document_id: it is empty"):
+            await gateway_of().publish(replace(CHANGE, document_id=DocumentId(name)), wait_s=0)
 
 
 async def test_a_version_that_is_published_twice_has_two_receipts() -> None:

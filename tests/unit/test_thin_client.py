@@ -286,6 +286,16 @@ async def test_a_change_that_no_record_can_hold_is_rejected(wrong: dict[str, Any
     assert bus.sent == []
 
 
+async def test_a_change_of_no_document_is_rejected(on: Callable[[Bus], Client]) -> None:
+    bus = Bus(lambda _: [])
+    async with on(bus) as client:
+        for change in (client.delete(""), client.delete(" "), client.publish("", "x")):
+            with pytest.raises(Rejected, match="document_id: it is empty"):
+                await change
+
+    assert bus.sent == []
+
+
 async def test_a_question_that_no_record_can_hold_is_rejected(on: Callable[[Bus], Client]) -> None:
     bus = Bus(lambda _: [])
     async with on(bus) as client:
