@@ -70,6 +70,11 @@ class Identity:
     token_id: str | None
     """The claim `jti`."""
 
+    @property
+    def names(self) -> frozenset[str]:
+        """Users and groups as settings name them, `tenant/group`: groups of two tenants may have one name."""
+        return frozenset(f"{self.tenant}/{principal}" for principal in self.principals)
+
 
 @record
 class Refusal:

@@ -173,7 +173,7 @@ class Run:
                 "FREKI_ERASURE__ENABLED": "true",
                 "FREKI_ERASURE__KEY_FILE": str(key_file),
                 "FREKI_ERASURE__LOOK_S": "1",
-                "FREKI_ERASURE__REQUESTERS": json.dumps([OFFICER]),
+                "FREKI_ERASURE__REQUESTERS": json.dumps([f"{tenant}/{OFFICER}" for tenant in TENANTS]),
             }
             environment = {
                 **ENVIRONMENT,

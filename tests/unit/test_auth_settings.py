@@ -140,3 +140,12 @@ def test_a_tenant_has_a_topic_only_where_the_settings_say_so() -> None:
 
     assert found.exit_code == 2
     assert "FREKI_AUTH__REPLY_TOPIC" in found.output
+
+
+@pytest.mark.parametrize("setting", ["SERVE__PUBLISHERS", "SERVE__OPERATORS", "ERASURE__REQUESTERS"])
+@pytest.mark.parametrize("name", ["editors", "acme/", "/editors", ""])
+def test_a_group_without_its_tenant_is_refused(setting: str, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(f"FREKI_{setting}", json.dumps(["acme/legal", name]))
+
+    with pytest.raises(WrongSettings, match=rf"FREKI_{setting}.*tenant/group, such as acme/editors"):
+        read_settings()

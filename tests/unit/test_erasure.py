@@ -539,11 +539,13 @@ async def test_with_tokens_only_requesters_erase_and_only_in_their_tenant(
         b"officer": who("hr", "ada"),
         b"group": who("hr", "ben", "privacy"),
         b"user": who("hr", "cy"),
-        b"elsewhere": who("sales", "ada"),
+        b"elsewhere": who("sales", "ada", "privacy"),
     }
     here = world()
 
-    await requests_in(here, requesters=["ada", "privacy"], tokens=tokens).handle([asked(request(), token)])
+    await requests_in(here, requesters=["hr/ada", "hr/privacy", "sales/cy"], tokens=tokens).handle(
+        [asked(request(), token)]
+    )
 
     assert (erased(here) == {A, B, C}) is is_done
     assert (untouched(here) == {A, B, C}) is not is_done
@@ -559,7 +561,7 @@ async def test_no_refusal_takes_the_place_of_a_report_whatever_key_its_request_h
     here = world()
     here.holds = [hold("court", Coverage(documents=(A,)))]
     officer = Identity(tenant=TENANT, principals=("ada",), subject="ada", token_id=None)
-    requests = requests_in(here, requesters=["ada"], tokens={b"officer": officer})
+    requests = requests_in(here, requesters=["hr/ada"], tokens={b"officer": officer})
     await requests.handle([asked(request(), b"officer")])
     before = here.reports()[TENANT, "r"]
     forged = replace(asked(request(), b"forged"), key=key)
@@ -599,9 +601,9 @@ async def test_a_token_that_expires_while_its_request_is_tried_again_does_not_en
 
     here.meanwhile = dies
     with pytest.raises(Unavailable):
-        await requests_in(here, requesters=["ada"], tokens={token: officer}).handle([asked(request(), token)])
+        await requests_in(here, requesters=["hr/ada"], tokens={token: officer}).handle([asked(request(), token)])
     here.meanwhile = lambda _: None
-    await requests_in(here, requesters=["ada"], tokens={token: reason}).handle([asked(again, token)])
+    await requests_in(here, requesters=["hr/ada"], tokens={token: reason}).handle([asked(again, token)])
 
     assert (erased(here) == {A, B, C}) is goes_on
     told = [CODEC.decode(sent.value or b"") for sent in here.producer.to(REPORTS)]

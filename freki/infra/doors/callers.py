@@ -31,6 +31,8 @@ class Caller:
     token: str | None
     name: str
     """For the rate: the user, or the address."""
+    names: frozenset[str] = frozenset()
+    """User and groups of the token, each as `tenant/group`."""
 
 
 class Wrong(Enum):
@@ -103,20 +105,16 @@ class Callers:
     async def publisher(self, authorization: str, *, address: str) -> Caller:
         """Tell who calls. Raises CallRefused as `caller` does, and unless the caller may change documents here."""
         caller = await self.caller(authorization, address=address)
-        if self._identify is not None and not self._publishers.intersection(caller.principals):
+        if self._identify is not None and not self._publishers.intersection(caller.names):
             raise CallRefused(
                 Wrong.FORBIDDEN, "you may not change documents here: FREKI_SERVE__PUBLISHERS names who may"
             )
         return caller
 
     async def operator(self, authorization: str, *, address: str) -> Caller:
-        """Tell who calls. Raises CallRefused as `caller` does, and unless the caller is an operator.
-
-        Groups of two tenants may have one name, so operators are named with their tenant.
-        """
+        """Tell who calls. Raises CallRefused as `caller` does, and unless the caller is an operator."""
         caller = await self.caller(authorization, address=address)
-        names = {f"{caller.tenant}/{principal}" for principal in (*caller.principals, caller.name.partition("/")[2])}
-        if self._identify is not None and not self._operators.intersection(names):
+        if self._identify is not None and not self._operators.intersection(caller.names):
             raise CallRefused(Wrong.FORBIDDEN, "you are no operator: FREKI_SERVE__OPERATORS names who is")
         return caller
 
@@ -141,6 +139,7 @@ class Callers:
             principals=identity.principals,
             token=token.strip(),
             name=f"{identity.tenant}/{identity.subject}",
+            names=identity.names,
         )
 
 

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import SettingsSection
+from freki.infra.settings.section import SettingsSection, TenantPrincipal
 
 
 class ErasureSettings(SettingsSection):
@@ -18,10 +18,11 @@ class ErasureSettings(SettingsSection):
     key_file: Path | None = Field(
         default=None, description="Private key that signs reports of the worker; none: FREKI_AUDIT__KEY_FILE"
     )
-    requesters: tuple[str, ...] = Field(
+    requesters: tuple[TenantPrincipal, ...] = Field(
         default=(),
-        description="Users and groups of tokens who may request erasures, each in the tenant of the token; needed "
-        "with FREKI_AUTH__JWKS. Without tokens, rights of Kafka say who may write to the topic",
+        description="Who may request erasures, each in the tenant of the token, as JSON of tenant/user or tenant/group:"
+        ' `["acme/privacy-officers"]`; needed with FREKI_AUTH__JWKS. Without tokens, rights of Kafka say who may write '
+        "to the topic",
     )
     patience_s: float = Field(
         default=120.0,

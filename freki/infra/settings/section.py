@@ -130,6 +130,18 @@ def _checked_url(text: str) -> str:
 
 
 ServerUrl = Annotated[str, AfterValidator(_checked_url)]
+
+
+def _checked_principal(name: str) -> str:
+    tenant, _, principal = name.partition("/")
+    if not tenant.strip() or not principal.strip():
+        problem = "{name} is not of the form tenant/user or tenant/group, such as acme/editors"
+        raise PydanticCustomError("tenant_principal", problem, {"name": repr(name)})
+    return name
+
+
+TenantPrincipal = Annotated[str, AfterValidator(_checked_principal)]
+"""A user or group of a tenant: a group of another tenant may have the same name."""
 """Base URL of a service that is asked over HTTP."""
 
 

@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import RELOADS, SecretFile, ServerUrl, SettingsSection
+from freki.infra.settings.section import RELOADS, SecretFile, ServerUrl, SettingsSection, TenantPrincipal
 
 
 class TelemetrySettings(SettingsSection):
@@ -82,9 +82,10 @@ class ServeSettings(SettingsSection):
     )
     cert_file: Path | None = Field(default=None, description="PEM file of the server's certificate; none: no TLS")
     key_file: Path | None = Field(default=None, description="PEM file of its private key")
-    publishers: tuple[str, ...] = Field(
+    publishers: tuple[TenantPrincipal, ...] = Field(
         default=(),
-        description="With FREKI_AUTH__JWKS: users and groups that may publish and delete documents here, as JSON",
+        description="With FREKI_AUTH__JWKS: who may publish and delete documents here, as JSON of tenant/user or"
+        ' tenant/group: `["acme/editors"]`',
         json_schema_extra=RELOADS,
     )
     max_body_mb: float = Field(default=64.0, gt=0, description="Largest request", json_schema_extra=RELOADS)
@@ -94,7 +95,7 @@ class ServeSettings(SettingsSection):
         description="Maximum number of calls of one user, else of one address; 0: any",
         json_schema_extra=RELOADS,
     )
-    operators: tuple[str, ...] = Field(
+    operators: tuple[TenantPrincipal, ...] = Field(
         default=(),
         description="With FREKI_AUTH__JWKS: who may see workers, lag and receipts of all tenants and replay dead"
         ' letters, as JSON of tenant/user or tenant/group: `["acme/operators"]`; without: who is on this machine',

@@ -54,7 +54,7 @@ class RequestRules:
     """Who may request what."""
 
     requesters: frozenset[str]
-    """Users and groups of tokens who may request erasures."""
+    """Users and groups of tokens who may request erasures, as `tenant/group`."""
     reply_topics: Sequence[str] = ()
 
 
@@ -211,7 +211,7 @@ class ErasureRequests:
         reason = None
         if identity.tenant != received.value.tenant:
             reason = RefusalReason.TENANT
-        elif self._rules.requesters.isdisjoint(identity.principals):
+        elif self._rules.requesters.isdisjoint(identity.names):
             reason = RefusalReason.PRINCIPALS
         if reason is None:
             return identity.subject
