@@ -19,13 +19,14 @@ from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
 from freki.operators.errors import OperatorError
 from freki.schemas.avro import UndecodableError
-from freki.schemas.errors import InfraError, Misconfigured, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 console = make_console()
 errors = make_console(stderr=True)
+_WRONG_PATH = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
 
 
 def load_settings() -> Settings:
@@ -63,7 +64,10 @@ def read_or_exit(file: Path | None = None) -> Settings:
 
 
 def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
-    """Run an async command; what its user can mend ends it with one line; exit code 2 for a setting, else 1."""
+    """Run an async command; what its user can mend ends it with one line.
+
+    Exit code 2: a setting is wrong, or a named file or folder cannot be read or written; else 1.
+    """
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -74,7 +78,7 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
             fail("interrupted", code=130)
         except (InfraError, OperatorError) as error:
             message = _unavailable(error) if isinstance(error, Unavailable) else str(error)
-            fail(message, code=2 if isinstance(error, Misconfigured) else 1)
+            fail(message, code=2 if _is_named_wrongly(error) else 1)
         except UndecodableError as error:
             # Of a later Freki: what it says names the fix.
             fail(str(error))
@@ -82,7 +86,7 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
             if error.filename is None:
                 raise
             # Python 3.11 raises it even where a path in a closed folder is only looked for.
-            fail(f"no permission for {error.filename}: run this as a user who has it, or name another path")
+            fail(f"no permission for {error.filename}: run this as a user who has it, or name another path", code=2)
 
     return run
 
@@ -96,6 +100,13 @@ def terminated_as_interrupted() -> Iterator[None]:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGTERM)
+
+
+def _is_named_wrongly(error: Exception) -> bool:
+    """Return whether the same command would do with other settings or paths."""
+    return isinstance(error, Misconfigured) or (
+        isinstance(error, Rejected) and isinstance(error.__cause__, _WRONG_PATH)
+    )
 
 
 def nothing_runs(settings: Settings) -> str:

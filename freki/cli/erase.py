@@ -133,7 +133,7 @@ async def verify(
         body, signature = document["report"], document["signature"]
         versions, before_ms = searched_versions(body)
     except OSError as error:
-        fail(f"{report} cannot be read: {error.strerror}")
+        fail(f"{report} cannot be read: {error.strerror}", code=2)
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         fail(f"{report} is no report of an erasure: {error}")
     if not isinstance(signature, str):

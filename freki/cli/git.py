@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from freki.cli.arguments import expanded
-from freki.cli.context import command, console, load_settings
+from freki.cli.context import command, console, fail, load_settings
 from freki.cli.sources import SourceArguments, look_again, open_feed, show_first
 from freki.cli.words import counted
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
@@ -34,6 +34,8 @@ async def publish_git(
     readers = publishing.readers(settings)
     name = name or repository.resolve().name.removesuffix(".git")
     whose = TenantId(publishing.tenant or settings.tenant)
+    if not repository.is_dir():
+        fail(f"{repository} is no folder", code=2)
     with GitRepository(repository, branch, max_bytes=settings.claims.max_bytes) as git:
         async with open_feed(settings, f"git {whose}/{name}", Mark, wait=publishing.wait) as feed:
             source = GitSource(

@@ -133,7 +133,8 @@ def common(
 ) -> None:
     """Keeps a search index consistent with a stream of document changes and answers queries from it.
 
-    Exit codes: 0 done; 1 failed, or in part; 2 wrong options or settings; 3 nothing found (ask); 130 interrupted.
+    Exit codes: 0 done; 1 failed, or in part; 2 wrong options, settings or paths; 3 nothing found (ask);
+    130 interrupted.
     """
 
 

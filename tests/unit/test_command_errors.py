@@ -14,8 +14,10 @@ from typer.testing import CliRunner
 
 from freki.cli.context import command, terminated_as_interrupted
 from freki.cli.main import app
+from freki.infra.archive.folder import disk
 from freki.schemas import IndexOutcome
 from freki.schemas.avro import Codec
+from freki.schemas.errors import Misconfigured
 
 FULL = Path("/dev/full")
 
@@ -31,7 +33,7 @@ def test_a_path_that_the_user_may_not_open_is_named(capsys: pytest.CaptureFixtur
     with pytest.raises(typer.Exit) as ended:
         look()
 
-    assert ended.value.exit_code == 1
+    assert ended.value.exit_code == 2
     told = "".join(capsys.readouterr().err.split("\n"))
     assert f"no permission for {closed}" in told
 
@@ -100,7 +102,24 @@ def test_output_to_a_full_disk_ends_a_command_in_one_line(words: tuple[str, ...]
         ("judge", "erase"),
         ("ask", "Who?", "--at-least", "a.md"),
         ("audit", "search", "--file", "missing"),
+        ("publish", "missing.md"),
+        ("publish", "missing.jsonl"),
+        ("watch", "missing"),
+        ("git", "missing"),
+        ("crawl", "http://127.0.0.1/", "--cookies", "missing"),
+        ("questions", "make", "missing", "--out", "questions.yaml"),
+        ("eval", "missing.yaml"),
+        ("import", "missing"),
+        ("erase", "verify", "missing.json", "--public-key", "missing.pem"),
     ],
 )
-def test_a_setting_or_option_that_is_missing_or_wrong_gives_exit_code_2(words: tuple[str, ...]) -> None:
+def test_a_setting_option_or_path_that_is_missing_or_wrong_gives_exit_code_2(words: tuple[str, ...]) -> None:
     assert CliRunner().invoke(app, words).exit_code == 2
+
+
+def test_an_export_into_a_file_says_that_it_is_no_folder(tmp_path: Path) -> None:
+    file = tmp_path / "backup.tar"
+    file.touch()
+
+    with pytest.raises(Misconfigured, match=r"backup\.tar is no folder"), disk(file):
+        file.mkdir(parents=True, exist_ok=True)

@@ -32,7 +32,7 @@ def test_a_report_that_is_not_there_is_not_called_one_of_another_kind(tmp_path: 
         app, ["erase", "verify", str(missing), "--public-key", str(missing)], env={"COLUMNS": "300"}
     )
 
-    assert ended.exit_code == 1
+    assert ended.exit_code == 2
     assert f"{missing} cannot be read: No such file or directory" in ended.output.replace("\n", "")
 
 

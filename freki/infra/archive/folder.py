@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
 
-from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 MANIFEST = "manifest.json"
 UNFINISHED = "unfinished.jsonl"
@@ -21,6 +21,8 @@ def disk(folder: Path) -> Iterator[None]:
         yield
     except FileNotFoundError as error:
         raise Rejected(f"{error.filename} is missing: restore it from a copy") from error
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Misconfigured(f"{folder} is no folder: name one, or one to be made") from error
     except OSError as error:
         raise Unavailable(f"{folder}: {error.strerror or error}; run the command again, it continues") from error
 
