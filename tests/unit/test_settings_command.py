@@ -189,3 +189,38 @@ def test_a_file_is_checked_before_it_is_put_in_place(folder: Path) -> None:
     assert (code, "missing.toml does not exist" in printed) == (2, True)
     code, printed = freki("settings", "check", str(folder))
     assert (code, "is no file" in printed) == (2, True)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"AUDIT__KEY_FILE": "gone.pem"},
+        {"AUTH__TOKEN_FILE": "gone.jwt"},
+        {"AUTH__JWKS": "gone.json", "AUTH__ISSUER": "https://issuer.example.org", "AUTH__AUDIENCE": "freki"},
+        {"CRAWL__COOKIES": "gone.txt"},
+        {"ENCRYPTION__KEY_FILE": "gone.key", "ENCRYPTION__KEYS": "local"},
+        {"ERASURE__KEY_FILE": "gone.pem"},
+        {"SERVE__CERT_FILE": "gone.pem", "SERVE__KEY_FILE": "gone.key"},
+        {"VERTEX_RERANKER__TOKEN_FILE": "gone.jwt"},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_file_that_is_missing_is_named_with_its_setting(
+    given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in given.items():
+        monkeypatch.setenv(f"FREKI_{name}", value)
+
+    code, printed = freki("settings", "check")
+
+    assert code == 2
+    name, value = next(iter(given.items()))
+    assert f"FREKI_{name}={value}" in printed
+    assert "No such file or directory" in printed
+
+
+def test_files_that_are_written_need_not_be_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_READY_FILE", "ready")
+    monkeypatch.setenv("FREKI_AUDIT__DIRECTORY", "audit")
+
+    assert freki("settings", "check")[0] == 0
