@@ -41,8 +41,8 @@ class ChildSpec:
     """Variables added to the environment of the supervisor."""
     depends_on: tuple[str, ...] = ()
     """Names of the children that must be ready before each start of this one."""
-    volatile: bool = False
-    """Whether its data are lost when it dies, so that its dependents are restarted after it."""
+    loses: str = ""
+    """What is lost when it dies, and what to do then, for people; its dependents are restarted after it."""
     fatal_output: tuple[bytes, ...] = ()
     """Any of these in its output says that it lost data that it may confirm: it is killed, and its dependents are
     restarted after it."""
@@ -87,6 +87,8 @@ class Died:
     """Exit status; negative: the signal that killed it."""
     lasted_s: float
     last_lines: tuple[str, ...]
+    lost: str = ""
+    """What went with it, and what to do, for people."""
 
     @property
     def how(self) -> str:

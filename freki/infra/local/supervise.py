@@ -146,7 +146,7 @@ class Supervisor:
         while True:
             await self._dependencies_ready(child)
             healthy_s = await self._run(child)
-            if child.spec.volatile or child.lost_data:
+            if child.spec.loses or child.lost_data:
                 await self._recall_dependents(child)
             if child.recalled.is_set():
                 child.recalled.clear()
@@ -257,7 +257,13 @@ class Supervisor:
         if returncode is None:
             self._report(Stopped(name=child.spec.name))
             return
-        died = Died(name=child.spec.name, returncode=returncode, lasted_s=lasted_s, last_lines=child.log.tail())
+        died = Died(
+            name=child.spec.name,
+            returncode=returncode,
+            lasted_s=lasted_s,
+            last_lines=child.log.tail(),
+            lost=child.spec.loses,
+        )
         child.failure = "\n".join([died.how, *died.last_lines])
         self._report(died)
 
