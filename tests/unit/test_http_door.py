@@ -680,6 +680,26 @@ async def test_a_method_that_an_address_does_not_have_is_refused_with_all_that_i
     assert refused.json()["detail"] == f"{method} does not go here: use {allowed}"
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "wrong"),
+    [
+        ("DELETE", "/v1/documents/caf%E9", "%E9"),
+        ("GET", "/v1/documents/%C0%AE%C0%AE", "%C0"),
+        ("GET", "/v1/documents?prefix=caf%E9", "%E9"),
+        ("DELETE", "/v1/documents/a?tenant=b%FF", "%FF"),
+    ],
+)
+async def test_an_address_that_is_no_utf_8_names_no_other_document(
+    gateway: InProcess, method: str, path: str, wrong: str
+) -> None:
+    async with door(gateway) as client:
+        reply = await client.request(method, path)
+
+    assert reply.status_code == 400
+    assert reply.json()["detail"].startswith(f"{wrong} in the address is no UTF-8")
+    assert gateway.changes == []
+
+
 async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProcess) -> None:
     async with door(gateway) as client:
         refused = await client.get("/v2/queries")

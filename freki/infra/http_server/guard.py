@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from urllib.parse import urlsplit
+from urllib.parse import unquote_to_bytes, urlsplit
 
 from starlette.requests import Request
 
@@ -66,6 +66,7 @@ class Guard:
         origin = request.headers.get("origin")
         if origin is not None and origin.partition("://")[2] != host:
             raise Problem(HTTPStatus.FORBIDDEN, "pages of other sites may not call")
+        _check_address(request)
         length = request.headers.get("content-length", "0")
         if request.method in {"POST", "PUT"}:
             # With both the body ends where its chunks end, whatever length was told.
@@ -95,6 +96,18 @@ class Guard:
         """Tell who calls. Raises Problem as `caller` does, and unless the caller is an operator."""
         with as_problem():
             return await self._callers.operator(request.headers.get("authorization", ""), address=_address(request))
+
+
+def _check_address(request: Request) -> None:
+    """Raise Problem for an address whose bytes are no UTF-8: read as something else, it would name another document."""
+    for part in (request.scope.get("raw_path") or b"", request.scope["query_string"]):
+        try:
+            unquote_to_bytes(part).decode()
+        except UnicodeDecodeError as error:
+            wrong = "".join(f"%{byte:02X}" for byte in error.object[error.start : error.end])
+            raise Problem(
+                HTTPStatus.BAD_REQUEST, f"{wrong} in the address is no UTF-8: percent-encode its text as UTF-8"
+            ) from error
 
 
 def _name_of(host: str) -> str:
