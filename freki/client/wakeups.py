@@ -201,10 +201,17 @@ def pace(consumer: Any, directory: Path | None) -> Pauses | None:  # noqa: ANN40
         def behind() -> bool:
             return _is_behind(assignment, request)
 
+        async def fetch() -> bool:
+            asked_ms = time.time_ns() // 1_000_000
+            found: bool = await process(assignment, node, request)
+            for state in _beyond_end(assignment, request, since_ms=asked_ms):
+                state.await_reset(fetcher._default_reset_strategy)  # noqa: SLF001
+            return found
+
         if behind():
             request._max_wait_ms = BACKLOG_FETCH_MS  # noqa: SLF001
         try:
-            return await pauses.after(lambda: process(assignment, node, request), behind)
+            return await pauses.after(fetch, behind)
         except asyncio.CancelledError:
             # As aiokafka's own: it awaits the requests that it cancels, and expects no error.
             return False
@@ -227,6 +234,30 @@ def _is_behind(assignment: Any, request: Any) -> bool:  # noqa: ANN401 - aiokafk
         for topic, partitions in request.topics
         for partition, offset, _ in partitions
     )
+
+
+def _beyond_end(assignment: Any, request: Any, *, since_ms: int) -> Sequence[Any]:  # noqa: ANN401 - as above
+    """Return the partitions of a fetch that end before its offset, as a response since a time tells.
+
+    The broker keeps records in memory and was started again. Apache Kafka answers that the offset is out of range, and
+    aiokafka resets its position; this broker answers that there is nothing yet, until there are as many records again.
+    """
+    if not assignment.active:
+        return ()
+    asked = [
+        (assignment.state_value((topic, partition)), offset)
+        for topic, partitions in request.topics
+        for partition, offset, _ in partitions
+    ]
+    return [
+        state
+        for state, offset in asked
+        if state.highwater is not None
+        and state.highwater < offset
+        and state.timestamp >= since_ms
+        and state.has_valid_position
+        and state.position == offset
+    ]
 
 
 def end_of(highwater: int, last_stable: int | None) -> int:

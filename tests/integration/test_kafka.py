@@ -26,7 +26,7 @@ from freki.streams.deliver.lanes import Lane
 from freki.streams.topics import Topics
 from tests.integration.stages import World, running
 from tests.integration.transactions import transaction
-from tests.stack import LocalPrograms, free_port
+from tests.stack import LocalPrograms, free_port, running_tansu
 
 LARGE_BYTES = 90_000
 """Size of a record of which a fetch returns one."""
@@ -316,3 +316,24 @@ async def test_reading_to_the_end_of_a_topic_ends_where_the_broker_is_lost(topic
             own.close()
             with pytest.raises(Unavailable, match=f"read {topic.name}"):
                 [record async for record in reader.until_end()]
+
+
+async def test_a_reader_goes_on_where_the_local_broker_lost_its_records(topics: Topics) -> None:
+    """`freki serve` saw no receipt until there were as many records again."""
+    topic, port = topics.queries, free_port()
+
+    async def send(kafka: KafkaSettings, *values: bytes) -> None:
+        async with Admin(kafka) as admin:
+            await admin.ensure_topics([topic])
+        async with KafkaProducer(kafka) as producer:
+            await asyncio.gather(*[await producer.send(topic.name, key=b"k", value=value) for value in values])
+
+    with ExitStack() as first:
+        kafka = first.enter_context(running_tansu(port))
+        await send(kafka, *[b"lost"] * 5)
+        async with asyncio.timeout(30), Reader(kafka, topic.name, start="latest") as reader:
+            first.close()
+            with running_tansu(port):
+                await send(kafka, b"new")
+
+                assert (await anext(aiter(reader))).value == b"new"
