@@ -11,7 +11,6 @@ from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, expect
 from freki.schemas import DocumentChange, DocumentId, RootId, TenantId, Timestamp
 from freki.schemas.avro import Codec, UndecodableError
-from freki.streams.client import Change
 from freki.streams.ingest.chunk import content_hash
 from freki.streams.messages import Stored, version_in
 from freki.streams.wire.connect import open_registry
@@ -21,6 +20,8 @@ SCATTERED = (
     "all producers need one partitioner (docs/topics.md), and a topic of changes must not get further partitions;"
     " publish the document again, and delete the old records"
 )
+Version = tuple[TenantId, DocumentId, int]
+"""A version of a document."""
 
 
 @dataclass(slots=True)
@@ -60,8 +61,8 @@ class Stream:
         )
 
 
-async def read_stream(settings: Settings, progress: Progress, *, rejected: Collection[Change] = frozenset()) -> Stream:
-    """Return what the topic says; rejected: changes that do not count, because no index has them."""
+async def read_stream(settings: Settings, progress: Progress, *, rejected: Collection[Version] = frozenset()) -> Stream:
+    """Return what the topic says; rejected: versions that do not count, because no index has them."""
     stream = Stream()
     async with (
         open_registry(settings) as registry,
@@ -76,7 +77,7 @@ async def read_stream(settings: Settings, progress: Progress, *, rejected: Colle
     return stream
 
 
-def _take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected: Collection[Change]) -> None:
+def _take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected: Collection[Version]) -> None:
     """Add a record of the documents topic to what the stream says."""
     name = (stored.key or b"").decode(errors="replace")
     tenant, document_id = parts_of(name)

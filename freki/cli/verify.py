@@ -15,7 +15,7 @@ from freki.cli.context import command, console, load_settings
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
 from freki.cli.status import made_otherwise
-from freki.cli.stream_state import Stream, parts_of, read_stream
+from freki.cli.stream_state import Stream, Version, parts_of, read_stream
 from freki.cli.words import counted
 from freki.infra.kafka import Reader
 from freki.infra.local.state import read_stack
@@ -31,7 +31,6 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
-from freki.streams.client import Change
 from freki.streams.feed.repeat import NOT_STORED
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
@@ -221,12 +220,12 @@ def _say(name: str, what: str) -> None:
     console.print(Text.assemble((name, "bold"), f"  {what}"), soft_wrap=True)
 
 
-async def _rejected(settings: Settings, index: MilvusIndex) -> set[Change]:
-    """Return the changes whose last receipt is REJECTED, except those that the index holds.
+async def _rejected(settings: Settings, index: MilvusIndex) -> set[Version]:
+    """Return the versions whose last receipt is REJECTED, except those that the index holds.
 
     A version that is indexed may be rejected later, when it is reindexed: it stays.
     """
-    last: dict[Change, OutcomeStatus] = {}
+    last: dict[Version, OutcomeStatus] = {}
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest", registry=registry) as reader,

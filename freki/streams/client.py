@@ -5,13 +5,13 @@ from collections.abc import AsyncIterable, Callable, Sequence
 from opentelemetry.trace import SpanKind, Tracer
 
 from freki.client.exchange import Asker as PlainAsker
-from freki.client.exchange import Change, DocumentAsker, Publisher, ReceiptBoard, Receipts
+from freki.client.exchange import DocumentAsker, Publisher, ReceiptBoard, Receipts
 from freki.client.messages import Sink, Stored
 from freki.schemas import ContextQuery, ContextResult
 from freki.streams.observe.tracing import describe
 from freki.streams.retrieve.trace import answered, asked
 
-__all__ = ["Asker", "Change", "DocumentAsker", "Publisher", "ReceiptBoard", "Receipts"]
+__all__ = ["Asker", "DocumentAsker", "Publisher", "ReceiptBoard", "Receipts"]
 
 
 class Asker(PlainAsker):

@@ -314,6 +314,6 @@ def test_no_long_line_takes_long_to_be_told_from_markdown(piece: str) -> None:
     # What is quadratic would run into the suite's timeout.
     line = piece * (150_000 // len(piece)) + "1" * 150_000
 
-    recognised = recognise("a.txt", "text/plain", f"# A\n\n## B\n\n{line}\n")
+    text = f"# A\n\n## B\n\n{line}\n"
 
-    assert recognised.content.endswith(f"{line}\n")
+    assert recognise("a.txt", "text/plain", text).content == text
