@@ -130,6 +130,7 @@ def _checked_url(text: str) -> str:
 
 
 ServerUrl = Annotated[str, AfterValidator(_checked_url)]
+"""Base URL of a service that is asked over HTTP."""
 
 
 def _checked_principal(name: str) -> str:
@@ -142,7 +143,6 @@ def _checked_principal(name: str) -> str:
 
 TenantPrincipal = Annotated[str, AfterValidator(_checked_principal)]
 """A user or group of a tenant: a group of another tenant may have the same name."""
-"""Base URL of a service that is asked over HTTP."""
 
 
 def check_command(setting: str, command: str | None) -> None:
