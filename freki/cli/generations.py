@@ -6,12 +6,10 @@ import os
 import signal
 import sys
 import tempfile
-import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
-from random import random
 from typing import Annotated, Any, NamedTuple
 
 import typer
@@ -22,6 +20,7 @@ from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building, show_error
 from freki.cli.slow import told_if_slow
+from freki.cli.until_passed import STAGES, until_passed
 from freki.cli.words import counted
 from freki.client.tasks import cancel_and_wait
 from freki.infra.local.children import ChildSpec, Died, Event
@@ -33,8 +32,6 @@ from freki.infra.models import ensure_built
 from freki.infra.settings import Settings
 from freki.infra.settings.milvus import MilvusSettings
 from freki.schemas import ContextQuery, QueryId, RequestKind, TenantId
-from freki.schemas.backoff import backoff
-from freki.schemas.errors import Unavailable
 from freki.schemas.index import GenerationEntry, Statistics, offered, serving
 from freki.streams.client import Asker
 from freki.streams.wire.connect import open_asker, open_generations, open_index
@@ -45,14 +42,8 @@ from freki.streams.wire.serving import entry_of, serving_entry
 
 generations_app = typer.Typer(help="Generations of the index: fill another one, compare, switch.", no_args_is_help=True)
 
-STAGES = ("chunk", "contextualise", "embed")
-"""Stages that fill a generation."""
 NICENESS = 10
 """Priority of the process that fills, so that answers keep their time; 0 is normal, 19 the lowest."""
-LOOK_S = 1.0
-"""Interval of the progress display, in seconds."""
-LONGEST_LOOK_S = 30.0
-"""Longest wait between looks while broker or store do not answer, in seconds."""
 PROBE = "generations-"
 """Beginning of the ids of queries that these commands ask."""
 PROBES = 24
@@ -293,40 +284,8 @@ async def _until_full(settings: Settings) -> tuple[Statistics, float]:
                 progress.update(bar, completed=(await log.sizes(name)).documents, total=total)
                 return await waiting_of(settings)
 
-            await until_full(look)
+            await until_passed(look)
             return await log.sizes(name), loop.time() - started_s
-
-
-async def until_full(
-    look: Callable[[], Awaitable[Waiting]],
-    *,
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    clock: Callable[[], float] = time.monotonic,
-) -> None:
-    """Return once all that waited for a generation at the beginning has passed the stages.
-
-    look: tells what waits. An outage of broker or store is reported, and outlasted: the worker that fills does so too.
-    """
-    failures = passed = 0
-    since_s = clock()
-    while True:
-        asked_s = clock()
-        try:
-            waiting = await look()
-        except Unavailable as error:
-            failures += 1
-            wait_s = backoff(failures, first=LOOK_S, longest=LONGEST_LOOK_S, jitter=random())  # noqa: S311 - jitter
-            show_error(errors, f"{error}; looking again in {wait_s:.0f} s")
-            await sleep(wait_s)
-            continue
-        failures = 0
-        # Under a stream of changes something always waits: once all of it is younger, each stage has passed on what was
-        # there before, and the next one has that before it.
-        if waiting.oldest_s < asked_s - since_s:
-            passed, since_s = passed + 1, clock()
-        if not waiting.records or passed == len(STAGES):
-            return
-        await sleep(LOOK_S)
 
 
 class Followed(NamedTuple):

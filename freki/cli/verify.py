@@ -1,57 +1,38 @@
 """`freki verify`: compare the index with the stream of changes, and mend what differs."""
 
 from collections import defaultdict
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Annotated
 
 import typer
-from rich.progress import Progress
 from rich.text import Text
 
 from freki.cli.audited import record_command
-from freki.cli.bars import bars
+from freki.cli.comparison import Comparison, compare
 from freki.cli.context import command, console, load_settings
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
 from freki.cli.status import made_otherwise
-from freki.cli.stream_state import Stream, Version, parts_of, read_stream
+from freki.cli.stream_state import parts_of
 from freki.cli.words import counted
-from freki.infra.kafka import Reader
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Mend, reconcile, reconcile_rows
+from freki.operators.reconcile import Difference, Mend
 from freki.schemas import (
     AuditKind,
-    IndexOutcome,
     OutcomeStatus,
-    RootId,
 )
-from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.index import Root
 from freki.streams.feed.repeat import NOT_STORED
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
-from freki.streams.wire.connect import open_index, open_registry
+from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.rules import fingerprints_of
 
 SHOWN = 50
-# Documents per read: enough to save calls, few enough for the progress bar to move.
-BATCH = 50
-
-
-@dataclass(frozen=True, slots=True)
-class _Comparison:
-    """Result of comparing index and stream."""
-
-    stream: Stream
-    roots: Mapping[RootId, Root]
-    differences: Sequence[Difference]
-    lost: Sequence[Root]
-    """Documents that cannot be compared because the topic was emptied since they were published."""
 
 
 @command
@@ -72,56 +53,16 @@ async def verify(
     """Compare topic and store: documents, versions, content, and each chunk row with its manifest."""
     settings = load_settings()
     async with open_index(settings) as index:
-        compared = await _compare(settings, index)
+        compared = await compare(settings, index)
         await _show(settings, index, compared)
         if repair and await _mend(settings, index, compared, patience_s=patience):
-            compared = await _compare(settings, index)
+            compared = await compare(settings, index)
             _show_differences(compared.differences, "after the repair: ")
     if compared.differences or compared.lost:
         raise typer.Exit(1)
 
 
-async def _compare(settings: Settings, index: MilvusIndex) -> _Comparison:
-    with bars() as progress:
-        # Read the index before the topic: everything in it now is on the topic by the time that is read.
-        before = {root.root_id: root.rank async for root in index.all_roots() if not root.deleted}
-        stream = await read_stream(settings, progress, rejected=await _rejected(settings, index))
-        roots = {root.root_id: root async for root in index.all_roots()}
-        lost = _lost(stream, roots.values())
-        unknown = {root.root_id for root in lost} | {
-            key for key in roots if key not in stream.expected and before.get(key) != roots[key].rank
-        }
-        differences = reconcile(stream.expected, [root for key, root in roots.items() if key not in unknown])
-        differences += stream.scattered.values()
-        differences += await _row_differences(index, list(roots.values()), progress)
-    return _Comparison(stream, roots, differences, lost)
-
-
-async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: Progress) -> list[Difference]:
-    differences = []
-    bar = progress.add_task("documents checked", total=len(roots))
-    for some in (roots[at : at + BATCH] for at in range(0, len(roots), BATCH)):
-        stored = await index.pages([page_id for root in some for page_id in root.pages])
-        rows = await index.rows_of([root.root_id for root in some])
-        for root in some:
-            pages = [stored[page_id] for page_id in root.pages if page_id in stored]
-            manifest = [entry.row_id for page in pages for entry in page.entries]
-            differences += reconcile_rows(root, manifest, len(pages), [row.row_id for row in rows[root.root_id]])
-        progress.advance(bar, len(some))
-    return differences
-
-
-def _lost(stream: Stream, roots: Collection[Root]) -> list[Root]:
-    """Return the live documents whose changes the topic had before it was emptied, rather than deleted one by one."""
-    since = stream.created_at
-    if since is None:
-        return []
-    return [
-        root for root in roots if not root.deleted and root.root_id not in stream.expected and root.recorded_at < since
-    ]
-
-
-async def _show(settings: Settings, index: MilvusIndex, compared: _Comparison) -> None:
+async def _show(settings: Settings, index: MilvusIndex, compared: Comparison) -> None:
     live = sum(not root.deleted for root in compared.roots.values())
     console.print(f"{counted(len(compared.stream.expected), 'document')} in the stream")
     console.print(f"{live} live in the index, {len(compared.roots) - live} remembered as deleted")
@@ -144,7 +85,7 @@ def _show_differences(differences: Sequence[Difference], when: str = "") -> None
     console.print(f"{when}{counted(len(differences), 'difference')}")
 
 
-def _loss(settings: Settings, compared: _Comparison) -> str:
+def _loss(settings: Settings, compared: Comparison) -> str:
     """Return what happened to the topic, and what to do."""
     count, topic = len(compared.lost), topics_of(settings).documents.name
     stack = read_stack(settings.local.state_dir.expanduser().absolute())
@@ -163,7 +104,7 @@ def _loss(settings: Settings, compared: _Comparison) -> str:
     )
 
 
-async def _mend(settings: Settings, index: MilvusIndex, compared: _Comparison, *, patience_s: float) -> bool:
+async def _mend(settings: Settings, index: MilvusIndex, compared: Comparison, *, patience_s: float) -> bool:
     """Mend what can be mended, and say of each document what was done; return whether anything was tried."""
     problems: defaultdict[str, set[Mend]] = defaultdict(set)
     for difference in compared.differences:
@@ -218,33 +159,3 @@ def _result(done: Repeated, key: bytes) -> str:
 
 def _say(name: str, what: str) -> None:
     console.print(Text.assemble((name, "bold"), f"  {what}"), soft_wrap=True)
-
-
-async def _rejected(settings: Settings, index: MilvusIndex) -> set[Version]:
-    """Return the versions whose last receipt is REJECTED, except those that the index holds.
-
-    A version that is indexed may be rejected later, when it is reindexed: it stays.
-    """
-    last: dict[Version, OutcomeStatus] = {}
-    async with (
-        open_registry(settings) as registry,
-        Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest", registry=registry) as reader,
-    ):
-        codec = Codec(IndexOutcome, registry=registry)
-        async for stored in reader.until_end():
-            if stored.value is None:
-                continue
-            try:
-                outcome = codec.decode(stored.value)
-            except UndecodableError:
-                # Of another program: it says nothing of a change.
-                continue
-            last[outcome.tenant, outcome.document_id, outcome.version] = outcome.status
-    rejected = {change for change, status in last.items() if status is OutcomeStatus.REJECTED}
-    keys = {change: root_id(change[0], change[1]) for change in rejected}
-    roots = await index.roots(sorted(set(keys.values()))) if keys else {}
-    return {
-        change
-        for change, key in keys.items()
-        if key not in roots or roots[key].deleted or roots[key].version != change[2]
-    }

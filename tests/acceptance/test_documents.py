@@ -1,8 +1,10 @@
 """The life of documents as operators see it: listed, shown, deleted, made anew and mended."""
 
+import asyncio
 import json
 import secrets
 from dataclasses import asdict, replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +26,7 @@ from freki.schemas import (
 )
 from freki.schemas.index import Root
 from freki.streams.messages import Outgoing
-from freki.streams.wire.connect import open_document_asker, open_index
+from freki.streams.wire.connect import open_document_asker, open_index, open_publisher
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
@@ -244,6 +246,29 @@ async def test_verify_mends_what_it_finds_and_says_what_it_did(freki: Freki, ten
     assert f"{tenant}/unknown.md  deleted at version 1" in mended[1]
     assert "after the repair: 0 differences" in mended[1]
     assert (await root_in(freki, key_of(tenant, "whole.md"))) == roots["whole.md"]
+
+
+async def test_verify_beside_a_stream_of_changes_finds_no_difference(freki: Freki, tenant: str) -> None:
+    stop = asyncio.Event()
+
+    async def edit() -> None:
+        async with open_publisher(freki.settings) as publisher:
+            for version in count(1):
+                for number in range(20):
+                    text = f"# Notiz {number}\n\nStand {version}."
+                    await publisher.publish(upsert(tenant, f"note-{number}.md", text, version=version))
+                    # Slower than workers index, so that they never fall behind.
+                    await asyncio.sleep(0.05)
+                if stop.is_set():
+                    return
+
+    editing = asyncio.create_task(edit())
+    code, printed = await freki_command(freki, "verify")
+    stop.set()
+    await editing
+
+    assert "0 differences" in printed
+    assert code == 0, printed
 
 
 async def test_after_a_restart_of_the_local_broker_verify_says_that_topics_are_gone_and_deletes_nothing(

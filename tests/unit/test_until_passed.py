@@ -1,10 +1,10 @@
-"""Filling a generation ends once it has caught up, and not with an outage."""
+"""Filling a generation ends once all that waited has passed the stages, and not with an outage."""
 
 from collections.abc import Awaitable, Callable
 
 import pytest
 
-from freki.cli.generations import until_full
+from freki.cli.until_passed import until_passed
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.wire.generations import Waiting
 
@@ -29,7 +29,7 @@ async def waits(*found: Waiting | Exception) -> list[float]:
     async def sleep(seconds: float) -> None:
         waited.append(seconds)
 
-    await until_full(looks(*found), sleep=sleep, clock=lambda: sum(waited))
+    await until_passed(looks(*found), sleep=sleep, clock=lambda: sum(waited))
     return waited
 
 

@@ -1,0 +1,42 @@
+"""What `freki verify` reports beside a stream of changes."""
+
+from freki.cli.comparison import Comparison, lasting
+from freki.cli.stream_state import Stream
+from freki.operators.identify import root_id
+from freki.operators.reconcile import Difference, Expected, Mend
+from freki.schemas import DocumentId, TenantId
+from freki.schemas.index import Root
+from tests.contract.index_records import root
+
+KEY = root_id(TenantId("t"), DocumentId("d"))
+BEHIND = Difference("t/d", "version 2 is current, but version 1 is searchable", Mend.REPEAT)
+HOLES = Difference("t/d", "rows missing: 1 of 3", Mend.REPEAT)
+
+
+def compared(*differences: Difference, stream: int, index: Root | None) -> Comparison:
+    expected = {KEY: Expected("t/d", stream, deleted=False, content_hash="")}
+    roots = {} if index is None else {KEY: index}
+    return Comparison(Stream(expected=expected), roots, differences, ())
+
+
+def test_what_was_indexed_meanwhile_is_no_difference() -> None:
+    first = compared(BEHIND, stream=2, index=root(KEY, version=1))
+    again = compared(stream=2, index=root(KEY, version=2))
+
+    assert lasting(first, again) == []
+
+
+def test_what_lasts_is_a_difference() -> None:
+    for index in (root(KEY, version=1), None):
+        first = again = compared(BEHIND, stream=2, index=index)
+
+        assert lasting(first, again) == [BEHIND]
+
+
+def test_the_same_difference_of_another_state_may_be_a_moment_of_an_update() -> None:
+    first = compared(HOLES, stream=1, index=root(KEY, version=1))
+
+    assert lasting(first, compared(HOLES, stream=2, index=root(KEY, version=1))) == []
+    assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=2))) == []
+    assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=1, edition=5))) == []
+    assert lasting(first, compared(HOLES, BEHIND, stream=1, index=root(KEY, version=1))) == [HOLES]
