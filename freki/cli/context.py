@@ -74,7 +74,7 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         mute_libraries()
         try:
             return asyncio.run(function(*args, **kwargs))
-        except KeyboardInterrupt:
+        except (KeyboardInterrupt, asyncio.CancelledError):
             fail("interrupted", code=130)
         except (InfraError, OperatorError) as error:
             message = _unavailable(error) if isinstance(error, Unavailable) else str(error)
@@ -94,8 +94,11 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
 @contextmanager
 def terminated_as_interrupted() -> Iterator[None]:
     """Have SIGTERM end a command as Ctrl-C does: what it has to set right before it ends is awaited."""
-    loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGTERM, signal.raise_signal, signal.SIGINT)
+    loop, task = asyncio.get_running_loop(), asyncio.current_task()
+    if task is None:
+        raise RuntimeError("no command runs here")
+    # Not by SIGINT: a background shell makes its children deaf to that.
+    loop.add_signal_handler(signal.SIGTERM, task.cancel)
     try:
         yield
     finally:

@@ -6,7 +6,10 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import pytest
 import typer
@@ -59,7 +62,10 @@ def test_a_record_of_a_later_freki_ends_a_command_in_one_line(capsys: pytest.Cap
     assert "is no version of IndexOutcome that this Freki knows" in " ".join(capsys.readouterr().err.split())
 
 
-def test_sigterm_ends_a_command_as_ctrl_c_does_where_it_has_to_set_something_right() -> None:
+@pytest.mark.parametrize("on_ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"])
+def test_sigterm_ends_a_command_as_ctrl_c_does_where_it_has_to_set_something_right(
+    on_ctrl_c: Callable[[int, FrameType | None], Any] | signal.Handlers,
+) -> None:
     settled = asyncio.Event()
 
     @command
@@ -72,8 +78,12 @@ def test_sigterm_ends_a_command_as_ctrl_c_does_where_it_has_to_set_something_rig
                 await asyncio.sleep(0)
                 settled.set()
 
-    with pytest.raises(typer.Exit) as ended:
-        send()
+    before = signal.signal(signal.SIGINT, on_ctrl_c)
+    try:
+        with pytest.raises(typer.Exit) as ended:
+            send()
+    finally:
+        signal.signal(signal.SIGINT, before)
 
     assert ended.value.exit_code == 130
     assert settled.is_set()
