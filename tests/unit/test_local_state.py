@@ -19,6 +19,7 @@ from freki.infra.local.state import (
     environment_for,
     forget_stack,
     locked,
+    names_in,
     nearest_stack,
     read_ports,
     read_stack,
@@ -26,7 +27,7 @@ from freki.infra.local.state import (
     write_ports,
     write_stack,
 )
-from freki.infra.settings import ClaimSettings, KafkaSettings, Settings, TelemetrySettings
+from freki.infra.settings import ClaimSettings, KafkaSettings, MilvusSettings, Settings, TelemetrySettings
 from freki.schemas.errors import Misconfigured, Rejected
 
 PORTS = Ports(broker=19092, store=19530)
@@ -184,6 +185,19 @@ class TestSettings:
         assert local.milvus.uri == "http://127.0.0.1:19530"
         assert local.telemetry.trace_dir == tmp_path / "traces"
         assert local.claims.directory == str(tmp_path / "claims")
+
+    def test_topics_and_index_have_the_names_that_the_stack_was_started_with(self, tmp_path: Path) -> None:
+        started = Settings(
+            kafka=KafkaSettings(topic_prefix="b", topic_version=2), milvus=MilvusSettings(generation="g2")
+        )
+        stack = stack_on(tmp_path).model_copy(update={"names": names_in(started)})
+
+        found = settings_for(Settings(), stack)
+        named = settings_for(Settings(milvus=MilvusSettings(generation="g3")), stack)
+
+        assert (found.kafka.topic_prefix, found.kafka.topic_version, found.milvus.generation) == ("b", 2, "g2")
+        assert (named.kafka.topic_prefix, named.milvus.generation) == ("b", "g3")
+        assert environment_for(Settings(), stack)["FREKI_MILVUS__GENERATION"] == "g2"
 
     def test_directories_that_were_set_stay(self, tmp_path: Path) -> None:
         settings = Settings(

@@ -36,6 +36,7 @@ from freki.infra.local.state import (
     environment_for,
     forget_stack,
     locked,
+    names_in,
     read_ports,
     settings_for,
     write_ports,
@@ -142,6 +143,7 @@ class LocalStack:
             versions=_versions(local.broker),
             directory=self._directory,
             workers=tuple(worker_name(stages, number) for number, stages in numbered(self._workers)),
+            names=names_in(self._settings),
         )
 
     async def _broker(self, state: StackState) -> ChildSpec:

@@ -58,6 +58,8 @@ class StackState(BaseModel):
     """Absolute path of the state directory."""
     workers: tuple[str, ...] = ()
     """Names of the worker processes, whether they run or not."""
+    names: Mapping[str, Mapping[str, str | int]] = {}
+    """Settings that name what the workers use, by section: see `names_in`."""
 
     @property
     def bootstrap(self) -> str:
@@ -120,6 +122,15 @@ def write_ports(directory: Path, ports: Ports) -> None:
     _write(directory / "ports.json", ports)
 
 
+def names_in(settings: Settings) -> dict[str, dict[str, str | int]]:
+    """Return the settings that name topics and index: with other ones, commands find neither."""
+    kafka = settings.kafka
+    return {
+        "kafka": {"topic_prefix": kafka.topic_prefix, "topic_version": kafka.topic_version},
+        "milvus": {"generation": settings.milvus.generation},
+    }
+
+
 def settings_for(settings: Settings, stack: StackState) -> Settings:
     """Return the settings with the addresses of a local stack."""
     return settings.model_copy(
@@ -141,12 +152,18 @@ def environment_for(settings: Settings, stack: StackState) -> dict[str, str]:
 
 
 def _overrides(settings: Settings, stack: StackState) -> dict[str, dict[str, object]]:
-    """Return the changed settings by section: no encryption, replicas or databases; configured directories are kept."""
+    """Return the changed settings by section: no encryption, replicas or databases.
+
+    Configured directories are kept, and names that are set.
+    """
     profile = "local" if stack.broker == "tansu" else "kafka"
     values: dict[str, dict[str, object]] = {
         "kafka": {"bootstrap": stack.bootstrap, "profile": profile, "security": "PLAINTEXT", "replication": 1},
         "milvus": {"uri": stack.milvus_uri, "database": "default", "partition_key": False},
     }
+    for section, names in stack.names.items():
+        chosen = getattr(settings, section).model_fields_set
+        values[section] |= {name: value for name, value in names.items() if name not in chosen}
     telemetry = settings.telemetry
     values["telemetry"] = {
         "trace_dir": telemetry.trace_dir or stack.directory / "traces",
