@@ -24,7 +24,7 @@ from freki.cli.until_passed import STAGES, until_passed
 from freki.cli.words import counted
 from freki.client.tasks import cancel_and_wait
 from freki.infra.local.children import ChildSpec, Died, Event
-from freki.infra.local.specs import WORKER_READY_TIMEOUT_S, WORKER_STOP_TIMEOUT_S
+from freki.infra.local.specs import MISCONFIGURED, WORKER_READY_TIMEOUT_S, WORKER_STOP_TIMEOUT_S
 from freki.infra.local.state import environment_for, read_stack
 from freki.infra.local.supervise import Supervisor
 from freki.infra.milvus.generations import MilvusGenerations
@@ -258,6 +258,7 @@ async def _filling(settings: Settings) -> AsyncIterator[Supervisor]:
             env=environment,
             ready_timeout_s=WORKER_READY_TIMEOUT_S,
             stop_timeout_s=WORKER_STOP_TIMEOUT_S,
+            final_statuses=MISCONFIGURED,
         )
         async with Supervisor([spec], log_dir=directory / "logs", report=_report) as worker:
             yield worker

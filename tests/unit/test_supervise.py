@@ -187,6 +187,18 @@ async def test_a_child_that_was_ready_once_is_restarted_for_ever(children: Child
     assert failures == list(range(1, SOON.attempts + 3))
 
 
+async def test_a_child_that_ends_as_no_restart_mends_fails_the_start_at_once(
+    children: Children, events: Events
+) -> None:
+    wrong = children.spec("worker", "echo no such model; exit 2", final_statuses=frozenset({2}))
+
+    with pytest.raises(Rejected, match=r"worker failed before it was ready: exit status 2\nno such model"):
+        async with children.supervisor(wrong):
+            pass
+
+    assert [event for event in events.story() if event[0] == "Died"] == [("Died", "worker")]
+
+
 async def test_a_child_that_never_becomes_ready_fails_the_start_with_its_last_lines(
     children: Children, events: Events
 ) -> None:

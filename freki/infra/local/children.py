@@ -52,6 +52,8 @@ class ChildSpec:
     stop_signal: signal.Signals = signal.SIGTERM
     stop_timeout_s: float = 10.0
     restart: RestartPolicy = RestartPolicy()
+    final_statuses: frozenset[int] = frozenset()
+    """Exit statuses that no restart mends, as long as it was never ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -24,6 +24,8 @@ WORKER_READY_TIMEOUT_S = 600.0
 """Timeout for a worker to become ready, including the build of its model on the first start."""
 WORKER_STOP_TIMEOUT_S = 45.0
 """Timeout for a worker to finish its batches in flight, commit, leave its groups and send its last telemetry."""
+MISCONFIGURED = frozenset({2})
+"""Exit status of Freki's own processes where a setting is wrong."""
 
 
 def workers_of(settings: Settings, *, cores: int | None = None) -> list[tuple[str, ...]]:
@@ -108,6 +110,7 @@ def worker_spec(
         depends_on=(BROKER, STORE),
         ready_timeout_s=WORKER_READY_TIMEOUT_S,
         stop_timeout_s=WORKER_STOP_TIMEOUT_S,
+        final_statuses=MISCONFIGURED,
     )
 
 
@@ -124,6 +127,7 @@ def watch_spec(state: StackState, environment: Mapping[str, str]) -> ChildSpec:
         ready=state.directory / "run" / "watch.ready",
         env=environment,
         depends_on=(BROKER, STORE),
+        final_statuses=MISCONFIGURED,
     )
 
 

@@ -59,6 +59,8 @@ class _Child:
     group: int | None = None
     was_ready: bool = False
     failure: str = ""
+    is_final: bool = False
+    """Whether its last exit status is one that no restart mends."""
 
 
 async def _nothing(_name: str) -> None:
@@ -152,8 +154,9 @@ class Supervisor:
                 child.recalled.clear()
                 continue
             failures = 1 if healthy_s >= policy.healthy_after_s else failures + 1
-            if not child.was_ready and failures >= policy.attempts:
-                raise Rejected(f"{child.spec.name} failed {failures} times before it was ready: {child.failure}")
+            if not child.was_ready and (child.is_final or failures >= policy.attempts):
+                times = "" if failures == 1 else f" {failures} times"
+                raise Rejected(f"{child.spec.name} failed{times} before it was ready: {child.failure}")
             delay_s = policy.delay_s(failures, random.random())  # noqa: S311 - spreads load, guards nothing
             self._report(Restarting(name=child.spec.name, in_s=delay_s, failures=failures))
             await asyncio.sleep(delay_s)
@@ -244,6 +247,7 @@ class Supervisor:
     ) -> None:
         """End the remaining processes of the group, and report the result."""
         returncode = process.returncode
+        child.is_final = returncode in child.spec.final_statuses
         try:
             if returncode is None and not self._killing:
                 await self._ask_to_stop(child, process)
