@@ -23,6 +23,8 @@ _MARGIN_BYTES = 64 * 1024
 _TOO_LARGE = "TooLargeError"
 _REFUSED = ("Auth", "Sasl", "SecurityDisabled", "Unsupported", "BrokerVersion", "UnknownTopic", "InvalidTopic")
 """Parts of the names of what the broker refuses until something is corrected."""
+_NO_PRODUCER_IDS = "UnknownError"
+"""Answer of the broker of `freki up` to the request for the id of an idempotent producer."""
 
 
 @record
@@ -243,4 +245,7 @@ def _translated(action: str, broker: Broker) -> Iterator[None]:
         told = str(error) or name
         if any(part in name for part in _REFUSED):
             raise Misconfigured(f"{action}: {told}; check options of the Broker and the rights of its user") from error
-        raise Unavailable(f"{action}: {told}; is Kafka up at {broker.bootstrap}?") from error
+        hint = f"is Kafka up at {broker.bootstrap}?"
+        if name == _NO_PRODUCER_IDS and broker.idempotent:
+            hint = "the broker of `freki up` knows no idempotent producers: give Broker(idempotent=False) for it"
+        raise Unavailable(f"{action}: {told}; {hint}") from error

@@ -137,6 +137,12 @@ async def test_pauses_of_the_client_end_with_a_record_or_with_the_client(
     assert record.value == b"new"
 
 
+async def test_a_client_of_a_broker_without_idempotent_producers_is_told_the_option() -> None:
+    with running_tansu(free_port()) as kafka, pytest.raises(Unavailable, match=r"idempotent=False"):
+        async with client_kafka.Producer(Broker(bootstrap=kafka.bootstrap)):
+            pass
+
+
 def break_fetches(client: Any) -> Event:
     """Let each fetch of a consumer of aiokafka end as if its connection were lost; the event is set with the first."""
     broken, send = Event(), client._client.send
