@@ -46,7 +46,11 @@ class OAuthSettings(SettingsSection):
 class KafkaSettings(SettingsSection):
     """Connection to the broker."""
 
-    bootstrap: str = Field(default="127.0.0.1:9092", description="host:port of the brokers, separated by commas")
+    bootstrap: str = Field(
+        default="127.0.0.1:9092",
+        description="host:port of the brokers, separated by commas. Where neither this nor FREKI_MILVUS__URI is set, "
+        "and a local stack runs in this folder or above, broker and store are its own",
+    )
     profile: Literal["local", "kafka"] = Field(
         default="kafka", description="Timeouts: `local` for the broker of `freki up`, `kafka` for Apache Kafka"
     )

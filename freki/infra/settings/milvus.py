@@ -8,7 +8,10 @@ from freki.infra.settings.section import SecretFile, SettingsSection
 class MilvusSettings(SettingsSection):
     """Connection to the store."""
 
-    uri: str = Field(default="http://127.0.0.1:19530", description="URI of Milvus")
+    uri: str = Field(
+        default="http://127.0.0.1:19530",
+        description="URI of Milvus; see FREKI_KAFKA__BOOTSTRAP for that of a local stack",
+    )
     token: SecretStr | None = Field(default=None, description="`user:password` or API key")
     token_file: SecretFile = Field(default=None, description="File that holds it")
     database: str = Field(default="default", description="Database of Milvus")
