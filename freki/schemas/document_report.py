@@ -9,6 +9,8 @@ NOT_ADMITTED = "the query is refused: "
 """Beginning of the message of a report that a token does not allow."""
 WITHHELD = "the report is withheld, because the audit log cannot be written; ask again later"
 """Message of a report that may not leave before it is recorded."""
+UNREADABLE = "the index cannot be read: a setting is wrong, which the worker's log names; ask again later"
+"""Message in place of a report for which the index could not be read."""
 
 
 class ReportStatus(StrEnum):

@@ -405,6 +405,24 @@ async def test_a_worker_without_the_right_to_read_histories_says_so_and_goes_on(
     assert "give the right" in report.message
 
 
+@pytest.mark.parametrize("kind", DocumentQueryKind)
+async def test_where_a_key_service_refuses_the_worker_the_question_is_answered_and_queries_go_on(
+    kind: DocumentQueryKind,
+) -> None:
+    class Refused:
+        """A store whose names cannot be decrypted."""
+
+        def __getattr__(self, _: str) -> Any:
+            raise Misconfigured("https://vault.internal answered 403: permission denied")
+
+    desk = Desk(document("a"), index=Refused())
+    report = await desk.ask(asking() if kind is DocumentQueryKind.LIST else about("a", kind))
+
+    assert report.status is ReportStatus.EXPIRED
+    assert "setting" in report.message
+    assert "vault.internal" not in report.message
+
+
 async def test_a_report_goes_where_its_question_says_and_to_all_if_that_is_closed() -> None:
     async with Desk(document("a")) as desk:
         assert (await desk.ask(asking(reply_to="team.reports"))).status is ReportStatus.FOUND

@@ -27,7 +27,7 @@ from freki.schemas import (
     Verdict,
 )
 from freki.schemas.avro import UndecodableError, UnencodableError
-from freki.schemas.document_report import NOT_ADMITTED, WITHHELD
+from freki.schemas.document_report import NOT_ADMITTED, UNREADABLE, WITHHELD
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LIMIT
@@ -452,6 +452,7 @@ async def test_documents_are_listed_and_one_that_is_not_there_is_not_found(gatew
         (ReportStatus.REJECTED, f"{NOT_ADMITTED}it expired", 403),
         (ReportStatus.EXPIRED, "it waited longer than its deadline; ask again", 504),
         (ReportStatus.EXPIRED, WITHHELD, 503),
+        (ReportStatus.EXPIRED, UNREADABLE, 503),
     ],
 )
 async def test_a_question_about_documents_is_refused_with_the_status_of_its_reason(

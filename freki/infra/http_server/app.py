@@ -50,7 +50,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import UnencodableError
-from freki.schemas.document_report import NOT_ADMITTED, WITHHELD
+from freki.schemas.document_report import NOT_ADMITTED, UNREADABLE, WITHHELD
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.names import LARGEST_INTEGER
 
@@ -277,10 +277,10 @@ async def _report(gateway: Gateway, query: DocumentQuery, caller: Caller) -> Doc
 
 
 def _refusal_of(report: DocumentReport) -> HTTPStatus | None:
-    """Return the status of what has no report, as of queries: 403 for tokens, 503 for the audit log; None: it has."""
+    """Return the status of what has no report, as of queries: 403 for tokens, 503 for worker and log; None: it has."""
     if report.status is ReportStatus.REJECTED and report.message.startswith(NOT_ADMITTED):
         return HTTPStatus.FORBIDDEN
-    if report.status is ReportStatus.EXPIRED and report.message == WITHHELD:
+    if report.status is ReportStatus.EXPIRED and report.message in {WITHHELD, UNREADABLE}:
         return HTTPStatus.SERVICE_UNAVAILABLE
     return {
         ReportStatus.NOT_FOUND: HTTPStatus.NOT_FOUND,

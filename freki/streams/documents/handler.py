@@ -20,7 +20,7 @@ from freki.schemas import (
     Timestamp,
     may_read,
 )
-from freki.schemas.document_report import NOT_ADMITTED, WITHHELD
+from freki.schemas.document_report import NOT_ADMITTED, UNREADABLE, WITHHELD
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Refusal
 from freki.schemas.index import LeftOut, Root, Selection
@@ -173,6 +173,10 @@ class DocumentHandler:
             )
         except InvalidQuery as error:
             return self._without(query, ReportStatus.REJECTED, str(error))
+        except Misconfigured as error:
+            # Answered, because a query must not stop a worker that answers others.
+            _log.warning("a report cannot be made", error=str(error))
+            return self._without(query, ReportStatus.EXPIRED, UNREADABLE)
         return self._fitting(query, build)
 
     def _fitting(self, query: DocumentQuery, build: Build) -> DocumentReport:
