@@ -73,6 +73,14 @@ def test_an_unreachable_broker_is_named_with_its_setting() -> None:
         raise ConnectionRefusedError
 
 
+def test_where_the_local_broker_lacks_what_kafka_has_the_setting_that_leaves_it_out_is_named() -> None:
+    with pytest.raises(Unavailable, match="FREKI_KAFKA__PROFILE=local"), translated("connect", SETTINGS):
+        raise aiokafka.errors.UnknownError
+    local = SETTINGS.model_copy(update={"profile": "local"})
+    with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP"), translated("connect", local):
+        raise aiokafka.errors.UnknownError
+
+
 async def test_a_silent_broker_is_waited_for_once() -> None:
     connections = 0
 

@@ -248,6 +248,7 @@ def test_no_error_of_aiokafka_passes_untranslated(theirs: type[Exception]) -> No
         (aiokafka.errors.KafkaConnectionError, Unavailable, "is Kafka up"),
         (aiokafka.errors.KafkaTimeoutError, Unavailable, "is Kafka up"),
         (aiokafka.errors.NotLeaderForPartitionError, Unavailable, "is Kafka up"),
+        (aiokafka.errors.UnknownError, Unavailable, "idempotent=False"),
         (aiokafka.errors.MessageSizeTooLargeError, Rejected, "max_message_bytes"),
         (aiokafka.errors.RecordTooLargeError, Rejected, "max_message_bytes"),
         (aiokafka.errors.TopicAuthorizationFailedError, Misconfigured, "rights"),

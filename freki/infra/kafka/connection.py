@@ -205,10 +205,15 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
     for names, advice in _ADVICE.items():
         if name in names:
             return Misconfigured(f"{reason}; {advice}")
-    return Unavailable(
-        f"{reason}; is Kafka up at FREKI_KAFKA__BOOTSTRAP={settings.bootstrap}, and does it speak"
-        f" FREKI_KAFKA__SECURITY={settings.security} there?"
-    )
+    return Unavailable(f"{reason}; {_advice_on_outage(name, settings)}")
+
+
+def _advice_on_outage(name: str, settings: KafkaSettings) -> str:
+    broker = f"FREKI_KAFKA__BOOTSTRAP={settings.bootstrap}"
+    if name == "Unknown" and settings.profile != "local":
+        # All that the local broker says of requests that it does not know, such as those of idempotent producers.
+        return f"{broker} could not do it: the broker of `freki up` without `--kafka` needs FREKI_KAFKA__PROFILE=local"
+    return f"is Kafka up at {broker}, and does it speak FREKI_KAFKA__SECURITY={settings.security} there?"
 
 
 def _tls_failure(error: BaseException | None) -> ssl.SSLError | None:
