@@ -7,6 +7,7 @@ panel does not expect that, or if an alert watches a missing series.
 import argparse
 import json
 import math
+import re
 import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +27,7 @@ DASHBOARDS = HERE / "grafana" / "dashboards"
 _TIMEOUT_S = 30.0
 _SHOWN = 6
 """Maximum number of series printed per query; the rest is counted."""
+_DURATION = re.compile(r"([0-9]+(ms|[smhdwy]))+")
 _LARGE = 1000
 """Value from which numbers are printed without decimals."""
 
@@ -57,7 +59,10 @@ class Prometheus:
         answer = self._client.post("/api/v1/query", data={"query": expression})
         if answer.status_code == httpx.codes.BAD_REQUEST:
             raise ValueError(f"{answer.json()['error']}: {expression}")
-        result = answer.raise_for_status().json()["data"]["result"]
+        try:
+            result = answer.raise_for_status().json()["data"]["result"]
+        except (ValueError, TypeError, LookupError) as error:
+            raise httpx.DecodingError(f"it answered {answer.text[:80]!r}") from error
         samples = [Sample(labels=each["metric"], value=float(each["value"][1])) for each in result]
         return [sample for sample in samples if not math.isnan(sample.value)]
 
@@ -122,12 +127,21 @@ def _number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= _LARGE else f"{value:.3g}"
 
 
+def _duration(text: str) -> str:
+    if not _DURATION.fullmatch(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is no duration of Prometheus, such as 5m")
+    return text
+
+
 def main() -> int:
     """Print the report; return 1 if data is missing."""
     parser = argparse.ArgumentParser(prog="python -m deploy.check", description=__doc__)
     parser.add_argument("url", help="base URL of Prometheus")
     parser.add_argument(
-        "--window", default="5m", help="window of rates; Grafana uses at least four scrapes (default: 5m)"
+        "--window",
+        type=_duration,
+        default="5m",
+        help="window of rates; Grafana uses at least four scrapes (default: 5m)",
     )
     arguments = parser.parse_args()
     dashboards = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(DASHBOARDS.glob("*.json"))]

@@ -18,12 +18,17 @@ ANSWERS: Mapping[str, list[tuple[dict[str, str], str]]] = {
 
 
 class FakePrometheus(httpx.BaseTransport):
-    """Knows the expressions above; others select nothing, and `)` is no expression."""
+    """Knows the expressions above; others select nothing, and `)` is no expression.
+
+    To `login` it answers as a proxy before it may.
+    """
 
     def handle_request(self, request: httpx.Request) -> httpx.Response:
         expression = parse_qs(request.read().decode())["query"][0]
         if expression == ")":
             return httpx.Response(400, json={"status": "error", "error": "parse error"})
+        if expression == "login":
+            return httpx.Response(200, text="<html>")
         result = [{"metric": labels, "value": [0, value]} for labels, value in ANSWERS.get(expression, [])]
         return httpx.Response(200, json={"status": "success", "data": {"resultType": "vector", "result": result}})
 
@@ -74,6 +79,11 @@ def test_a_query_that_is_refused_is_named(prometheus: Prometheus) -> None:
         list(panels(prometheus, [board(")")], "1m"))
 
 
+def test_an_answer_that_prometheus_does_not_give_is_told_as_such(prometheus: Prometheus) -> None:
+    with pytest.raises(httpx.HTTPError, match="<html>"):
+        prometheus.ask("login")
+
+
 @pytest.mark.parametrize(
     ("expression", "state", "failed"),
     [
@@ -101,3 +111,13 @@ def test_a_prometheus_that_does_not_answer_is_named(url: str, monkeypatch: pytes
 
     with pytest.raises(SystemExit, match=rf"{url} does not answer as Prometheus"):
         main()
+
+
+def test_a_window_that_is_no_duration_is_refused(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["check", "http://127.0.0.1:1", "--window", "five"])
+
+    with pytest.raises(SystemExit):
+        main()
+    assert "--window" in capsys.readouterr().err
