@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import make_app
@@ -15,6 +16,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import ClaimSettings, KafkaSettings, MilvusSettings, Settings
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.index import GenerationEntry
+from freki.streams.deliver.lanes import Lane
 from freki.streams.wire.from_settings import group_of, settings_named, topics_of
 from freki.streams.wire.generations import read_again, remove_generation
 from freki.streams.wire.provision import apply_topics
@@ -36,6 +38,29 @@ async def test_a_worker_that_fills_a_generation_is_named_until_it_ends(world: Wo
             await read_again(filled)
         await read_again(other)
     await read_again(filled)
+
+
+async def test_where_a_worker_fills_a_generation_no_other_group_of_it_begins_anew(world: World) -> None:
+    claims = ClaimSettings(inline_bytes=world.kafka.max_message_bytes // 2)
+    filled = settings_named(Settings(kafka=world.kafka, claims=claims), "g2")
+    await apply_topics(filled)
+    embed, place = group_of(filled, "embed"), TopicPartition(topics_of(filled).contextual_chunks[Lane.REGULAR].name, 0)
+    stopped = AIOKafkaConsumer(group_id=embed, enable_auto_commit=False, bootstrap_servers=world.kafka.bootstrap)
+    await stopped.start()
+    stopped.assign([place])
+    await stopped.commit({place: 3})
+    await stopped.stop()
+
+    async with running(
+        world.of_group(make_app(world.kafka, group_of(filled, "chunk"), state_dir=world.state), world.forward)
+    ):
+        with pytest.raises(Rejected, match="has members"):
+            await read_again(filled)
+
+    async with Admin(world.kafka) as admin:
+        assert (await admin.committed(embed))[place.topic, place.partition] == 3
+        await read_again(filled)
+        assert (await admin.committed(embed))[place.topic, place.partition] == 0
 
 
 async def test_a_worker_that_was_killed_counts_until_another_has_ended(world: World) -> None:

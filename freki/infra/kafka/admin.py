@@ -182,6 +182,15 @@ class Admin:
 
         Raises Rejected while it has members.
         """
+        await self._commit(group, topics, {})
+
+    async def check_idle(self, group: str, topics: Sequence[str]) -> None:
+        """Raise Rejected while a group that reads topics has members; absent topics are ignored."""
+        committed = await self.committed(group)
+        await self._commit(group, topics, {TopicPartition(*place): offset for place, offset in committed.items()})
+
+    async def _commit(self, group: str, topics: Sequence[str], offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit offsets in the place of a group, by default the beginning; raises Rejected while it has members."""
         await self.check_group(group)
         partitions = await self._run("describe topics", _partitions, topics)
         # Also partitions without an offset: members that have read nothing yet are members.
@@ -190,11 +199,12 @@ class Admin:
             return
         client = AIOKafkaConsumer(group_id=group, enable_auto_commit=False, **client_options(self._settings))
         try:
-            async with connecting(f"rewind {group}", self._settings):
+            async with connecting(f"commit offsets of {group}", self._settings):
                 await client.start()
                 client.assign(places)
                 try:
-                    await client.commit(await client.beginning_offsets(places))
+                    begins = await client.beginning_offsets(places)
+                    await client.commit({place: offsets.get(place, begin) for place, begin in begins.items()})
                 except CommitFailedError as error:
                     raise Rejected(
                         f"{group} has members: end the worker that reads as this group first; {self._killed_member()}"

@@ -71,10 +71,14 @@ async def read_again(settings: Settings) -> None:
 
     Raises Rejected, with the group, while a worker fills it.
     """
+    sources = [(group_of(settings, source.group), [source.topic]) for source in ingest_sources(settings)]
     async with Admin(settings.kafka) as admin:
-        # The last stage first: if an earlier one still runs, only what waits between stages is read twice.
-        for source in reversed(ingest_sources(settings)):
-            await admin.rewind(group_of(settings, source.group), [source.topic])
+        # Before any is changed: where one stage runs, the others go on where they were.
+        for group, names in sources:
+            await admin.check_idle(group, names)
+        # The last stage first: if an earlier one starts meanwhile, only what waits between stages is read twice.
+        for group, names in reversed(sources):
+            await admin.rewind(group, names)
 
 
 async def remove_generation(log: MilvusGenerations, settings: Settings) -> None:
