@@ -701,3 +701,18 @@ async def test_a_claim_that_is_erased_while_claims_are_wrapped_anew_stays_so(tmp
 
     assert [await store.has(claim.uri) for claim in (*erased, kept)] == [False, False, True]
     assert b"local:v1:" in bytes_of(kept)
+
+
+async def test_a_claim_that_was_damaged_keeps_no_other_from_being_wrapped_anew(tmp_path: Path) -> None:
+    keys = make_keys(tmp_path / "freki.keys")
+    store = ClaimStore(settings(tmp_path, max_bytes=10_000), Cipher(keys, cache_s=0.001))
+    claims = [await put(store, f"claim {number}".encode()) for number in range(3)]
+    damaged, *others = sorted(claims, key=lambda claim: claim.uri)
+    path = Path(unquote(urlsplit(damaged.uri).path))
+    await asyncio.to_thread(path.write_bytes, bytes_of(damaged)[:-1])
+    await keys.rotate()
+
+    with pytest.raises(Damaged, match=damaged.sha256):
+        await store.rewrap()
+
+    assert all(b"local:v2:" in bytes_of(claim) for claim in others)

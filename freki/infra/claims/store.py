@@ -26,7 +26,7 @@ from freki.infra.claims.backends import (
 )
 from freki.infra.claims.location import LOCAL, OBJECT_STORES, S3, WEB, ClaimLocation, parse_location
 from freki.infra.keys import Cipher
-from freki.infra.keys.envelope import is_sealed, place_of
+from freki.infra.keys.envelope import Damaged, is_sealed, place_of
 from freki.infra.settings import ClaimSettings
 from freki.schemas import ClaimCheck, RootId
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -120,32 +120,43 @@ class ClaimStore:
     async def rewrap(self) -> int:
         """Encrypt all content of `directory` anew whose data key an older version wraps, or that is plain.
 
-        Return the number of files written. Readers find the one or the other. Raises Rejected, Unavailable.
+        Return the number of files written. Readers find the one or the other. Raises Rejected, Unavailable, and Damaged
+        once all others are written.
         """
         if self._cipher is None:
             return 0
-        written = 0
+        written, damaged = 0, list[Damaged]()
         for location, name in await self._written():
             if name["unfinished"]:
                 continue
             try:
-                with _translated(location.url):
-                    size = await asyncio.to_thread(size_of, location)
-                    content = await self._read(location, size)
-            except Rejected:
-                if await self.has(location.url):
-                    raise
-                # Erased meanwhile.
-                continue
-            if not is_sealed(content) and await asyncio.to_thread(_sha256, content) != name["digest"]:
-                continue
-            with _translated(location.url):
-                [changed] = await self._cipher.rewrapped([(_place(name["digest"]), content)])
-            # Else it would be there again.
-            if changed is not None and await self.has(location.url):
-                await self._write(location, changed)
-                written += 1
+                written += await self._rewrapped(self._cipher, location, name["digest"])
+            except Damaged as error:
+                damaged.append(error)
+        if damaged:
+            raise Damaged(f"{damaged[0]}; {len(damaged)} in all, and {written} others were written")
         return written
+
+    async def _rewrapped(self, cipher: Cipher, location: ClaimLocation, digest: str) -> bool:
+        """Encrypt content anew where it needs that; return whether it did."""
+        try:
+            with _translated(location.url):
+                size = await asyncio.to_thread(size_of, location)
+                content = await self._read(location, size)
+        except Rejected:
+            if await self.has(location.url):
+                raise
+            # Erased meanwhile.
+            return False
+        if not is_sealed(content) and await asyncio.to_thread(_sha256, content) != digest:
+            return False
+        with _translated(location.url):
+            [changed] = await cipher.rewrapped([(_place(digest), content)])
+        # Else it would be there again.
+        if changed is None or not await self.has(location.url):
+            return False
+        await self._write(location, changed)
+        return True
 
     async def versions(self, document: RootId) -> dict[str, int]:
         """Return the addresses of what was written of a document, also in part, with its version.
