@@ -16,7 +16,7 @@ from freki.cli.context import command, errors, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
 from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.doors.certificate import load_certificate
-from freki.infra.listening import listening
+from freki.infra.listening import listening, raise_open_files
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
@@ -178,10 +178,14 @@ async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: 
     """
     import uvicorn  # noqa: PLC0415 - an extra
 
+    from freki.infra.timed_requests import TimedRequests  # noqa: PLC0415 - the same
+
     # Uvicorn reads the files itself, and shows a traceback where it cannot use them.
     load_certificate(settings)
+    raise_open_files()
     config = uvicorn.Config(
         app,
+        http=TimedRequests,
         host=settings.host,
         port=settings.port,
         log_level=logging.WARNING,

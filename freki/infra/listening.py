@@ -1,7 +1,8 @@
-"""What a server of uvicorn says if it cannot listen."""
+"""What servers of uvicorn need: open files, and words for why one cannot listen."""
 
+import resource
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 
 from freki.schemas.errors import Misconfigured
 
@@ -20,3 +21,14 @@ def listening(section: str, host: str, port: int) -> Iterator[None]:
             f"HTTP cannot listen at {host}:{port}; is the port taken? {section}__PORT names another one, "
             f"{section}__HOST the address"
         ) from error
+
+
+def raise_open_files() -> None:
+    """Let this process open as many files, so connections, as the system allows it.
+
+    Mostly it begins with 1,024, for programs that use `select`; a loop of asyncio without any left lets nobody in.
+    """
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    # Refused where the maximum is named as infinite, and is not.
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))

@@ -1,10 +1,13 @@
 """Both doors of `freki serve` start, and stop, together."""
 
 import asyncio
+import json
 import os
 import re
 import signal
 import socket
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -15,6 +18,7 @@ import httpx
 import pytest
 
 from freki.cli import serve
+from freki.infra import timed_requests
 from freki.infra.doors.callers import Callers
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -120,3 +124,58 @@ async def test_a_certificate_that_cannot_be_used_is_refused_with_the_settings(tm
 
         with pytest.raises(Misconfigured, match="FREKI_SERVE__CERT_FILE"):
             await serve._run(app, settings, gateway, None)
+
+
+HEADERS = b"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 40\r\n"
+HALVES = {"nothing": b"", "headers": b"GET /health HTT", "body": HEADERS + b"\r\n{"}
+
+
+@pytest.mark.parametrize("sent", HALVES.values(), ids=HALVES)
+async def test_a_connection_whose_request_does_not_arrive_is_closed(
+    sent: bytes, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else anybody could use up the open files of the process."""
+    monkeypatch.setattr(timed_requests, "PATIENCE_S", 0.05)
+    async with serving(capsys) as (_, url, _, running):
+        reader, writer = await asyncio.open_connection(httpx.URL(url).host, httpx.URL(url).port)
+        writer.write(sent)
+        assert (await reader.read()).startswith(b"HTTP/1.1 408 Request Timeout\r\n")
+        writer.close()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+    assert caplog.records == []
+
+
+async def test_a_request_that_comes_slowly_but_steadily_is_answered(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(timed_requests, "PATIENCE_S", 0.05)
+    monkeypatch.setattr(timed_requests, "SLOWEST", 1)
+    body = json.dumps({"text": TEXTS[0]}).encode()
+
+    async def slowly() -> AsyncIterator[bytes]:
+        for byte in body:
+            await asyncio.sleep(0.01)
+            yield bytes([byte])
+
+    async with serving(capsys) as (_, url, _, running):
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client:
+            headers = {"Content-Type": "application/json", "Content-Length": str(len(body))}
+            for _ in range(2):
+                assert (await client.post("/v1/queries", content=slowly(), headers=headers)).status_code == 200
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+
+def test_the_process_may_open_as_many_files_as_the_system_lets_it() -> None:
+    """The usual limit of 1,024 is one of connections too, and then nobody is let in."""
+    program = """\
+import resource
+from freki.infra.listening import raise_open_files
+
+_, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+resource.setrlimit(resource.RLIMIT_NOFILE, (256, most))
+raise_open_files()
+assert resource.getrlimit(resource.RLIMIT_NOFILE) == (most, most)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
