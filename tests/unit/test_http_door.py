@@ -701,6 +701,15 @@ async def test_an_address_that_is_no_utf_8_names_no_other_document(
     assert gateway.changes == []
 
 
+@pytest.mark.parametrize("path", ["a%0A", "a%0Ab", "%0A"])
+async def test_an_address_with_a_line_break_names_no_other_document(gateway: InProcess, path: str) -> None:
+    async with door(gateway) as client:
+        refused = await client.delete(f"/v1/documents/{path}")
+
+    assert (refused.status_code, gateway.changes) == (400, [])
+    assert refused.json()["detail"] == "the address has a line break, %0A: no id of a document has one"
+
+
 async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProcess) -> None:
     async with door(gateway) as client:
         refused = await client.get("/v2/queries")

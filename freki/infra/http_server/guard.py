@@ -99,7 +99,7 @@ class Guard:
 
 
 def _check_address(request: Request) -> None:
-    """Raise Problem for an address whose bytes are no UTF-8: read as something else, it would name another document."""
+    """Raise Problem for an address that would be read as that of another document: with bad UTF-8, or a line break."""
     for part in (request.scope.get("raw_path") or b"", request.scope["query_string"]):
         try:
             unquote_to_bytes(part).decode()
@@ -108,6 +108,9 @@ def _check_address(request: Request) -> None:
             raise Problem(
                 HTTPStatus.BAD_REQUEST, f"{wrong} in the address is no UTF-8: percent-encode its text as UTF-8"
             ) from error
+    if "\n" in request.scope["path"]:
+        # Routes leave one at the end of an address out, and so would name another document.
+        raise Problem(HTTPStatus.BAD_REQUEST, "the address has a line break, %0A: no id of a document has one")
 
 
 def _name_of(host: str) -> str:
