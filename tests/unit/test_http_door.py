@@ -570,6 +570,17 @@ async def test_a_body_in_chunks_is_refused_whatever_length_it_tells(gateway: InP
     assert gateway.asked == []
 
 
+@pytest.mark.parametrize("told", [{"Transfer-Encoding": "chunked"}, {"Content-Length": "15"}], ids=["chunks", "length"])
+@pytest.mark.parametrize("method", ["DELETE", "GET"])
+async def test_a_body_that_nobody_reads_is_refused(gateway: InProcess, method: str, told: dict[str, str]) -> None:
+    """A version in it would not be that of the deletion."""
+    async with door(gateway) as client:
+        refused = await client.request(method, "/v1/documents/a", content=b'{"version": 12}', headers=told)
+
+    assert (refused.status_code, gateway.changes) == (400, [])
+    assert refused.json()["detail"] == f"{method} has no body here: parameters go in the address"
+
+
 async def test_a_body_that_is_no_json_says_where(gateway: InProcess) -> None:
     async with door(gateway) as client:
         refused = await client.post("/v1/queries", content=b'{"text": }', headers={"Content-Type": "application/json"})

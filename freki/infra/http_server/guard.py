@@ -76,6 +76,9 @@ class Guard:
                 raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send application/json")
             if request.headers.get("content-encoding", "identity").lower() != "identity":
                 raise Problem(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "send the body as it is, without Content-Encoding")
+        elif length != "0" or "transfer-encoding" in request.headers:
+            # Whoever sends one expects that it counts.
+            raise Problem(HTTPStatus.BAD_REQUEST, f"{request.method} has no body here: parameters go in the address")
         if not length.isdecimal() or int(length) > self._most:
             raise Problem(
                 HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
