@@ -185,3 +185,23 @@ def test_brokers_with_host_and_port_are_taken(servers: str, monkeypatch: pytest.
     monkeypatch.setenv("FREKI_KAFKA__BOOTSTRAP", servers)
 
     assert Settings().kafka.bootstrap == servers
+
+
+def test_each_file_may_be_at_home(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("FREKI_READY_FILE", "~/ready")
+    monkeypatch.setenv("FREKI_SERVE__CERT_FILE", "~/server.pem")
+    monkeypatch.setenv("FREKI_SERVE__KEY_FILE", "~/server.key")
+
+    settings = read_settings()
+
+    assert settings.ready_file == tmp_path / "ready"
+    assert (settings.serve.cert_file, settings.serve.key_file) == (tmp_path / "server.pem", tmp_path / "server.key")
+
+
+@pytest.mark.parametrize("variable", ["FREKI_MODELS__CACHE_DIR", "FREKI_KAFKA__PASSWORD_FILE"])
+def test_a_file_at_the_home_of_nobody_is_named(variable: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(variable, "~nobody-here/file")
+
+    with pytest.raises(WrongSettings, match=f"{variable}: .*begins with the home of a user who is not known here"):
+        read_settings()

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, field_validator, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
@@ -44,6 +44,17 @@ class Clearable(BaseModel):
             else value
             for name, value in values.items()
         }
+
+    @field_validator("*")
+    @classmethod
+    def _at_home(cls, value: object) -> object:
+        """Expand `~` of a path, which a shell does not expand within quotes, nor in files of settings."""
+        if not isinstance(value, Path):
+            return value
+        try:
+            return value.expanduser()
+        except RuntimeError as error:
+            raise PydanticCustomError("home_unknown", "begins with the home of a user who is not known here") from error
 
 
 def _nothing_of(annotation: Any, word: str) -> object:  # noqa: ANN401 - any type
@@ -95,6 +106,8 @@ def _read_secret(name: str, path: Path) -> str:
         raise _unusable(name, f"{path} cannot be read: {error.strerror}") from error
     except UnicodeDecodeError as error:
         raise _unusable(name, f"{path} is not UTF-8") from error
+    except RuntimeError as error:
+        raise _unusable(name, f"{path} begins with the home of a user who is not known here") from error
     if not text:
         raise _unusable(name, f"{path} is empty")
     return text

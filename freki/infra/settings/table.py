@@ -21,6 +21,7 @@ An empty value counts as not set, in both places: deployment tools hand it over 
 for no value, for settings without a default (–), lists, tables and `FREKI_MODELS__RERANKER`; a secret may read `none`.
 A secret may lie in a file, as Docker and Kubernetes hand them over: `FREKI_KAFKA__PASSWORD_FILE=/run/secrets/kafka` in
 place of `FREKI_KAFKA__PASSWORD`. It is read without the line break at its end.
+`~` at the beginning of a path is the home of the user whose process reads it.
 An unknown name, a value out of range or values that contradict each other stop the start with a message that names them
 and the fix, such as the setting that may be meant.
 Of variables that begin with `FREKI_`, those of the tests (`FREKI_TEST_…`) and those that Kubernetes sets for Services
