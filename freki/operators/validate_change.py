@@ -1,11 +1,11 @@
 """Whether a document change keeps its contract."""
 
-import json
 import re
 
 from freki.operators.errors import InvalidChange
 from freki.schemas import ClaimCheck, DocumentChange, Operation
 from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER
+from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
 
 MAX_ID_BYTES = 512
 MAX_NAME_BYTES = 512
@@ -14,8 +14,6 @@ MAX_MEDIA_TYPE_BYTES = 128
 MAX_PRINCIPALS = 256
 MAX_PRINCIPAL_BYTES = 128
 MAX_ATTRIBUTE_KEY_BYTES = 128
-# Milvus' limit of a JSON field.
-MAX_ATTRIBUTES_BYTES = 65_536
 YEAR_10000_MS = 253_402_300_800_000
 
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -84,9 +82,11 @@ def _attributes(change: DocumentChange) -> None:
         _line("attributes", key, MAX_ATTRIBUTE_KEY_BYTES)
         if _FORBIDDEN_IN_TEXT.search(value):
             raise InvalidChange(f"attributes: the value of {key!r} holds a NUL or a lone surrogate; remove it")
-    size = len(json.dumps(dict(change.attributes)))
-    if size > MAX_ATTRIBUTES_BYTES:
-        raise InvalidChange(f"attributes: {size} bytes as JSON are more than {MAX_ATTRIBUTES_BYTES}; keep fewer")
+    if (size := attributes_bytes(change.attributes)) > MAX_ATTRIBUTES_BYTES:
+        raise InvalidChange(
+            f"attributes: {len(change.attributes)} of them take {size} bytes in the store, which has each name two or "
+            f"three times, and takes {MAX_ATTRIBUTES_BYTES}; keep fewer, or shorten names and values"
+        )
 
 
 def _content(change: DocumentChange) -> None:

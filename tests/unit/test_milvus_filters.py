@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.milvus.escape import checked_key, escaped, escaped_key, unescaped
 from freki.infra.milvus.filters import scope_expression
+from freki.infra.milvus.keys import checked_key
 from freki.infra.milvus.rows import chunk_row
 from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, RootId, TenantId
 from freki.schemas.conditions import AnyOf, Comparator, Comparison, Condition, Negation
 from freki.schemas.errors import Rejected
+from freki.schemas.escaping import escaped, escaped_key, unescaped
 from freki.schemas.index import IndexedChunk, LeftOut, Scope
 from tests.conditions import TEXTS, attributes, conditions
 from tests.contract.index_records import NASTY, chunk, scope

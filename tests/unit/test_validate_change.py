@@ -76,6 +76,7 @@ def test_what_keeps_the_contract_passes(valid: DocumentChange) -> None:
         (change(attributes={"": "x"}), "attributes"),
         (change(attributes={"k": "a\x00"}), "attributes"),
         (change(attributes={"k": "x" * 65_536}), "attributes"),
+        (change(attributes={"k": "\x01" * 11_000}), "attributes"),
         (change(content=None), "content"),
         (change(claim=CLAIM), "content"),
         (change(operation=Operation.DELETE), "content"),
@@ -88,6 +89,14 @@ def test_what_keeps_the_contract_passes(valid: DocumentChange) -> None:
 )
 def test_a_broken_rule_names_its_field(broken: DocumentChange, field: str) -> None:
     with pytest.raises(InvalidChange, match=f"^{field}: "):
+        validate_change(broken, key=key(broken))
+
+
+def test_attributes_count_as_the_store_has_them() -> None:
+    # 47 kB as JSON: the store has the name of each three times.
+    broken = change(attributes={f"{number:05}": "3" for number in range(3_500)})
+
+    with pytest.raises(InvalidChange, match=r"^attributes: 3500 of them take \d{6} bytes in the store, .* takes 65536"):
         validate_change(broken, key=key(broken))
 
 

@@ -9,7 +9,7 @@ layout.py        columns and limits of the collections
 shards.py        the collection that holds the chunk rows of an embedder
 rows.py          records to rows and back
 watermarks.py    watermarks of several processes, merged
-escape.py        texts and keys as filter expressions take them
+keys.py          keys of rows, checked
 filters.py       scopes to filter expressions
 translate.py     exceptions of pymilvus to those of `schemas.errors`
 """

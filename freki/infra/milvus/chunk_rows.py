@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 import numpy as np
 
 from freki.infra.milvus.connection import SCANNED_ROWS, MilvusConnection
-from freki.infra.milvus.escape import checked_key, checked_long_key
+from freki.infra.milvus.keys import checked_key, checked_long_key
 from freki.infra.milvus.layout import CHUNKS, Layout, Row, size_of
 from freki.infra.milvus.rows import CONTENT, STORED, chunk_of, chunk_row, content_of, heading_path_of, stored_of
 from freki.infra.milvus.shards import Shard, shard_of

@@ -8,8 +8,8 @@ from urllib.parse import urlsplit
 from freki.infra.keys import KeyService, key_service
 from freki.infra.milvus.collections import check_plain, open_collections, open_keys
 from freki.infra.milvus.data_keys import DataKeys
-from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
+from freki.infra.milvus.keys import checked_key
 from freki.infra.milvus.layout import DOCUMENTS, Layout, Row
 from freki.infra.milvus.sealing import Sealer
 from freki.infra.milvus.shards import Shard, shards_of

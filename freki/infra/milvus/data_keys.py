@@ -12,8 +12,8 @@ from cachetools import TTLCache
 
 from freki.infra.keys.envelope import DataKey, new_secret
 from freki.infra.keys.service import KeyService, version_of
-from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
+from freki.infra.milvus.keys import checked_key
 from freki.infra.milvus.layout import KEYS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.store import BATCH_KEYS, MilvusStore, batched
 from freki.schemas import RootId

@@ -1,7 +1,7 @@
 """Search scopes as Milvus filter expressions: the one place where tenant and access rights become a filter.
 
-Texts are escaped (`escape.armoured`) as in the columns: without quotes, backslashes and control characters no value can
-end its literal, whichever grammar parses it.
+Texts are escaped (`schemas.escaping`) as in the columns: without quotes, backslashes and control characters no value
+can end its literal, whichever grammar parses it.
 """
 
 import heapq
@@ -10,16 +10,14 @@ from collections.abc import Iterable, Iterator
 from itertools import count
 from typing import Literal, NamedTuple
 
-from freki.infra.milvus.escape import escaped, escaped_key
 from freki.schemas import ATTRIBUTE_PREFIX, EVERYONE, FILTER_FIELDS, Filter, FilterOperator
 from freki.schemas.attribute_values import TimeSpan
 from freki.schemas.conditions import AllOf, AnyOf, Comparator, Comparison, Condition, Negation, fields_of
 from freki.schemas.errors import Rejected
+from freki.schemas.escaping import escaped, escaped_key
 from freki.schemas.index import LeftOut, Scope
+from freki.schemas.stored_attributes import IS_NUMBER, IS_TEXT, IS_TIME, NUMBER, TIME, TYPE
 
-TYPE, NUMBER, TIME = "?", "#", "@"
-"""Before the key of an attribute: its type, and its value as a number or as milliseconds since 1970."""
-IS_TEXT, IS_NUMBER, IS_TIME = "text", "number", "time"
 _SEVERAL = frozenset({FilterOperator.IN, FilterOperator.NOT_IN})
 # Never part of an escaped text, and sorts after all characters that are.
 _AFTER_ALL = "\uffff"

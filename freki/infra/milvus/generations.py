@@ -8,9 +8,9 @@ from typing import Any, Self
 
 from freki.infra.milvus.collections import open_log
 from freki.infra.milvus.data_keys import take_keys
-from freki.infra.milvus.escape import checked_key
 from freki.infra.milvus.filters import listed
 from freki.infra.milvus.index import statistics_of
+from freki.infra.milvus.keys import checked_key
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, GENERATIONS, KEYS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.store import BATCH_KEYS, MilvusStore, batched
 from freki.infra.settings import MilvusSettings

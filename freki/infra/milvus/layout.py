@@ -9,6 +9,7 @@ from enum import Enum, auto
 from typing import Any, NamedTuple
 
 from freki.schemas.errors import Rejected
+from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES
 
 Row = dict[str, Any]
 
@@ -17,7 +18,7 @@ VERSION = 9
 
 KEY_BYTES = 128
 TEXT_BYTES = 65_535
-JSON_BYTES = 65_536
+JSON_BYTES = MAX_ATTRIBUTES_BYTES
 ELEMENTS = 4_096
 
 

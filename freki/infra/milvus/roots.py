@@ -5,8 +5,8 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 
 from freki.infra.milvus.connection import MilvusConnection
-from freki.infra.milvus.escape import checked_key, checked_long_key
 from freki.infra.milvus.filters import document_expression, listed
+from freki.infra.milvus.keys import checked_key, checked_long_key
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Row, size_of
 from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, named_in, page_of, page_row, root_of, root_row
 from freki.infra.milvus.store import BATCH_KEYS, batched

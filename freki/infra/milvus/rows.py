@@ -1,19 +1,18 @@
 """Lossless conversion of chunks, roots and manifest pages to rows of the store and back."""
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import fields
 from itertools import groupby
 from typing import Any
 
 import numpy as np
 
-from freki.infra.milvus.escape import checked_key, checked_long_key, escaped, escaped_key, unescaped
-from freki.infra.milvus.filters import IS_NUMBER, IS_TEXT, IS_TIME, NUMBER, TIME, TYPE
+from freki.infra.milvus.keys import checked_key, checked_long_key
 from freki.infra.milvus.layout import PLACEHOLDER, TEXT_BYTES, Row
 from freki.schemas import EVERYONE, ChunkId, ChunkKind, DocumentId, RootId, TenantId
 from freki.schemas.arrays import Floats
-from freki.schemas.attribute_values import number_of, time_of
+from freki.schemas.escaping import escaped, unescaped
 from freki.schemas.index import (
     Attempt,
     ChunkContent,
@@ -29,6 +28,7 @@ from freki.schemas.index import (
     page_id,
 )
 from freki.schemas.names import extended
+from freki.schemas.stored_attributes import attributes_column, attributes_of
 
 ROOT = "root"
 """Value of the column `record` of a root."""
@@ -95,7 +95,7 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         name=unescaped(row["name"]),
         media_type=unescaped(row["media_type"]),
         principals=tuple(unescaped(principal) for principal in row["principals"]),
-        attributes=_attributes_of(row["attributes"]),
+        attributes=attributes_of(row["attributes"]),
         version=row["version"],
         edition=row["edition"],
         embedder=row["embedder"],
@@ -103,29 +103,6 @@ def chunk_of(row: Row) -> tuple[IndexedChunk, Floats]:
         match_code=row["match_code"],
     )
     return chunk, np.asarray(row["dense"], dtype=np.float32)
-
-
-def attributes_column(attributes: Mapping[str, str]) -> Mapping[str, str | float | int]:
-    """Return attributes with what conditions compare: besides the text of each its type, and its number or time.
-
-    No key of an attribute begins with these signs once it is escaped.
-    """
-    column: dict[str, str | float | int] = {}
-    for key, value in attributes.items():
-        name, number, time = escaped_key(key), number_of(value), time_of(value)
-        column[name] = escaped(value)
-        column[f"{TYPE}{name}"] = IS_NUMBER if number is not None else IS_TIME if time is not None else IS_TEXT
-        if number is not None:
-            column[f"{NUMBER}{name}"] = number
-        elif time is not None:
-            column[f"{TIME}{name}"] = time.start
-    return column
-
-
-def _attributes_of(column: Mapping[str, Any]) -> dict[str, str]:
-    return {
-        unescaped(key): unescaped(value) for key, value in column.items() if not key.startswith((TYPE, NUMBER, TIME))
-    }
 
 
 def heading_path_of(row: Row) -> tuple[str, ...]:

@@ -14,12 +14,12 @@ from dataclasses import replace
 
 from freki.infra.keys.envelope import DataKey, from_text, is_sealed, key_name, place_of, seal, to_text, unseal
 from freki.infra.milvus.data_keys import DataKeys
-from freki.infra.milvus.escape import escaped, unescaped
 from freki.infra.milvus.filters import check_filter
 from freki.infra.milvus.layout import TEXT_BYTES, Row
 from freki.schemas import Filter, FilterOperator, RootId, TenantId
 from freki.schemas.conditions import NO_PREFIX, AllOf, AnyOf, Comparator, Comparison, Condition, Negation
 from freki.schemas.errors import Rejected
+from freki.schemas.escaping import escaped, unescaped
 from freki.schemas.index import Scope
 
 _BUNDLED = "text"

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import fields, replace
 from uuid import uuid4
 
-from freki.infra.milvus.escape import checked_key
+from freki.infra.milvus.keys import checked_key
 from freki.infra.milvus.layout import PLACEHOLDER, Row
 from freki.schemas.index import Watermark
 

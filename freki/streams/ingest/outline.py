@@ -13,6 +13,7 @@ from freki.operators.recognise import Profile
 from freki.schemas import Chunk, ChunkKind, Definition, DocumentChange
 from freki.schemas.names import record
 from freki.schemas.outline import Block
+from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
 from freki.streams.ingest.parse import LIGHT_LENGTH, PARSER_VERSIONS, Parse, Parsed, is_short
 from freki.streams.ingest.short_calls import ShortCalls
 from freki.streams.ports import Embedder
@@ -115,8 +116,7 @@ class Outliner:
             name=change.name or document.title or _last_part(change),
             media_type=parsed.media_type,
             language=language,
-            # Attributes of the producer override those of the document.
-            attributes={**document.attributes, **change.attributes},
+            attributes=_with_own(change.attributes, document.attributes),
             characters=len(document.text),
             chunker=outline_fingerprint(parsed.profile, limits, define=self._rules.define),
             chunks=tuple(self._identified(_in_own_language(chunk, language), windows) for chunk in chunks),
@@ -167,6 +167,16 @@ def similarities_by(embedder: Embedder) -> Similarities:
         return neighbours
 
     return similarities
+
+
+def _with_own(given: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the attributes of the producer, and as many of the document's own as the store takes besides."""
+    left, fitting = MAX_ATTRIBUTES_BYTES - attributes_bytes(given), {}
+    for key, value in own.items():
+        size = attributes_bytes({key: value})
+        if key not in given and size <= left:
+            fitting[key], left = value, left - size
+    return {**fitting, **given}
 
 
 def _last_part(change: DocumentChange) -> str:

@@ -1,0 +1,44 @@
+"""A document's own attributes stand below those of its producer."""
+
+from collections.abc import Mapping
+
+from freki.infra.models.fake import FakeEmbedder
+from freki.infra.settings import ChunkingSettings
+from freki.operators.validate_change import validate_change
+from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
+from freki.streams.ingest.outline import Outliner, OutlineRules
+from freki.streams.wire.rules import limits_of
+from tests.parsing import parse_here
+
+CONTENT = "---\nauthor: Ada\nsubject: Urlaub\n---\n\n# Urlaub\n"
+
+
+async def outlined(given: Mapping[str, str]) -> Mapping[str, str]:
+    change = DocumentChange(
+        tenant=TenantId("t"),
+        document_id=DocumentId("a.md"),
+        operation=Operation.UPSERT,
+        version=1,
+        occurred_at=Timestamp(0),
+        attributes=given,
+        content=CONTENT,
+    )
+    validate_change(change, key="t/a.md")
+    rules = OutlineRules(limits=limits_of(ChunkingSettings()))
+    outliner = Outliner(rules, parse=parse_here, count_tokens=FakeEmbedder().count_tokens)
+    return (await outliner(change, CONTENT)).attributes
+
+
+async def test_those_of_the_producer_take_precedence() -> None:
+    assert await outlined({"author": "HR"}) == {"author": "HR", "subject": "Urlaub"}
+
+
+async def test_those_that_the_store_does_not_take_besides_are_left_out() -> None:
+    room = attributes_bytes({"author": "Ada"})
+    text = "x" * (MAX_ATTRIBUTES_BYTES - room - attributes_bytes({"text": ""}))
+    given = {"text": text}
+
+    assert await outlined(given) == {"author": "Ada", **given}
+    assert await outlined({"text": f"{text}x"}) == {"text": f"{text}x"}
+    assert attributes_bytes({"author": "Ada", **given}) == MAX_ATTRIBUTES_BYTES
