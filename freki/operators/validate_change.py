@@ -79,7 +79,7 @@ def _readers(change: DocumentChange) -> None:
 
 def _attributes(change: DocumentChange) -> None:
     for key, value in change.attributes.items():
-        _line("attributes", key, MAX_ATTRIBUTE_KEY_BYTES)
+        _line("attributes", key, MAX_ATTRIBUTE_KEY_BYTES, of="the name of an attribute")
         if _FORBIDDEN_IN_TEXT.search(value):
             raise InvalidChange(f"attributes: the value of {key!r} holds a NUL or a lone surrogate; remove it")
     if (size := attributes_bytes(change.attributes)) > MAX_ATTRIBUTES_BYTES:
@@ -114,11 +114,12 @@ def _claim(claim: ClaimCheck) -> None:
         raise InvalidChange("claim.sha256: give the digest of the bytes as 64 hexadecimal digits")
 
 
-def _line(field: str, text: str, max_bytes: int) -> None:
-    """Refuse what is empty, too long or more than one line of plain text."""
+def _line(field: str, text: str, max_bytes: int, *, of: str = "it") -> None:
+    """Refuse what is empty, too long or more than one line of plain text; of: what of the field the text is."""
     if not text.strip():
-        raise InvalidChange(f"{field}: it is empty; give it 1 to {max_bytes} bytes")
+        raise InvalidChange(f"{field}: {of} is empty; give it 1 to {max_bytes} bytes")
     if found := FORBIDDEN_IN_LINE.search(text):
-        raise InvalidChange(f"{field}: control character U+{ord(found[0]):04X} at {found.start()}; remove it")
+        character = f"control character U+{ord(found[0]):04X}"
+        raise InvalidChange(f"{field}: {of} holds {character} at {found.start()}; remove it")
     if (size := len(text.encode())) > max_bytes:
-        raise InvalidChange(f"{field}: {size} bytes are more than {max_bytes}; shorten it")
+        raise InvalidChange(f"{field}: {of} has {size} bytes, more than {max_bytes}; shorten it")

@@ -92,6 +92,14 @@ def test_a_broken_rule_names_its_field(broken: DocumentChange, field: str) -> No
         validate_change(broken, key=key(broken))
 
 
+@pytest.mark.parametrize(("name", "wrong"), [("", "is empty"), ("a\n", "U\\+000A"), ("a" * 129, "129 bytes")])
+def test_the_name_of_an_attribute_is_told_from_its_value(name: str, wrong: str) -> None:
+    broken = change(attributes={name: "3"})
+
+    with pytest.raises(InvalidChange, match=f"^attributes: the name of an attribute .*{wrong}"):
+        validate_change(broken, key=key(broken))
+
+
 def test_attributes_count_as_the_store_has_them() -> None:
     # 47 kB as JSON: the store has the name of each three times.
     broken = change(attributes={f"{number:05}": "3" for number in range(3_500)})
