@@ -27,7 +27,8 @@ def parse_csv(source: str) -> ParsedDocument:
     rows the same number of cells, two or more; without one each line is a row. Quotes as in RFC 4180; from the row with
     one without an end on, they are part of their cells, and each line is a row. The first row is the header unless it
     has numbers or equal names. Empty rows are left out; line ends within cells become spaces. Raises UnreadableContent
-    for a cell of more than 131,072 characters, as by a quote without an end, and for more than 5 million cells.
+    for a cell of more than 131,072 characters in a text with quotes, as by one without an end, and for more than 5
+    million cells.
     """
     text = tidy(source)
     stated = _STATED.match(text)
@@ -51,8 +52,14 @@ def _filled(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
-    # A delimiter that no text contains leaves lines whole; only a quote without an end goes on to an empty last line.
-    delimiter, padded = delimiter or "\x1f", f"{text}\n\n"
+    # A delimiter that no text contains leaves lines whole.
+    delimiter = delimiter or "\x1f"
+    return _quoted_rows(text, delimiter) if '"' in text else (line.split(delimiter) for line in StringIO(text))
+
+
+def _quoted_rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    # Only a quote without an end goes on to an empty last line.
+    padded = f"{text}\n\n"
     last, before = padded.count("\n"), 0
     reader = csv.reader(StringIO(padded), delimiter=delimiter, strict=False)
     try:

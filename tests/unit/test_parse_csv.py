@@ -98,6 +98,13 @@ def test_a_cell_too_long_by_a_quote_without_an_end_is_refused_with_its_line() ->
         parse_csv('Amt;Ort\nBau;"' + "x;y\n" * 100_000)
 
 
+def test_lines_of_any_length_are_read_where_nothing_is_quoted() -> None:
+    long = "x" * 131_073
+
+    assert parse_csv(f"{long}\ny\n").text == f"{long}\ny"
+    assert parse_csv(f"a;{long}\nb;c\n").text == f"a | {long}\nb | c"
+
+
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.TAB"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
 def test_tables_are_recognised_by_name_in_any_encoding(name: str, encoding: str) -> None:
