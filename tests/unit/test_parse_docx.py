@@ -377,6 +377,15 @@ def test_a_text_box_is_read_once() -> None:
     assert texts(document, BlockKind.PROSE) == ["Satz", "Kasten"]
 
 
+def test_a_line_in_bold_is_a_heading_whatever_its_text_box_is() -> None:
+    box = f"<w:r><w:rPr><w:b/></w:rPr><w:pict><w:txbxContent>{paragraph('Kasten')}</w:txbxContent></w:pict></w:r>"
+    line = f"<w:p><w:r><w:rPr><w:b/></w:rPr><w:t>Geltung</w:t></w:r>{box}</w:p>"
+
+    document = parse_docx(docx(line + paragraph("Sie gilt für alle.") * 3))
+
+    assert headings(document) == [(1, "Geltung")]
+
+
 def test_what_a_reader_does_not_see_is_left_out() -> None:
     document = parse_docx(
         docx(

@@ -168,7 +168,7 @@ def _columns_of(element: Element, path: str, *, first: int = 0) -> int:
 
 
 def _is_bold(paragraph: Element) -> bool:
-    runs = [run for run in paragraph.iter("{w}r") if _text(run).strip()]
+    runs = [run for run in _runs(paragraph) if _text(run, without=_BOX).strip()]
     return all((bold := run.find("{w}rPr/{w}b")) is not None and bold.get("{w}val") not in _OFF for run in runs)
 
 
@@ -197,6 +197,15 @@ def _boxes(element: Element) -> Iterator[Element]:
             yield child
         elif child.tag not in _UNREAD:
             yield from _boxes(child)
+
+
+def _runs(element: Element) -> Iterator[Element]:
+    """Yield the runs of a paragraph, but not those of its text boxes, which are in them."""
+    for child in element:
+        if child.tag == "{w}r":
+            yield child
+        elif child.tag not in _UNREAD:
+            yield from _runs(child)
 
 
 def _text(element: Element, *, without: str = "", label: Callable[[Element], str] | None = None) -> str:

@@ -23,7 +23,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.HTML: 3,
     Profile.PDF: 4,
     Profile.EPUB: 2,
-    Profile.DOCX: 5,
+    Profile.DOCX: 6,
     Profile.ODT: 3,
     Profile.ODP: 3,
     Profile.PPTX: 2,
