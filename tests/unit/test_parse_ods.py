@@ -98,6 +98,15 @@ def test_a_sheet_of_rows_without_end_is_refused() -> None:
         parse_ods(opendocument("spreadsheet", sheet("A", rows)))
 
 
+def test_a_text_counts_as_often_as_its_cells_are_repeated() -> None:
+    rows = [row(cell("x" * 1_000, 'table:number-columns-repeated="10"'), times=100)]
+    content = opendocument("spreadsheet", sheet("A", rows))
+
+    assert len(parse_ods(content, max_unpacked_bytes=1_000_000).text) > 1_000_000
+    with pytest.raises(UnreadableContent, match="more than 999999 characters in its cells: split it"):
+        parse_ods(content, max_unpacked_bytes=999_999)
+
+
 def test_another_package_is_refused() -> None:
     with pytest.raises(UnreadableContent, match="no spreadsheet document"):
         parse_ods(odt(""))

@@ -143,6 +143,13 @@ def test_a_sheet_of_empty_rows_without_end_is_refused() -> None:
         parse_xlsx(content)
 
 
+def test_several_sheets_of_one_part_are_refused() -> None:
+    content = _edited(xlsx({"A": [["x"]], "B": [["y"]]}), 'r:id="rId2"', 'r:id="rId1"', of="workbook.xml")
+
+    with pytest.raises(UnreadableContent, match="several of its sheets are one part"):
+        parse_xlsx(content)
+
+
 def test_what_openpyxl_cannot_read_is_refused() -> None:
     for content in (
         docx(""),
@@ -153,10 +160,10 @@ def test_what_openpyxl_cannot_read_is_refused() -> None:
             parse_xlsx(content)
 
 
-def _edited(content: bytes, old: str, new: str) -> bytes:
-    """Return a workbook with a change in its sheets."""
+def _edited(content: bytes, old: str, new: str, *, of: str = "sheets/") -> bytes:
+    """Return a workbook with a change in its sheets, or in other parts whose names hold `of`."""
     with ZipFile(BytesIO(content)) as packed:
         parts = {name: packed.read(name).decode() for name in packed.namelist()}
     return archive(
-        {name: part if "sheets/" not in name else re.sub(re.escape(old), new, part) for name, part in parts.items()}
+        {name: part if of not in name else re.sub(re.escape(old), new, part) for name, part in parts.items()}
     )

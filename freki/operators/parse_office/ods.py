@@ -21,11 +21,11 @@ def parse_ods(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -
 
     Cells are read as displayed, except dates, which are ISO 8601. Hidden sheets are left out but counted; hidden rows
     and columns are left out, except those of collapsed groups and rows that a filter leaves out; so are comments and
-    charts. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked,
-    nested too deep, or of more than 5 million cells.
+    charts. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked or
+    in characters of their cells, nested too deep, or of more than 5 million cells.
     """
     with content_of(content, "spreadsheet", max_unpacked_bytes=max_unpacked_bytes) as document:
-        written = Sheets()
+        written = Sheets(max_characters=max_unpacked_bytes)
         tables = document.body.findall(_TABLE)
         for page, table in enumerate(tables):
             if not _is_hidden(table, document):

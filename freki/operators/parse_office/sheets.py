@@ -13,19 +13,22 @@ _MAX_CELLS = 5_000_000
 class Sheets:
     """Collects sheets in order."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, max_characters: int) -> None:
+        """Create a collection; max_characters: of all cells, as a file names a text once for many of them."""
         self.writer = OfficeOutlineWriter()
         self._cells_left = _MAX_CELLS
+        self._characters_left = self._most_characters = max_characters
 
     def add(self, page: int, name: str, rows: Iterable[Sequence[str]]) -> None:
-        """Add a sheet, its name as a heading; one without text is left out. Too many cells raise UnreadableContent."""
+        """Add a sheet, its name as a heading; one without text is left out.
+
+        Raises UnreadableContent for too many cells or characters.
+        """
         self.writer.page = page
         named = False
         run: list[Sequence[str]] = []
         for row in chain(rows, [()]):
-            self._cells_left -= max(len(row), 1)
-            if self._cells_left < 0:
-                raise UnreadableContent(f"more than {_MAX_CELLS} cells: delete empty rows and columns, or split it")
+            self._count(row)
             if any(row):
                 run.append(row)
             elif run:
@@ -34,6 +37,14 @@ class Sheets:
                 named = True
                 self.writer.table(_trimmed(run))
                 run = []
+
+    def _count(self, row: Sequence[str]) -> None:
+        self._cells_left -= max(len(row), 1)
+        if self._cells_left < 0:
+            raise UnreadableContent(f"more than {_MAX_CELLS} cells: delete empty rows and columns, or split it")
+        self._characters_left -= sum(map(len, row))
+        if self._characters_left < 0:
+            raise UnreadableContent(f"more than {self._most_characters} characters in its cells: split it")
 
 
 def _trimmed(rows: Sequence[Sequence[str]]) -> list[Sequence[str]]:

@@ -24,13 +24,13 @@ def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     Formulas are read as their saved values. Dates are ISO 8601, percentages as displayed, all other numbers plain with
     up to 15 digits. Hidden sheets are left out but counted; hidden rows and columns are left out, except those of
     collapsed groups and rows that a filter leaves out; so are comments and charts. Raises UnreadableContent for files
-    that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, nested too deep, or of more than 5 million
-    cells.
+    that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked or in characters of their cells, nested too
+    deep, or of more than 5 million cells, and where several sheets are one part.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         hidden = hidden_in(package, package.check_all(SheetChecker))
         title, attributes = package.properties()
-    written = Sheets()
+    written = Sheets(max_characters=max_unpacked_bytes)
     with _reading(content) as sheets:
         for page, sheet in enumerate(sheets):
             if sheet.sheet_state == "visible":

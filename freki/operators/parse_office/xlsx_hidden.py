@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import NamedTuple
 
+from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.package import Checker, Package, short
 
 _MAX_COLUMNS = 16_384
@@ -51,13 +52,19 @@ class SheetChecker(Checker):
 def hidden_in(package: Package, checked: Mapping[str, SheetChecker]) -> dict[str, Hidden]:
     """Return by the name of each sheet what it hides.
 
-    Rows that a filter leaves out, and collapsed groups, are not hidden: readers see that there is more.
+    Rows that a filter leaves out, and collapsed groups, are not hidden: readers see that there is more. Raises
+    UnreadableContent where several sheets are one part.
     """
     main = package.main()
     workbook, targets = package.tree(main), {relation.id: relation.target for relation in package.relations(main)}
     hidden: dict[str, Hidden] = {}
+    read: set[str] = set()
     for sheet in () if workbook is None else workbook.iterfind("{x}sheets/{x}sheet"):
         name = targets.get(sheet.get("{r}id", ""), "")
+        if name in read:
+            # Its reader would unpack that part for each of them.
+            raise UnreadableContent("several of its sheets are one part: open it and save it again as XLSX")
+        read.update([name] if name else [])
         if (found := checked.get(name)) and (found.rows or found.columns):
             tables = [checked[each.target] for each in package.relations(name) if each.target in checked]
             areas = {area for part in (found, *tables) for area in part.filtered}
