@@ -365,6 +365,12 @@ def test_footnotes_of_a_text_box_are_read_once() -> None:
     assert texts(document, BlockKind.PROSE) == ["Satz", "Kasten", "Note 2"]
 
 
+def test_a_footnote_is_read_once_however_often_it_is_referred_to() -> None:
+    document = parse_docx(docx(_referring("Satz", "2") + _referring("Noch einer", "2"), parts=_NOTES))
+
+    assert texts(document, BlockKind.PROSE) == ["Satz", "Note 2", "Noch einer"]
+
+
 def test_a_text_box_is_read_once() -> None:
     box = f"<w:txbxContent>{paragraph('Kasten')}</w:txbxContent>"
     document = parse_docx(

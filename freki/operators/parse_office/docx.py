@@ -78,7 +78,7 @@ class _Reader:
         self.title = ""
         self._styles = styles
         self._numbering = numbering
-        self._notes = notes
+        self._notes = dict(notes)
         self._bold = bold
 
     def read_all(self, body: Element) -> tuple[Sequence[Part], str]:
@@ -151,11 +151,11 @@ class _Reader:
         return texts
 
     def _add_notes(self, element: Element, *, without: str = "") -> None:
-        """Add the notes that the visible text of an element refers to."""
+        """Add the notes that the visible text of an element refers to, each where it is referred to first."""
         # Few elements have any, and `iter` finds that faster.
         if any(next(element.iter(tag), None) is not None for tag in _REFERENCES):
             for reference in _references(element, without=without):
-                note = self._notes.get(reference)
+                note = self._notes.pop(reference, None)
                 self.writer.note("" if note is None else _text(note))
 
     def _is_layout(self, cell: Element) -> bool:
