@@ -55,6 +55,21 @@ def test_hidden_slides_are_left_out_but_counted() -> None:
     assert document.page_starts == (0, 0)
 
 
+@pytest.mark.parametrize(
+    "space", ["http://openoffice.org/2010/draw", "urn:oasis:names:tc:opendocument:xmlns:drawing:1.0"]
+)
+def test_hidden_shapes_are_left_out(space: str) -> None:
+    shapes = frame("<text:p>geheim</text:p>", "title") + frame("<text:p>offen</text:p>")
+    hidden = shapes.replace("<draw:frame", f'<draw:frame xmlns:x="{space}" x:display="none"', 1)
+    printed = frame("<text:p>gedruckt</text:p>").replace(
+        "<draw:frame", f'<draw:frame xmlns:x="{space}" x:display="printer"'
+    )
+
+    document = parse_odp(opendocument("presentation", slide(hidden, printed)))
+
+    assert document.text == "offen\n\ngedruckt"
+
+
 def test_another_package_is_refused() -> None:
     with pytest.raises(UnreadableContent, match="no presentation document"):
         parse_odp(odt(""))

@@ -128,8 +128,8 @@ def _is_hidden(element: Element, styles: Container[tuple[str, str]]) -> bool:
         return ("paragraph", name) in styles or any(map(_is_switched_off, switches))
     if element.tag == "{text}span":
         return ("text", name) in styles
-    is_section = element.tag == "{text}section"
-    return (is_section and element.get("{text}display") == "none") or _is_switched_off(element)
+    display = "{text}display" if element.tag == "{text}section" else "{draw}display"
+    return element.get(display) == "none" or _is_switched_off(element)
 
 
 def _is_switched_off(element: Element) -> bool:

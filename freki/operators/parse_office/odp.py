@@ -13,9 +13,9 @@ _RUNNING = {"header", "footer", "date-time", "page-number"}
 def parse_odp(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
     """Parse the slides of an ODP, each a page: its title as a heading, then its shapes in their order, then its notes.
 
-    Hidden slides are left out but counted; dates, footers and slide numbers are left out, and so are charts and
-    pictures. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked,
-    or nested too deep.
+    Hidden slides are left out but counted; hidden shapes, dates, footers and slide numbers are left out, and so are
+    charts and pictures. Raises UnreadableContent for files that are damaged, encrypted, larger than
+    `max_unpacked_bytes` unpacked, or nested too deep.
     """
     with content_of(content, "presentation", max_unpacked_bytes=max_unpacked_bytes) as document:
         reader = OdfReader(document)

@@ -57,6 +57,8 @@ _PREFIXES = {
     f"{_ODF}:style:1.0": "style",
     f"{_ODF}:meta:1.0": "meta",
     f"{_ODF}:drawing:1.0": "draw",
+    # LibreOffice writes whether a shape is shown in this one, and reads it in both.
+    "http://openoffice.org/2010/draw": "draw",
     f"{_ODF}:svg-compatible:1.0": "svg",
     f"{_ODF}:xsl-fo-compatible:1.0": "fo",
     f"{_ODF}:presentation:1.0": "presentation",
