@@ -125,10 +125,11 @@ async def test_a_page_that_is_packed_as_nobody_asked_is_refused(
 
 async def test_a_page_is_unpacked_and_one_whose_encoding_is_a_charset_is_read(client: WebClient, site: WebSite) -> None:
     site.pages["/gzip"] = (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, gzip.compress(b"<p>A"))
+    site.pages["/x-gzip"] = (200, {"Content-Type": "text/html", "Content-Encoding": "X-Gzip"}, gzip.compress(b"<p>A"))
     site.pages["/utf"] = (200, {"Content-Type": "text/html", "Content-Encoding": "utf-8"}, b"<p>A")
     site.pages["/damaged"] = (200, {"Content-Type": "text/html", "Content-Encoding": "gzip"}, b"<p>A")
 
-    for path in ("/gzip", "/utf"):
+    for path in ("/gzip", "/x-gzip", "/utf"):
         assert (await client.get(f"{site.url}{path}", headers={}, max_bytes=MOST)).content == b"<p>A"
     with pytest.raises(Rejected, match="incorrect header"):
         await client.get(f"{site.url}/damaged", headers={}, max_bytes=MOST)

@@ -128,8 +128,8 @@ async def _content(url: str, response: httpx.Response, max_bytes: int) -> bytes:
     kind = response.headers.get("content-type", "").lower()
     if kind.startswith(_NO_TEXT):
         raise Rejected(f"{url}: {kind} holds no text")
-    # Some servers name a charset there.
-    encoding = response.headers.get("content-encoding", "").strip().lower()
+    # Some servers name a charset there; x-gzip is another name of gzip (RFC 9110).
+    encoding = response.headers.get("content-encoding", "").strip().lower().removeprefix("x-")
     if encoding != _GZIP and _PACKED.search(encoding):
         raise Rejected(f"{url}: it is packed by {encoding}, which was not asked for")
     # httpx unpacks a piece as a whole, however many gigabytes it becomes.
