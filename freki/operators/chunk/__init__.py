@@ -17,6 +17,7 @@ windows    windows of text for late chunking
 from freki.operators.chunk.document import chunk_document, chunker_fingerprint
 from freki.operators.chunk.leaves import Similarities
 from freki.operators.chunk.limits import ChunkLimits
+from freki.operators.chunk.sections import shortened
 from freki.operators.chunk.sentences import sentence_ends
 from freki.operators.chunk.windows import Windowed, late_windows
 
@@ -28,4 +29,5 @@ __all__ = [
     "chunker_fingerprint",
     "late_windows",
     "sentence_ends",
+    "shortened",
 ]

@@ -5,7 +5,14 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from freki.operators.chunk import ChunkLimits, Similarities, chunk_document, chunker_fingerprint, late_windows
+from freki.operators.chunk import (
+    ChunkLimits,
+    Similarities,
+    chunk_document,
+    chunker_fingerprint,
+    late_windows,
+    shortened,
+)
 from freki.operators.define import find_definitions
 from freki.operators.detect_language import UNDETERMINED, detect_language
 from freki.operators.identify import chunk_id, chunk_id_of_kind, chunk_id_within
@@ -22,6 +29,8 @@ LEAST_LETTERS = 150
 """Letters from which on the language of a chunk is detected by itself."""
 SURE = 0.95
 """Minimum probability of a language of a chunk that differs from its document's."""
+MAX_TITLE_CHARS = 500
+"""Characters of the title of a document that are its name where its producer gives none."""
 _WITHOUT_LANGUAGE = {ChunkKind.CODE, ChunkKind.SUMMARY}
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
 """Number of tokens of each text."""
@@ -113,7 +122,7 @@ class Outliner:
         stated = document.attributes.get("lang", "")[:2].lower()
         language = stated if language == UNDETERMINED and stated.isalpha() else language
         return Outline(
-            name=change.name or document.title or _last_part(change),
+            name=change.name or shortened(document.title or "", MAX_TITLE_CHARS) or _last_part(change),
             media_type=parsed.media_type,
             language=language,
             attributes=_with_own(change.attributes, document.attributes),

@@ -1,4 +1,4 @@
-"""A document's own attributes stand below those of its producer."""
+"""What a document says of itself stands below what its producer says, and fits the store."""
 
 from collections.abc import Mapping
 
@@ -7,14 +7,14 @@ from freki.infra.settings import ChunkingSettings
 from freki.operators.validate_change import validate_change
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
-from freki.streams.ingest.outline import Outliner, OutlineRules
+from freki.streams.ingest.outline import MAX_TITLE_CHARS, Outline, Outliner, OutlineRules
 from freki.streams.wire.rules import limits_of
 from tests.parsing import parse_here
 
 CONTENT = "---\nauthor: Ada\nsubject: Urlaub\n---\n\n# Urlaub\n"
 
 
-async def outlined(given: Mapping[str, str]) -> Mapping[str, str]:
+async def outlined(given: Mapping[str, str], content: str = CONTENT) -> Outline:
     change = DocumentChange(
         tenant=TenantId("t"),
         document_id=DocumentId("a.md"),
@@ -22,16 +22,16 @@ async def outlined(given: Mapping[str, str]) -> Mapping[str, str]:
         version=1,
         occurred_at=Timestamp(0),
         attributes=given,
-        content=CONTENT,
+        content=content,
     )
     validate_change(change, key="t/a.md")
     rules = OutlineRules(limits=limits_of(ChunkingSettings()))
     outliner = Outliner(rules, parse=parse_here, count_tokens=FakeEmbedder().count_tokens)
-    return (await outliner(change, CONTENT)).attributes
+    return await outliner(change, content)
 
 
 async def test_those_of_the_producer_take_precedence() -> None:
-    assert await outlined({"author": "HR"}) == {"author": "HR", "subject": "Urlaub"}
+    assert (await outlined({"author": "HR"})).attributes == {"author": "HR", "subject": "Urlaub"}
 
 
 async def test_those_that_the_store_does_not_take_besides_are_left_out() -> None:
@@ -39,6 +39,12 @@ async def test_those_that_the_store_does_not_take_besides_are_left_out() -> None
     text = "x" * (MAX_ATTRIBUTES_BYTES - room - attributes_bytes({"text": ""}))
     given = {"text": text}
 
-    assert await outlined(given) == {"author": "Ada", **given}
-    assert await outlined({"text": f"{text}x"}) == {"text": f"{text}x"}
+    assert (await outlined(given)).attributes == {"author": "Ada", **given}
+    assert (await outlined({"text": f"{text}x"})).attributes == {"text": f"{text}x"}
     assert attributes_bytes({"author": "Ada", **given}) == MAX_ATTRIBUTES_BYTES
+
+
+async def test_a_title_of_any_length_becomes_a_name() -> None:
+    outline = await outlined({}, f"---\ntitle: {'€' * 100_000}\n---\n\nText\n")
+
+    assert outline.name == "€" * (MAX_TITLE_CHARS - 1) + "…"
