@@ -84,7 +84,7 @@ def analyse_text(text: str, *, language: str, protected: frozenset[str] = NOTHIN
     - `https://www.example.org/a`, `info@example.org`: the whole without scheme and `www.`, and its words;
     - `DIN EN 18040-1`: each body, `18040`, and joined: `din18040`, `en18040`, `en18040-1`;
     - `50.000,00 EUR`, `€ 50,000`, `50 000 Euro`: `50000` and `eur`;
-    - `1.2.2024`, `2024-02-01`, `1. Februar 2024`: `2024-02-01`, `2024-02` and `2024`;
+    - `1.2.2024`, `2024-02-01`, `2024-02-01T10:15`, `1. Februar 2024`: `2024-02-01`, `2024-02` and `2024`;
     - `3.11.7`: also `3.11`; `snake_case`, `camelCase`, `E-Mail`, `os.path`: the whole and its parts;
     - `1Mietverträge`, `Frist2`, as of numbers of sentences and notes: the whole and the word; raised digits, as in
       `§ 12¹`, `Frist²` and `10³`, give no terms, unless they are powers of units: `m²` is `m2`;

@@ -36,7 +36,7 @@ TERM = re.compile(
     | (?m:^)\s{{0,8}}\((?P<numbered>\d{{1,2}}[a-z]?)\)\s
     | \b(?:nr\.?|nummer|no\.|ziff(?:er|\.))\s*(?P<item>\d+[a-z]?\b(?![.,]\d))
     | \b(?P<day>\d{{1,2}})\.\s?(?P<month>\d{{1,2}})\.\s?(?P<year>\d{{4}})\b
-    | \b(?P<iso_year>\d{{4}})-(?P<iso_month>\d\d)-(?P<iso_day>\d\d)\b
+    | \b(?P<iso_year>\d{{4}})-(?P<iso_month>\d\d)-(?P<iso_day>\d\d)(?:\b|T(?=\d\d))
     | \b(?:(?P<named_day>\d{{1,2}})(?:\\?\.)?\s+)?(?P<named_month>{_MONTH})\s+
         (?:(?P<english_day>\d{{1,2}})(?:st|nd|rd|th)?,?\s+)?(?P<named_year>\d{{4}})\b
     | \b(?P<norm>(?:(?:{_BODIES})[ /-]{{0,2}}){{1,4}})(?P<norm_number>\d[\d.]*(?:-\d+)*)

@@ -35,8 +35,6 @@ _CALENDAR = frozenset(
     | {"december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "jänner"}
 )
 _SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
-# The analyser finds no day in 2024-03-01T10:15.
-_BEFORE_TIME = re.compile(r"(?<=\d{4}-\d\d-\d\d)T(?=\d\d)")
 
 
 def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHit]) -> bool:
@@ -77,7 +75,7 @@ def _absent_days(query: ParsedQuery, texts: Sequence[str]) -> list[str]:
 
 def _days(text: str, language: str) -> Iterator[tuple[str, str]]:
     """Yield the days of a text as terms, and as it has them."""
-    full = _BEFORE_TIME.sub(" ", with_full_years(text))
+    full = with_full_years(text)
     for place in term_places(full, language=language):
         yield from ((day, full[place.start : place.end]) for day in days_of(place.terms))
 
