@@ -13,6 +13,12 @@ SHORT_DATE = (
 Day and month have two digits, or stand behind am, vom or zum: 1.2.10 may be a version.
 """
 
+DAY_OF_YEAR = (
+    r"(?<![\w.,/-])(?<!ersion\s)(?<!elease\s)(?<![A-Z][A-Z]\s)"
+    r"(?:0?[1-9]|[12]\d|3[01])\.(?:0?[1-9]|1[0-2])(?:\.(?![\w.])|(?=\s(?:bis|[-–])\s\d))"
+)
+"""Pattern of a day and a month without a year, as in `14.03.` and `1.4. bis 15.5.2023`."""
+
 _PIVOT = 69
 _SHORT = re.compile(SHORT_DATE)
 

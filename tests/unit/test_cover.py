@@ -147,6 +147,35 @@ async def test_hits_that_lack_the_day_that_a_query_names_are_not_certain(
     assert await said(text, 0.6, asked_in=asked_in, written=written) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "written", "expected"),
+    [
+        # A year may stand in a day, a season or a span.
+        ("Wo arbeitete sie 1988?", "Sie arbeitete bei der Bahn am 12.05.1988.", Confidence.HIGH),
+        ("Wo arbeitete sie am 12. Mai 1988?", "Sie arbeitete bei der Bahn am 12.05.1988.", Confidence.HIGH),
+        ("Wo arbeitete sie 2001?", "1999–2005 arbeitete sie bei der Bahn", Confidence.HIGH),
+        ("Wo arbeitete sie 2001?", "04/1999 – 12/2005 arbeitete sie bei der Bahn", Confidence.HIGH),
+        ("Wo arbeitete sie 2020?", "Seit Januar 2013 arbeitete sie bei der Bahn", Confidence.HIGH),
+        ("Was galt 2023/2024?", "Im Schuljahr 2023/24 galt es.", Confidence.HIGH),
+        ("Was galt 2023/2024?", "Im Jahr 2024 galt es.", Confidence.HIGH),
+        ("Was galt zwischen 1999 und 2005?", "Im Jahr 2001 galt es.", Confidence.HIGH),
+        ("Wo arbeitete sie 2006?", "1999–2005 arbeitete sie bei der Bahn", Confidence.LOW),
+        ("Wo arbeitete sie 2012?", "Seit Januar 2013 arbeitete sie bei der Bahn", Confidence.LOW),
+        # A day may lie in a span, and the first of a span has no year of its own.
+        ("Was galt am 5.3.2023?", "Vom 1.1. bis 31.12.2023 galt es.", Confidence.HIGH),
+        ("Was galt am 5.1.2024?", "Vom 1.1. bis 31.12.2023 galt es.", Confidence.LOW),
+        ("Wann begann es, am 1.4.2023?", "Es begann vom 1. April bis 15. Mai 2023.", Confidence.HIGH),
+        ("Was galt vom 1.1.-31.12.2023?", "Im Jahr 2023 galt es.", Confidence.HIGH),
+        ("Was galt vom 1.4. bis 15.5.2023?", "Im April 2023 galt es.", Confidence.HIGH),
+        ("Was galt vom 1.4. bis 15.5.2023?", "Im Juni 2023 galt es.", Confidence.LOW),
+        # The date of something is no day of a span.
+        ("Urteil vom 5.3.2023", "Vom 1.1. bis 31.12.2023 galt das Urteil.", Confidence.LOW),
+    ],
+)
+async def test_a_time_may_be_part_of_another(text: str, written: str, expected: Confidence) -> None:
+    assert await said(text, 0.6, written=written) is expected
+
+
 CLUSTER = "die Gebühren für Mietverträge im Cluster von Kafka betragen zehn Euro"
 
 

@@ -44,6 +44,7 @@ QUANTITY, IDENTIFIER = ExactKind.QUANTITY, ExactKind.IDENTIFIER
         ("§ 573 c BGB, § 312 g Abs. 1", [(SECTION, "§ 573 c"), (SECTION, "§ 312 g Abs. 1")]),
         ("In section 5 I read of section 5 a person", [(SECTION, "section 5")]),
         ("am 01.01.24, vom 1.2.98 bis 31.12.24", []),
+        ("1.1.-31.12.2023, 1.4. bis 15.5.2023, 1.4 bis 15.5.2023, Rat am 14.03.", []),
         ("Version 10.12.14, 1.2.10", [(IDENTIFIER, "10.12.14"), (IDENTIFIER, "1.2.10")]),
         ("Paragrafenreiter 5, Kunstart 5, Sektion 3", []),
         ("50 km/h oder 14 m/s", [(QUANTITY, "50 km/h"), (QUANTITY, "14 m/s")]),

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from freki.schemas import ExactKind, ExactTerm
 from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
-from freki.schemas.short_dates import SHORT_DATE
+from freki.schemas.short_dates import DAY_OF_YEAR, SHORT_DATE
 
 MAX_TERMS = 32
 
@@ -25,7 +25,7 @@ _SHAPES = re.compile(
     rf"""
       (?P<SECTION>(?:§§?|\b(?:{ARTICLES}|{SECTIONS})(?:(?<=\.)|\s))\s?
         \d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-z]?\b){PARTS})
-    | (?P<date>{SHORT_DATE})
+    | (?P<date>{SHORT_DATE}|{DAY_OF_YEAR})
     | (?P<STANDARD>\b(?:{BODIES})(?:[ /-](?:{BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
     | (?P<QUANTITY>(?<![\w.,/-])(?:\d{{1,3}}(?:\ \d{{3}}){{1,3}}(?:,\d{{1,2}})?|\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}})
         \s?(?:[%‰€$£Ω]|°\s?[CFK]?|(?:{_LETTER_UNITS})(?!\w)))

@@ -15,16 +15,15 @@ from freki.operators.analyse_query import (
     compared,
     designations,
 )
-from freki.operators.analyse_text import analyse_text, term_places
+from freki.operators.analyse_text import analyse_text
 from freki.operators.analyse_text.compounds import is_common_noun
 from freki.operators.detect_language import UNDETERMINED
 from freki.operators.rephrase import is_word
 from freki.schemas import ContextHit, NoticeKind, Widening
-from freki.schemas.short_dates import with_full_years
 from freki.streams.retrieve.candidates import LocatedHits
 from freki.streams.retrieve.parsed_query import ParsedQuery
-from freki.streams.retrieve.steps.cover import days_of
 from freki.streams.retrieve.steps.exact import STEP, texts_of
+from freki.streams.retrieve.steps.periods import lacking, periods
 
 MAX_QUESTION_WORDS = 32
 """Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
@@ -57,27 +56,23 @@ def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHi
 
 
 def _absent(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> Iterator[str]:
-    """Yield the designations and days that no text has, and the names that are no part of these."""
-    numbered = [
-        *absent_designations(designations(query.text, query.analysis.exact), texts),
-        *_absent_days(query, texts),
-    ]
+    """Yield the designations and periods that no text has, and the names that are no part of these."""
+    numbered = list(_absent_numbers(query, texts))
     yield from numbered
     yield from (name for name in _absent_names(query, found, texts) if not any(name in each for each in numbered))
 
 
-def _absent_days(query: ParsedQuery, texts: Sequence[str]) -> list[str]:
-    """Return the days that the query names, with years in full, and that no text has in any notation."""
-    asked = dict(_days(query.text, query.analysis.language))
-    have = {day for text in texts for day, _ in _days(text, query.analysis.language)} if asked else set()
-    return [written for day, written in asked.items() if day not in have]
-
-
-def _days(text: str, language: str) -> Iterator[tuple[str, str]]:
-    """Yield the days of a text as terms, and as it has them."""
-    full = with_full_years(text)
-    for place in term_places(full, language=language):
-        yield from ((day, full[place.start : place.end]) for day in days_of(place.terms))
+def _absent_numbers(query: ParsedQuery, texts: Sequence[str]) -> Iterator[str]:
+    """Yield the designations that no text has as a whole, and the days, months and years in which no text has any."""
+    language = query.analysis.language
+    named, asked = designations(query.text, query.analysis.exact), periods(query.text, language=language)
+    timed = {name for name in named if any(name in each.text for each in asked)}
+    yield from absent_designations([name for name in named if name not in timed], texts)
+    # Other years count something, as 2000 in `2000 Euro` does.
+    sought = [each.of_years() for each in asked if each.has_days or any(name in each.text for name in timed)]
+    absent = [each.text for each in lacking(sought, texts, language=language)]
+    # A number of four digits may be no year.
+    yield from (text for text in absent if not text.isdecimal() or absent_designations([text], texts))
 
 
 def _absent_names(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> list[str]:
