@@ -192,6 +192,15 @@ CLUSTER = "die Gebühren für Mietverträge im Cluster von Kafka betragen zehn E
         # Words of dictionaries and compounds have synonyms.
         ("Wie hoch ist die Gebühr für einen Handyvertrag im Urlaub?", "de", Confidence.HIGH),
         ("Gebühr wie bei der Türbreite", "de", Confidence.HIGH),
+        # Derived words, and words of the other language.
+        ("Wie hoch ist die Gebühr bei Quarantänisierung und als Iterator?", "de", Confidence.HIGH),
+        ("Wie hoch ist die Gebühr für Espressos?", "de", Confidence.HIGH),
+        # Nouns with articles, which names seldom have; before other nouns the article is theirs.
+        ("Wie hoch ist die Gebühr für ein Smartphone im Homeoffice?", "de", Confidence.HIGH),
+        ("Wie hoch ist die Gebühr für zwei neue Payloads?", "de", Confidence.HIGH),
+        ("Wie hoch ist die Gebühr im Kubernetes-Cluster?", "de", Confidence.LOW),
+        ("Wie hoch ist die Gebühr im Kubernetes Cluster?", "de", Confidence.LOW),
+        ("Wie hoch ist die Gebühr bei neuem Kubernetes?", "de", Confidence.LOW),
         # Abbreviations have long forms.
         ("Wie hoch ist die Gebühr nach der DSGVO und dem NetzDG?", "de", Confidence.HIGH),
         # At the beginning of a sentence all words have capitals, and names may differ between languages.
@@ -202,6 +211,26 @@ CLUSTER = "die Gebühren für Mietverträge im Cluster von Kafka betragen zehn E
 )
 async def test_hits_without_a_name_of_the_query_are_not_certain(text: str, asked_in: str, expected: Confidence) -> None:
     assert await said(text, 0.6, asked_in=asked_in, written=CLUSTER) is expected
+
+
+@pytest.mark.parametrize("name", ["Käßtrup", "Kaesstrup", "Kässtrups"])
+@pytest.mark.parametrize("written", ["Käßtrup", "Kaesstrup"])
+async def test_a_name_may_have_its_umlauts_spelt_out(name: str, written: str) -> None:
+    text = f"Welche Gebühr zahlt {name}?"
+
+    assert await said(text, 0.6, written=f"Die Gebühr zahlt {written}.") is Confidence.HIGH
+
+
+async def test_a_word_of_the_other_language_is_no_name() -> None:
+    written = "The fee in Germany is ten euros."
+
+    assert (
+        await said("Is there a fee in Deutschland?", 0.6, asked_in="en", written_in="en", written=written)
+    ) is Confidence.HIGH
+
+
+async def test_a_verb_as_a_noun_is_in_compounds() -> None:
+    assert await said("Dauer von Brühen", 0.6, written="Der Brühvorgang hat eine Dauer") is Confidence.HIGH
 
 
 async def test_a_misspelt_name_that_was_corrected_is_there() -> None:

@@ -13,7 +13,7 @@ data          the labelled examples
 
 from freki.operators.analyse_query.compared import compared
 from freki.operators.analyse_query.designations import absent_designations, designations
-from freki.operators.analyse_query.exact import exact_terms, holds, phrases_of
+from freki.operators.analyse_query.exact import exact_terms, folded, holds, phrases_of
 from freki.operators.analyse_query.norms import (
     MAX_NORMS,
     CitedPlace,
@@ -40,6 +40,7 @@ __all__ = [
     "exact_terms",
     "example_wordings",
     "fit_prototypes",
+    "folded",
     "holds",
     "is_bare_citation",
     "levels_of",

@@ -58,7 +58,7 @@ def exact_terms(text: str) -> tuple[ExactTerm, ...]:
     """
     read = unicodedata.normalize("NFC", text[:_MOST_READ]).translate(NO_BREAK)
     phrases = (found[found.lastgroup or 0].strip() for found in _QUOTED.finditer(read))
-    terms = [ExactTerm(kind=ExactKind.PHRASE, text=phrase) for phrase in phrases if _fold(phrase)]
+    terms = [ExactTerm(kind=ExactKind.PHRASE, text=phrase) for phrase in phrases if folded(phrase)]
     terms += sorted(_shaped(_QUOTED.sub(" ", read)), key=lambda term: _ORDER[term.kind])
     return tuple(dict.fromkeys(terms))[:MAX_TERMS]
 
@@ -74,8 +74,14 @@ def holds(texts: Sequence[str], phrase: str) -> bool:
     Ignores case, white space, hyphenation, kinds of dashes, the spelling of umlauts (`ä`, `ae`; `ß`, `ss`) and, as who
     quotes sees no markup, Markdown's escapes and marks of emphasis and code.
     """
-    sought = re.compile(rf"(?<!\w){re.escape(_fold(phrase))}(?!\w)")
-    return any(sought.search(_fold(text)) for text in texts)
+    sought = re.compile(rf"(?<!\w){re.escape(folded(phrase))}(?!\w)")
+    return any(sought.search(folded(text)) for text in texts)
+
+
+def folded(text: str) -> str:
+    """Return a text as `holds` compares it."""
+    spelt = unicodedata.normalize("NFKC", text).casefold().translate(_SPELLINGS)
+    return _AT_HYPHEN.sub("-", " ".join(_MARKUP.sub("", spelt).split()))
 
 
 _ORDER = {kind: place for place, kind in enumerate(ExactKind)}
@@ -93,8 +99,3 @@ def _shaped(text: str) -> Iterator[ExactTerm]:
             kind = ""
         if kind:
             yield ExactTerm(kind=ExactKind(kind), text=term)
-
-
-def _fold(text: str) -> str:
-    folded = unicodedata.normalize("NFKC", text).casefold().translate(_SPELLINGS)
-    return _AT_HYPHEN.sub("-", " ".join(_MARKUP.sub("", folded).split()))

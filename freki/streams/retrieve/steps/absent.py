@@ -14,6 +14,7 @@ from freki.operators.analyse_query import (
     cited_norms,
     compared,
     designations,
+    folded,
 )
 from freki.operators.analyse_text import analyse_text
 from freki.operators.analyse_text.compounds import is_common_noun
@@ -33,6 +34,21 @@ _CALENDAR = frozenset(
     {"january", "february", "march", "april", "may", "june", "july", "august", "september", "october", "november"}
     | {"december", "monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday", "jänner"}
 )
+# Endings of nouns and adjectives that are made from others; few names have them.
+_DERIVED = re.compile(
+    r"\w{3,}(?:ung|heit|keit|schaft|tion|tät|ismus|nis|ment|ator|ssor|isch|ness|ity|ship|ance|ence|ean|ese|ish)"
+    r"(?:e[mnrs]?|se[ns]?|s)?"
+)
+# German nouns have articles, names seldom; names before other nouns have those of these: `im Kafka Cluster`.
+_ARTICLE = re.compile(
+    r"\b(?:d(?:er|ie|as|en|em|es)|im|am|zu[mr]|beim|vom|ins|fürs|ans|aufs|(?:[dkms]?ein|ihr|unser|eu(?:er|r))(?:e[mnrs]?)?"
+    r"|(?:jed|dies|jen|welch|manch|solch|all|viel|einig|mehrer|wenig|beid)e[mnrs]?|\d+|zwei|drei|vier|fünf)"
+    r"\s+(?:[a-zäöüß]+e[mnrs]?\s+)?$",
+    re.IGNORECASE,
+)
+_NOUN_BEHIND = re.compile(r"\s?-?[A-ZÄÖÜ]")
+_MOST_BEFORE = 40
+_INFLECTED = re.compile(r"(?<=\w{5})(?:e[nrs]?|ern|n|s)$|(?<=\w{3})s$")
 _SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
 
 
@@ -87,11 +103,13 @@ def _absent_names(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) 
     names = [name for name in (*_names(query), *compared(query.text)) if all(name in text for text in spelt)]
     if not names:
         return []
-    have, terms = "\n".join(texts).casefold(), {term for each in chunks for term in each.row.lexical.split()}
+    have = " ".join(map(folded, texts))
+    terms = {term for each in chunks for term in each.row.lexical.split()}
     return [
         name
         for name in dict.fromkeys(names)
-        if name.casefold().rstrip("s") not in have and terms.isdisjoint(analyse_text(name, language=language).split())
+        if _INFLECTED.sub("", folded(name)) not in have
+        and terms.isdisjoint(analyse_text(name, language=language).split())
     ]
 
 
@@ -107,15 +125,27 @@ def _names(query: ParsedQuery) -> list[str]:
     if language == "en" and len(capitals) > len(words) // 2:
         # A title, as headings have it.
         return []
-    return [word[0] for word in capitals if not _is_common(word[0], language)]
+    return [word[0] for word in capitals if not _is_common(word[0], language) and not _has_article(word, language)]
+
+
+def _has_article(word: re.Match[str], language: str) -> bool:
+    """Return whether a word of a German text is a noun by what stands before it: `die Mahnung`, `zwei neue Cookies`."""
+    before = word.string[max(0, word.start() - _MOST_BEFORE) : word.start()]
+    return language != "en" and not _NOUN_BEHIND.match(word.string, word.end()) and bool(_ARTICLE.search(before))
 
 
 def _is_common(word: str, language: str) -> bool:
-    """Return whether a word is no name: a stop word, an abbreviation, or in a dictionary of the language if certain."""
+    """Return whether a word is no name: a stop word, an abbreviation, derived from others, or in a dictionary.
+
+    German has many English words, and English texts German ones.
+    """
     if word.casefold() in _CALENDAR or not analyse_text(word, language=language):
         return True
     if not word[1:].islower():
         # Abbreviations have long forms.
         return True
-    languages = ("de", "en") if language == UNDETERMINED else (language,)
-    return any(is_word(word, language=each) for each in languages) or (language != "en" and is_common_noun(word))
+    return (
+        _DERIVED.fullmatch(word) is not None
+        or any(is_word(form, language=each) for form in (word, word.removesuffix("s")) for each in ("de", "en"))
+        or (language != "en" and is_common_noun(word))
+    )
