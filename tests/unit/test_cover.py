@@ -150,6 +150,9 @@ async def test_hits_that_lack_the_day_that_a_query_names_are_not_certain(
 @pytest.mark.parametrize(
     ("text", "written", "expected"),
     [
+        # It may be a version, or a day.
+        ("Was geschah 14.3.23?", "Am 14. März 2023 geschah es.", Confidence.HIGH),
+        ("Was geschah 14.3.24?", "Am 14. März 2023 geschah es.", Confidence.LOW),
         # A year may stand in a day, a season or a span.
         ("Wo arbeitete sie 1988?", "Sie arbeitete bei der Bahn am 12.05.1988.", Confidence.HIGH),
         ("Wo arbeitete sie am 12. Mai 1988?", "Sie arbeitete bei der Bahn am 12.05.1988.", Confidence.HIGH),

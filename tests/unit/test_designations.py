@@ -13,7 +13,13 @@ from freki.operators.analyse_query import absent_designations, designations, exa
         ("Was galt 1985?", ("1985",)),
         ("§ 4711 BGB, §§ 535 bis 540, Artikel 123 Absatz 1", ()),
         ("500 Stunden, 500 €, € 500, 10.000 Leute, 24/7, Phase 7, 2024/03/01, 3/1/2024", ()),
+        ("01-02-2024, 03/01/2024, 08:00-16:00 Uhr", ()),
         ("„PEP 8“ für MitarbeiterInnen", ()),
+        ("StudentInnenausweis für Mitarbeiter_innen und eine Nutzer_in", ()),
+        ("ArbSchG, BetrSichV, BayStrWG", ()),
+        ("CO2-Ausstoß, A4-Blatt, Covid-19-Impfung, ADR-017", ("CO2", "A4", "Covid-19", "ADR-017")),
+        ("IBAN DE89 3704 0044 0532 0130 00?", ("DE89 3704 0044 0532 0130 00",)),
+        ("Tel. 030 90227-5050, +49 170 1234567?", ("030 90227-5050", "+49 170 1234567")),
     ],
 )
 def test_what_a_question_names_by_a_number_or_an_identifier(text: str, named: tuple[str, ...]) -> None:
@@ -35,6 +41,14 @@ def test_what_a_question_names_by_a_number_or_an_identifier(text: str, named: tu
         ("max_size", "`max_size`=3"),
         ("3.14", "Python 3.14.1"),
         ("--dry-run", "with --dry-run"),
+        ("DE89370400440532013000", "DE89 3704 0044 0532 0130 00"),
+        ("DE89 3704 0044 0532 0130 00", "DE89370400440532013000"),
+        ("01701234567", "+49 170 1234567"),
+        ("+49 170 1234567", "0170/1234567"),
+        ("030 902275050", "(030) 90227-5050"),
+        ("eRechnungen", "die E-Rechnung"),
+        ("maxSize", "max_size"),
+        ("v2", "API, Version 2"),
     ],
 )
 def test_a_designation_may_be_written_with_other_signs(named: str, text: str) -> None:
@@ -52,6 +66,8 @@ def test_a_designation_may_be_written_with_other_signs(named: str, text: str) ->
         ("ADR-017", "ADR-171, ADR-18"),
         ("3.14", "3.140"),
         ("TikTok", "tick"),
+        ("DE89370400440532013000", "DE89 3704 0044 0532 0130 01"),
+        ("030 90227-5050", "030 90227-5051"),
     ],
 )
 def test_a_part_of_a_designation_is_another_one(named: str, text: str) -> None:

@@ -11,8 +11,24 @@ from freki.schemas import ExactKind, ExactTerm
 from freki.schemas.citations import NO_BREAK
 
 _DESIGNATING = frozenset({ExactKind.STANDARD, ExactKind.IDENTIFIER})
-# Persons of any gender: texts may have Mitarbeiter for MitarbeiterInnen.
-_ANY_GENDER = re.compile(r"\w+[a-zäöüß]In(?:nen)?")
+_WORDLIKE = re.compile(
+    # Persons of any gender: texts may have Mitarbeiter for MitarbeiterInnen and Mitarbeiter_innen.
+    r"\w+[a-zäöüß](?:In(?:nen[a-zäöüß]*)?|_innen[a-zäöüß]*)|[A-ZÄÖÜ]\w+er_in"
+    # Abbreviations have long forms: ArbSchG, BetrSichV, BayStrWG.
+    r"|[A-ZÄÖÜ][^\W\d_]*[a-zäöüß][A-ZÄÖÜ]{1,3}"
+)
+# Texts may have CO2-Emissionen for CO2-Ausstoß.
+_COMPOUNDED = re.compile(r"(?<=\d)(?:-[^\W\d_]{3,})+$")
+# IBANs, and telephone numbers, which begin with 0 or a country's code.
+_IBAN = r"[A-Z]{2}\d{2}(?:\s?[\dA-Z]{4}){3,7}(?:\s?[\dA-Z]{1,3})?"
+_NO_DATE = r"(?!(?:\d{1,2}[/-])?\d{1,2}[/-][12]\d{3}(?!\d))"
+_TELEPHONE = (
+    rf"{_NO_DATE}(?=(?:[\s/()+–-]{{0,3}}\d){{7}})(?:\+\d{{1,3}}\s?(?:\(0\)\s?)?|\(?0)\d{{1,12}}\)?"
+    r"(?:[\s/–-]{1,3}\d{2,12}){0,6}"
+)
+_GROUPED = re.compile(rf"(?<![\w.,/-])(?:(?P<iban>{_IBAN})|{_TELEPHONE})(?![\w/-]|[.,]\d)")
+_TAIL = 8
+"""Last digits of a telephone number that are the same with and without the country's code."""
 _NUMBER = re.compile(
     r"(?<![\w/.,:@-])(?:"
     # Not of dates such as 2024/03/01, which texts have in other notations.
@@ -25,6 +41,10 @@ _PIECES = re.compile(r"\d+|[^\W\d_]+")
 _BODIES = frozenset(body.casefold() for body in BODIES.split("|"))
 _OTHER_BODIES = rf"(?:(?:{'|'.join(sorted(_BODIES))})[\W_]{{1,3}}){{0,3}}"
 _GROUP = 3
+_CAMEL = re.compile(r"[^\W\d_]*[a-z][A-ZÄÖÜ][^\W\d_]*$")
+# Texts may have E-Rechnung for eRechnungen, and max_size for maxSize.
+_HUMPS = re.compile(r"(?<=[a-z])(?=[A-ZÄÖÜ])")
+_PLURAL = re.compile(r"(?<=[^\W\d_]{5})(?:en|n|s)$")
 
 
 def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
@@ -32,8 +52,16 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
 
     exact: its exact terms. Norms, quotations, dates, quantities and numbers of one or two digits are none.
     """
-    named = [term.text for term in exact if term.kind in _DESIGNATING and not _ANY_GENDER.fullmatch(term.text)]
-    return tuple(dict.fromkeys([*named, *_numbers(text, exact)]))
+    plain = unicodedata.normalize("NFC", text).translate(NO_BREAK)
+    grouped = [found[0] for found in _GROUPED.finditer(plain)]
+    named = [
+        _COMPOUNDED.sub("", term.text)
+        for term in exact
+        if term.kind in _DESIGNATING
+        and not _WORDLIKE.fullmatch(term.text)
+        and not any(term.text in each for each in grouped)
+    ]
+    return tuple(dict.fromkeys([*named, *grouped, *_numbers(_GROUPED.sub(" ; ", plain), exact)]))
 
 
 def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str, ...]:
@@ -48,8 +76,7 @@ def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str
     return tuple(each for each in named if not any(map(_pattern(each).search, folded)))
 
 
-def _numbers(text: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
-    rest = unicodedata.normalize("NFC", text).translate(NO_BREAK)
+def _numbers(rest: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
     for known in (*(norms.text for norms in cited_norms(rest)), *(term.text for term in exact)):
         rest = rest.replace(known, " ; ")
     yield from (found[0] for found in _NUMBER.finditer(rest))
@@ -57,25 +84,29 @@ def _numbers(text: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
 
 def _pattern(designation: str) -> re.Pattern[str]:
     """Return what finds a designation in a folded text."""
-    pieces = _PIECES.findall(unicodedata.normalize("NFKC", designation).casefold())
+    if found := _GROUPED.fullmatch(designation):
+        digits = "".join(filter(str.isalnum, designation)).casefold()
+        return re.compile(r"\W{0,3}".join(digits if found["iban"] else digits[-_TAIL:]))
+    plain = unicodedata.normalize("NFKC", designation)
+    pieces = _PIECES.findall((_HUMPS.sub(" ", _PLURAL.sub("", plain)) if _CAMEL.match(plain) else plain).casefold())
     named = next((place for place, piece in enumerate(pieces) if piece not in _BODIES), 0)
     parts = pieces[named:]
     joints = [
         "",
         *(r"[^\w\s]" if one.isdecimal() and other.isdecimal() else r"[\W_]{0,3}" for one, other in pairwise(parts)),
     ]
-    found = "".join(joint + _written(part) for joint, part in zip(joints, parts, strict=True))
+    written = "".join(joint + _written(part) for joint, part in zip(joints, parts, strict=True))
     if named:
         # Texts name one of several bodies, or others beside it.
-        found = rf"(?:{'|'.join(pieces[:named])})[\W_]{{0,3}}{_OTHER_BODIES}{found}"
+        written = rf"(?:{'|'.join(pieces[:named])})[\W_]{{0,3}}{_OTHER_BODIES}{written}"
     before = r"(?<!\d)(?<!\d[.,])" if pieces[0].isdecimal() else r"(?<![^\W_])"
-    return re.compile(before + found + (r"(?!\d)" if pieces[-1].isdecimal() else ""))
+    return re.compile(before + written + (r"(?!\d)" if pieces[-1].isdecimal() else ""))
 
 
 def _written(piece: str) -> str:
     """Return what finds a part of a designation: a number with any zeros before it and signs between its thousands."""
     if not piece.isdecimal():
-        return re.escape(piece)
+        return "v(?:ersion)?" if piece == "v" else re.escape(piece)
     bare = piece.lstrip("0") or "0"
     head = len(bare) % _GROUP
     groups = [bare[:head], *(bare[place : place + _GROUP] for place in range(head, len(bare), _GROUP))]

@@ -83,7 +83,11 @@ def _absent_numbers(query: ParsedQuery, texts: Sequence[str]) -> Iterator[str]:
     language = query.analysis.language
     named, asked = designations(query.text, query.analysis.exact), periods(query.text, language=language)
     timed = {name for name in named if any(name in each.text for each in asked)}
-    yield from absent_designations([name for name in named if name not in timed], texts)
+    for name in absent_designations([name for name in named if name not in timed], texts):
+        # It may be a version, or a day: 14.3.23.
+        days = [each for each in periods(f"am {name}", language=language) if each.is_day]
+        if not days or lacking(days, texts, language=language):
+            yield name
     # Other years count something, as 2000 in `2000 Euro` does.
     sought = [each.of_years() for each in asked if each.has_days or any(name in each.text for name in timed)]
     absent = [each.text for each in lacking(sought, texts, language=language)]
