@@ -752,6 +752,19 @@ async def test_a_query_that_names_levels_has_these_whatever_its_type(world: Worl
     assert {hit.level for hit in result.hits} == {2}
 
 
+async def test_a_list_that_may_lack_items_is_told_once_for_all_hits(world: World) -> None:
+    texts = [f"nummer{place} " * 50 for place in range(9)]
+    texts[2], texts[6] = "alle gebühren: zehn euro", "alle gebühren: elf euro"
+    await world.feed(revision("x", 1, texts))
+
+    result = await ask(retriever(world), "Nenne alle gebühren", top_k=2, alpha=0.0, context_tokens=80)
+
+    assert result.analysis is not None
+    assert result.analysis.query_type is QueryType.AGGREGATIVE
+    (message,) = [each.message for each in result.notices if "a list may lack items" in each.message]
+    assert message.startswith("what stands around hits 1, 2")
+
+
 async def test_examples_do_not_overrule_a_rule(world: World) -> None:
     asked = retriever(world, embedder=Knowing(world.embedder))
     await asked.warm_up()

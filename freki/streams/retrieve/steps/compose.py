@@ -170,13 +170,16 @@ def _counter(count_tokens: CountTokens, hits: Sequence[LocatedHit]) -> CountToke
 
 def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:
     """Add notices of what the context text omits; return the hits that it omits as a whole."""
+    around = [each for each in assembly.omissions if each.what is Omitted.SURROUNDINGS]
     for omission in assembly.omissions:
         if omission.what is not Omitted.SURROUNDINGS:
             message = f"hit {omission.rank} is {_OMITTED[omission.what]} the context text: {omission.reason}"
             query.log.notice(STEP, NoticeKind.DROPPED, message)
-        elif query.analysis.query_type is QueryType.AGGREGATIVE:
-            message = f"what stands around hit {omission.rank} is not all in the context text: {omission.reason}"
-            query.log.notice(STEP, NoticeKind.DROPPED, f"{message}; a list may lack items")
+    if around and query.analysis.query_type is QueryType.AGGREGATIVE:
+        hits = f"{'hit' if len(around) == 1 else 'hits'} {', '.join(str(each.rank) for each in around)}"
+        limit = f"of at most {query.options.context_tokens} tokens"
+        message = f"what stands around {hits} is not all in the context text {limit}; a list may lack items"
+        query.log.notice(STEP, NoticeKind.DROPPED, message)
     return [each.chunk_id for each in assembly.omissions if each.what is Omitted.HIT]
 
 
