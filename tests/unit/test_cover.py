@@ -192,6 +192,8 @@ CLUSTER = "die Gebühren für Mietverträge im Cluster von Kafka betragen zehn E
         ("Kubernetes Gebühr", "und", Confidence.LOW),
         ("Vergleiche Gebühren und Zehnte", "de", Confidence.LOW),
         ("Vergleiche Gebühren und Mieten", "de", Confidence.HIGH),
+        ("Vergleiche Gebühren und Zehnte nach Höhe", "de", Confidence.LOW),
+        ("Vergleiche alte und neue Gebühren für Mietverträge", "de", Confidence.HIGH),
         # Words of dictionaries and compounds have synonyms.
         ("Wie hoch ist die Gebühr für einen Handyvertrag im Urlaub?", "de", Confidence.HIGH),
         ("Gebühr wie bei der Türbreite", "de", Confidence.HIGH),

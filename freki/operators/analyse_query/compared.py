@@ -4,7 +4,12 @@ import re
 
 _ARTICLE = r"(?:(?:d(?:er|ie|as|em|en|es)|eine?[mnrs]?|the|an?)\s+)?"
 _THING = rf"{_ARTICLE}(?P<{{}}>[^\W\d_][\w-]*)"
-_ONE, _OTHER = _THING.format("one"), _THING.format("other")
+# Before other words it is an adjective: `die alte und die neue Fassung`.
+_BEHIND = (
+    r"(?=\W*$|[^\w\s]|\s+(?:als|and|at|bei|beim|bezüglich|by|for|für|from|gemäß|hinsichtlich|im|in|is|laut|mit|nach"
+    r"|of|on|regarding|sind|und|under|voneinander|with|when|wenn|zueinander)\b)"
+)
+_ONE, _OTHER = _THING.format("one"), _THING.format("other") + _BEHIND
 _COMPARED = (
     re.compile(rf"\bvergleich\w*\s+(?:(?:zwischen|von)\s+)?{_ONE}\s+(?:und|mit)\s+{_OTHER}", re.IGNORECASE),
     re.compile(rf"\bunterschied\w*\s+(?:zwischen|von)\s+{_ONE}\s+(?:und|zu)\s+{_OTHER}", re.IGNORECASE),
