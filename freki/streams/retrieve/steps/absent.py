@@ -90,9 +90,10 @@ def _absent_numbers(query: ParsedQuery, texts: Sequence[str]) -> Iterator[str]:
             yield name
     # Other years count something, as 2000 in `2000 Euro` does.
     sought = [each.of_years() for each in asked if each.has_days or any(name in each.text for name in timed)]
-    absent = [each.text for each in lacking(sought, texts, language=language)]
-    # A number of four digits may be no year.
-    yield from (text for text in absent if not text.isdecimal() or absent_designations([text], texts))
+    # A number of four digits may be no year, and most texts that have a year have it so.
+    unread = set(absent_designations([each.text for each in sought if each.text.isdecimal()], texts))
+    sought = [each for each in sought if not each.text.isdecimal() or each.text in unread]
+    yield from (each.text for each in lacking(sought, texts, language=language))
 
 
 def _absent_names(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> list[str]:
