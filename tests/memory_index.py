@@ -10,8 +10,8 @@ from typing import Self
 
 import numpy as np
 
-from freki.infra.milvus.keys import checked_key, checked_long_key
 from freki.infra.milvus.filters import scope_expression
+from freki.infra.milvus.keys import checked_key, checked_long_key
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, size_of
 from freki.infra.milvus.rows import chunk_row, content_of, page_row, root_row
 from freki.infra.milvus.shards import Shard, shard_of, shards_of

@@ -14,6 +14,7 @@ import typer
 
 from freki.cli.context import command, errors, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
+from freki.client.tasks import cancel_and_wait
 from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.doors.certificate import load_certificate
 from freki.infra.listening import listening, raise_open_files
@@ -198,11 +199,12 @@ async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: 
     server = _announcing(settings, app.state.stopping)(config)
     serving, broken = asyncio.create_task(server.serve()), asyncio.create_task(gateway.broken())
     told = asyncio.create_task(app.state.stopping.wait())
-    await asyncio.wait({serving, broken, told}, return_when=asyncio.FIRST_COMPLETED)
-    told.cancel()
-    server.should_exit = True
-    await asyncio.gather(serving, *([] if grpc is None else [grpc.stop(STOP_S)]))
-    if broken.done():
-        broken.result()
-        raise Unavailable("receipts are not read any more")
-    broken.cancel()
+    try:
+        await asyncio.wait({serving, broken, told}, return_when=asyncio.FIRST_COMPLETED)
+        server.should_exit = True
+        await asyncio.gather(serving, *([] if grpc is None else [grpc.stop(STOP_S)]))
+        if broken.done():
+            broken.result()
+            raise Unavailable("receipts are not read any more")
+    finally:
+        await cancel_and_wait([broken, told])
