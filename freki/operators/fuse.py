@@ -153,7 +153,9 @@ def _above_worst(scores: Sequence[float]) -> list[float]:
     low = min(scores)
     mean = math.fsum(scores) / len(scores)
     deviation = math.sqrt(math.fsum((score - mean) ** 2 for score in scores) / len(scores))
-    return [(score - low) / deviation if deviation else 1.0 for score in scores]
+    # The mean of equal scores may be rounded to another number than theirs, and differences may be too small to square.
+    differ = deviation > 0 and max(scores) > low
+    return [(score - low) / deviation if differ else 1.0 for score in scores]
 
 
 def _check(rankings: Sequence[Sequence[Scored]], weights: Sequence[float]) -> None:

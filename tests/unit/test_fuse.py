@@ -216,6 +216,11 @@ def test_what_stands_out_counts_for_more_than_the_best_of_near_equals() -> None:
     assert standardised_fusion([near, far], weights=[0.7, 0.3])[0].chunk_id == names[15]
 
 
+def test_equal_scores_whose_mean_is_rounded_count_as_equal() -> None:
+    # (.1 + .1 + .1) / 3 is .10000000000000002.
+    assert {hit.score for hit in standardised_fusion([[Hit(each, 0.1) for each in (A, B, C)]], weights=[1.0])} == {1.0}
+
+
 def test_an_empty_ranking_keeps_its_weight_among_z_scores() -> None:
     first, second = standardised_fusion([[Hit(A, 3.0), Hit(B, 2.0)], []], weights=[0.6, 0.4])
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, field_validator, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, ValidationInfo, field_validator, model_validator
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
@@ -47,9 +47,10 @@ class Clearable(BaseModel):
 
     @field_validator("*")
     @classmethod
-    def _at_home(cls, value: object) -> object:
+    def _at_home(cls, value: object, info: ValidationInfo) -> object:
         """Expand `~` of a path, which a shell does not expand within quotes, nor in files of settings."""
-        if not isinstance(value, Path):
+        # A default is expanded where it is used, so that a process needs no home for the rest.
+        if not isinstance(value, Path) or value == cls.model_fields[str(info.field_name)].default:
             return value
         try:
             return value.expanduser()

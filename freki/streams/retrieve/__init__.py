@@ -43,6 +43,7 @@ filtered_out     documents that only the filters keep out
 surround         sections and neighbours of hits
 cover            words of the query that hits have
 absent           what the query names that no hit has
+periods          days, months, years and spans of time that texts name
 quote            snippets that show why a hit was found
 compose          the result
 
