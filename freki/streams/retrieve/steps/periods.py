@@ -30,6 +30,10 @@ _YEAR = re.compile(r"[12]\d{3}")
 _OF_YEAR = re.compile(r"(?:0?[1-9]|1[0-2])/([12]\d{3})")
 _SEASON = re.compile(r"([12]\d{3})/(\d\d|\d{4})")
 _NEVER = "9999-12-31"
+_DATE_END = re.compile(r"[12]\d{3}|\d{1,2}\.\s?\d{1,2}\.\s?\d\d\b")
+_MOST_BEHIND = 24
+_LONGEST_SPAN = 48
+"""Maximum characters from the beginning of a span to the end of its first year."""
 
 
 class Period(NamedTuple):
@@ -94,8 +98,21 @@ def periods(text: str, *, language: str) -> list[Period]:
 
 def lacking(asked: Sequence[Period], texts: Iterable[str], *, language: str) -> list[Period]:
     """Return those of the periods of which no text tells."""
-    have = {period for text in texts for period in periods(text, language=language)} if asked else set()
+    parts = [part for text in texts for part in _dated_parts(text)] if asked else []
+    have = {period for part in parts for period in periods(part, language=language)}
     return [each for each in asked if not any(map(each.is_in, have))]
+
+
+def _dated_parts(text: str) -> Iterator[str]:
+    """Yield the parts of a text that may name periods: to read all of its words takes ten times as long."""
+    start = end = 0
+    for found in _DATE_END.finditer(text):
+        begin = max(0, found.start() - _LONGEST_SPAN)
+        if begin > end:
+            yield text[start:end]
+            start = begin
+        end = found.end() + _MOST_BEHIND
+    yield text[start:end]
 
 
 def _with_year(found: re.Match[str]) -> str:
