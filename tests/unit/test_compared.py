@@ -19,3 +19,9 @@ from freki.operators.analyse_query import compared
 )
 def test_what_a_question_compares(text: str, things: tuple[str, ...]) -> None:
     assert compared(text) == things
+
+
+@pytest.mark.parametrize("piece", ["a", "a-", "a ", "der ", "vergleich "])
+def test_no_long_query_takes_long(piece: str) -> None:
+    # What is quadratic would run into the suite's timeout.
+    assert compared(piece * (400_000 // len(piece))) == ()

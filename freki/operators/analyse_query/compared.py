@@ -16,7 +16,8 @@ _COMPARED = (
     re.compile(rf"\bunterscheide[nt]\s+sich\s+{_ONE}\s+(?:und|von)\s+{_OTHER}", re.IGNORECASE),
     re.compile(rf"\bcompar\w+\s+(?:between\s+|of\s+)?{_ONE}\s+(?:and|with|to)\s+{_OTHER}", re.IGNORECASE),
     re.compile(rf"\bdifferences?\s+between\s+{_ONE}\s+and\s+{_OTHER}", re.IGNORECASE),
-    re.compile(rf"{_ONE}\s+(?:vs\.?|versus)\s+{_OTHER}", re.IGNORECASE),
+    # At the beginning of a word, so that a long one takes linear time.
+    re.compile(rf"(?<![\w-]){_ONE}\s+(?:vs\.?|versus)\s+{_OTHER}", re.IGNORECASE),
 )
 
 

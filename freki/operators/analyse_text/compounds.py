@@ -43,7 +43,7 @@ def is_common_noun(word: str) -> bool:
     folded = word.casefold()
     modifiers, heads = _compounds()
     stem = _stemmer().stemWord
-    ends = (folded[place:] for place in range(2, len(folded) - _LEAST_HEAD + 1))
+    ends = (folded[place:] for place in range(max(2, len(folded) - _LONGEST_COMPOUND), len(folded) - _LEAST_HEAD + 1))
     return (
         folded in modifiers
         or stem(folded) in heads

@@ -28,6 +28,8 @@ from freki.streams.retrieve.steps.periods import lacking, periods
 
 MAX_QUESTION_WORDS = 32
 """Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
+MAX_DESIGNATIONS = 32
+"""Each is looked for in all texts of the hits."""
 _WORDS = re.compile(r"(?<![\w'’])[^\W\d_]{3,}")
 # Written in many ways, and in no dictionary.
 _CALENDAR = frozenset(
@@ -48,6 +50,7 @@ _ARTICLE = re.compile(
 )
 _NOUN_BEHIND = re.compile(r"\s?-?[A-ZÄÖÜ]")
 _MOST_BEFORE = 40
+"""Characters before a word that are read."""
 _INFLECTED = re.compile(r"(?<=\w{5})(?:e[nrs]?|ern|n|s)$|(?<=\w{3})s$")
 _SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
 
@@ -81,7 +84,8 @@ def _absent(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> Ite
 def _absent_numbers(query: ParsedQuery, texts: Sequence[str]) -> Iterator[str]:
     """Yield the designations that no text has as a whole, and the days, months and years in which no text has any."""
     language = query.analysis.language
-    named, asked = designations(query.text, query.analysis.exact), periods(query.text, language=language)
+    named = designations(query.text, query.analysis.exact)[:MAX_DESIGNATIONS]
+    asked = periods(query.text, language=language)
     timed = {name for name in named if any(name in each.text for each in asked)}
     for name in absent_designations([name for name in named if name not in timed], texts):
         # It may be a version, or a day: 14.3.23.
@@ -125,7 +129,7 @@ def _names(query: ParsedQuery) -> list[str]:
     capitals = [
         word
         for word in words
-        if word[0][0].isupper() and (query.analysis.keyword or not _SENTENCE_END.search(text, 0, word.start()))
+        if word[0][0].isupper() and (query.analysis.keyword or not _SENTENCE_END.search(_before(word)))
     ]
     if language == "en" and len(capitals) > len(words) // 2:
         # A title, as headings have it.
@@ -135,8 +139,12 @@ def _names(query: ParsedQuery) -> list[str]:
 
 def _has_article(word: re.Match[str], language: str) -> bool:
     """Return whether a word of a German text is a noun by what stands before it: `die Mahnung`, `zwei neue Cookies`."""
-    before = word.string[max(0, word.start() - _MOST_BEFORE) : word.start()]
-    return language != "en" and not _NOUN_BEHIND.match(word.string, word.end()) and bool(_ARTICLE.search(before))
+    is_behind_article = _ARTICLE.search(_before(word)) is not None
+    return language != "en" and is_behind_article and not _NOUN_BEHIND.match(word.string, word.end())
+
+
+def _before(word: re.Match[str]) -> str:
+    return word.string[max(0, word.start() - _MOST_BEFORE) : word.start()]
 
 
 def _is_common(word: str, language: str) -> bool:
