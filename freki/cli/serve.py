@@ -1,7 +1,6 @@
 """`freki serve`: documents, queries and judgements over HTTP and gRPC, and a page for people."""
 
 import asyncio
-import logging
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
 from importlib.util import find_spec
@@ -17,7 +16,7 @@ from freki.cli.reloading import on_hangup, source_of
 from freki.client.tasks import cancel_and_wait
 from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.doors.certificate import load_certificate
-from freki.infra.listening import listening, raise_open_files
+from freki.infra.listening import listening, server_config
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
@@ -177,20 +176,11 @@ async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: 
 
     Raises Misconfigured if it cannot listen, or not with its certificate.
     """
-    import uvicorn  # noqa: PLC0415 - an extra
-
-    from freki.infra.timed_requests import TimedRequests  # noqa: PLC0415 - the same
-
     # Uvicorn reads the files itself, and shows a traceback where it cannot use them.
     load_certificate(settings)
-    raise_open_files()
-    config = uvicorn.Config(
+    config = server_config(
         app,
-        http=TimedRequests,
-        host=settings.host,
-        port=settings.port,
-        log_level=logging.WARNING,
-        access_log=False,
+        settings,
         server_header=False,
         timeout_graceful_shutdown=STOP_S,
         ssl_certfile=settings.cert_file,

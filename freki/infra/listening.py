@@ -1,10 +1,16 @@
-"""What servers of uvicorn need: open files, and words for why one cannot listen."""
+"""What servers of uvicorn need: their options, open files, and words for why one cannot listen."""
 
+import logging
 import resource
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any
 
+from freki.infra.settings import McpSettings, ServeSettings
 from freki.schemas.errors import Misconfigured
+
+if TYPE_CHECKING:
+    import uvicorn
 
 
 @contextmanager
@@ -21,6 +27,24 @@ def listening(section: str, host: str, port: int) -> Iterator[None]:
             f"HTTP cannot listen at {host}:{port}; is the port taken? {section}__PORT names another one, "
             f"{section}__HOST the address"
         ) from error
+
+
+def server_config(app: Any, settings: ServeSettings | McpSettings, **options: Any) -> "uvicorn.Config":  # noqa: ANN401 - of uvicorn
+    """Return the options of a server: as many connections as the system allows, and none whose request stays away."""
+    import uvicorn  # noqa: PLC0415 - an extra
+
+    from freki.infra.timed_requests import TimedRequests  # noqa: PLC0415 - the same
+
+    raise_open_files()
+    return uvicorn.Config(
+        app,
+        http=TimedRequests,
+        host=settings.host,
+        port=settings.port,
+        log_level=logging.WARNING,
+        access_log=False,
+        **options,
+    )
 
 
 def raise_open_files() -> None:

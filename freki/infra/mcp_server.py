@@ -1,6 +1,5 @@
 """Serves tools by the Model Context Protocol: over stdio, or over HTTP."""
 
-import logging
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from importlib.util import find_spec
@@ -11,7 +10,7 @@ import structlog
 from pydantic import ValidationError
 
 from freki import __version__
-from freki.infra.listening import listening, raise_open_files
+from freki.infra.listening import listening, server_config
 from freki.infra.settings import McpSettings
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
@@ -100,25 +99,13 @@ async def serve_http(app: "Starlette", settings: McpSettings, *, announce: Calla
     """
     import uvicorn  # noqa: PLC0415 - comes with the extra
 
-    from freki.infra.timed_requests import TimedRequests  # noqa: PLC0415 - the same
-
     class Announcing(uvicorn.Server):
         async def startup(self, sockets: list[socket] | None = None) -> None:
             with listening("FREKI_MCP", settings.host, settings.port):
                 await super().startup(sockets)
             announce()
 
-    raise_open_files()
-    config = uvicorn.Config(
-        app,
-        http=TimedRequests,
-        host=settings.host,
-        port=settings.port,
-        log_level=logging.WARNING,
-        access_log=False,
-        lifespan="on",
-    )
-    await Announcing(config).serve()
+    await Announcing(server_config(app, settings, lifespan="on")).serve()
 
 
 def make_app(server: "Server", settings: McpSettings, *, callers: Callers | None = None) -> "Starlette":

@@ -72,8 +72,8 @@ def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str
     """
     if not named:
         return ()
-    folded = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
-    return tuple(each for each in named if not any(map(_pattern(each).search, folded)))
+    plain = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
+    return tuple(each for each in named if not any(map(_pattern(each).search, plain)))
 
 
 def _numbers(rest: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
