@@ -81,11 +81,23 @@ def test_replays_are_counted_however_often_a_record_dies() -> None:
     assert twice.headers == (("h", b"1"), ("freki-replays", b"2"), ("freki-recorded-at", b"0"))
 
 
+def test_a_number_in_a_header_that_is_longer_than_python_reads_stops_no_reader() -> None:
+    number = b"9" * 5_000
+    letter = from_record(stored(to_record(dead_letter(headers=(("freki-replays", number),)), "dead-letters")))
+
+    assert letter.replays == 0
+    assert replay(letter).headers[0] == ("freki-replays", b"1")
+    assert settled_by(Event(headers=(("freki-dead-letter-replayed", b"0/" + number),))) is None
+
+
 def _died_again(record: Outgoing) -> DeadLetter:
     return dead_letter(key=record.key, value=record.value, headers=record.headers, topic=record.topic)
 
 
-@given(place=st.tuples(st.integers(min_value=0), st.integers(min_value=0)), superseded=st.booleans(), letter=letters)
+_POSITIONS = st.integers(min_value=0, max_value=2**63 - 1)
+
+
+@given(place=st.tuples(_POSITIONS, _POSITIONS), superseded=st.booleans(), letter=letters)
 def test_a_note_says_why_its_letter_is_settled_and_is_none(
     place: tuple[int, int],
     superseded: bool,  # noqa: FBT001

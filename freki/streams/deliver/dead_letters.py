@@ -1,5 +1,6 @@
 """Dead letters: records that could not be processed, with the reason, and their replay."""
 
+import re
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from dataclasses import replace
@@ -7,7 +8,7 @@ from hashlib import sha256
 
 from freki.schemas.errors import Rejected
 from freki.schemas.names import Timestamp, record
-from freki.streams.messages import RECORDED_AT_HEADER, Headers, Outgoing, Stored, header, recorded_at
+from freki.streams.messages import RECORDED_AT_HEADER, Headers, Outgoing, Stored, header, number_in, recorded_at
 from freki.streams.ports.encryption import ValueCipher
 
 _PREFIX = "freki-dead-letter-"
@@ -26,6 +27,7 @@ _OMITTED = f"{_PREFIX}omitted"
 _REPLAYED = f"{_PREFIX}replayed"
 _SUPERSEDED = f"{_PREFIX}superseded"
 _ENCRYPTED = f"{_PREFIX}encrypted"
+_PLACE = re.compile(rb"(\d{1,19})/(\d{1,19})")
 REPLAYS = "freki-replays"
 
 Letter = tuple[int, int]
@@ -71,7 +73,7 @@ class DeadLetter:
     @property
     def replays(self) -> int:
         """Number of replays of the record before this dead letter."""
-        return _replays(self.headers)
+        return number_in(self.headers, REPLAYS)
 
 
 class NotADeadLetter(ValueError):
@@ -215,12 +217,6 @@ def note_settled(place: Letter, topic: str, *, superseded: bool) -> Outgoing:
 def settled_by(stored: Stored) -> tuple[Letter, bool] | None:
     """Return the position in a note of `note_settled`, and whether it was superseded; None for any other record."""
     for name in (_REPLAYED, _SUPERSEDED):
-        partition, slash, offset = (header(stored.headers, name) or b"").partition(b"/")
-        if slash and partition.isdigit() and offset.isdigit():
-            return (int(partition), int(offset)), name == _SUPERSEDED
+        if found := _PLACE.fullmatch(header(stored.headers, name) or b""):
+            return (int(found[1]), int(found[2])), name == _SUPERSEDED
     return None
-
-
-def _replays(headers: Headers) -> int:
-    count = header(headers, REPLAYS)
-    return int(count) if count is not None and count.isdigit() else 0
