@@ -151,19 +151,17 @@ async def letters_replay(
     results = await replay_letters(settings, letters, chosen, by=by, again=again)
     sent = sum(each.sent for each in results)
     superseded = sum(each.superseded for each in results)
-    left_out = len(results) - sent - superseded
+    sent_before = sum(each.sent_before for each in results)
+    left_out = len(results) - sent - superseded - sent_before
     if as_json:
         typer.echo(TypeAdapter(list[ReplayResult]).dump_json(results).decode())
     else:
         for each in results:
             done = "sent again" if each.sent else f"{'superseded' if each.superseded else 'not sent'}: {each.reason}"
             console.print(Text(f"{each.letter}: {done}"), style="" if each.sent else "yellow", soft_wrap=True)
-        told = f"sent {counted(sent, 'record')} again"
-        if superseded:
-            told += f", {superseded} superseded"
-        if left_out:
-            told += f", left out {left_out}"
-        console.print(told)
+        others = ((superseded, "superseded"), (sent_before, "sent before"), (left_out, "left out"))
+        told = (f"{count} {what}" for count, what in others if count)
+        console.print(", ".join((f"sent {counted(sent, 'record')} again", *told)))
         if sent:
             errors.print("`freki dead-letters list` shows those that fail once more", style="dim", highlight=False)
     if left_out:

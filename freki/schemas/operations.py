@@ -117,3 +117,5 @@ class ReplayResult:
     """Why it was not sent; empty if it was."""
     superseded: bool = False
     """Whether it never needs to be: a later record of its document made it void."""
+    sent_before: bool = False
+    """Whether it need not be: its record, which may have several letters, was sent again already."""

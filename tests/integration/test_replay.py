@@ -7,6 +7,7 @@ from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.errors import OperatorError
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
+from freki.streams.messages import Outgoing
 from freki.streams.wire.replaying import open_replaying, read_letters, replay_letters
 from tests.integration.stages import Batch, World, running
 
@@ -38,6 +39,24 @@ async def replay_all(settings: Settings) -> list[str]:
     async with open_replaying(settings, list(chosen.values())) as replaying:
         refusals = [await replaying.replay(place, one) for place, one in chosen.items()]
     return [refusal.reason if refusal else "" for refusal in refusals]
+
+
+async def test_a_record_with_a_letter_of_each_lane_is_sent_again_once_and_no_letter_of_it_is_left_out(
+    world: World,
+) -> None:
+    settings = settings_of(world)
+    async with running(world.stage(all_bad)):
+        await world.publish((b"t/both", change("both", 1)))
+        await world.dead_letters(1)
+    [record] = await world.read_all(world.topics.dead_letters)
+    other = Outgoing(topic=record.topic, key=record.key, value=record.value, headers=record.headers)
+    await world.outbox.send(other)
+
+    letters = await read_letters(settings)
+    results = await replay_letters(settings, letters, letters.open_ones(), by="op", again=False)
+
+    assert [(each.sent, each.sent_before) for each in results] == [(True, False), (False, True)]
+    assert (await read_letters(settings)).open_ones() == {}
 
 
 async def values(world: World) -> Sequence[bytes | None]:

@@ -93,6 +93,7 @@ def test_a_replay_says_what_it_sent_and_fails_if_it_left_something_out_that_no_l
     async def replay(_: object, __: Letters, chosen: dict[Letter, DeadLetter], **___: object) -> list[ReplayResult]:
         names = ["{}/{}".format(*place) for place in chosen]
         left = {"0/6": ReplayResult(letter="0/6", sent=False, reason="a later change is there", superseded=True)}
+        left["0/5"] = ReplayResult(letter="0/5", sent=False, reason="its record was sent already", sent_before=True)
         left["0/7"] = ReplayResult(letter="0/7", sent=False, reason="its value is gone")
         return [left.get(name, ReplayResult(letter=name, sent=True)) for name in names]
 
@@ -100,10 +101,11 @@ def test_a_replay_says_what_it_sent_and_fails_if_it_left_something_out_that_no_l
 
     code, text = run("replay", "all")
     assert code == 1
-    assert "sent 5 records again, 1 superseded, left out 1" in text
+    assert "sent 4 records again, 1 superseded, 1 sent before, 1 left out" in text
     assert "0/6: superseded: a later change is there" in text
     assert "0/7: not sent: its value is gone" in text
     assert run("replay", "0/6")[0] == 0
+    assert run("replay", "0/5")[0] == 0
     assert run("replay", "0/3")[0] == 0
     assert run("replay", "0/9")[0] == 1
 

@@ -100,7 +100,7 @@ async def test_operators_see_all_parts_and_send_dead_letters_again(gateway: InPr
 
     assert overview["stages"][0]["waiting"] == 3
     assert {len(group["letters"]) for group in groups} == {1, 2}
-    assert sent.json() == [{"letter": "0/1", "sent": True, "reason": "", "superseded": False}]
+    assert sent.json() == [{"letter": "0/1", "sent": True, "reason": "", "superseded": False, "sent_before": False}]
     assert [each["letter"] for group in left for each in group["letters"]] == ["0/0", "0/2"]
     assert unknown.status_code == 422
     assert operations.by == ["serve:127.0.0.1"]

@@ -45,6 +45,8 @@ class Refusal(NamedTuple):
     reason: str
     superseded: bool = False
     """Whether a later record of its document made it void, so that it never may be."""
+    sent_before: bool = False
+    """Whether it was sent again already."""
 
 
 _GONE = Refusal("the documents topic has no record of its document any more: it was deleted since", superseded=True)

@@ -105,7 +105,7 @@ async def replay_letters(
     async with open_replaying(settings, list(chosen.values())) as replaying, _audited(settings) as record_replay:
         for place, letter in chosen.items():
             if place_of(letter) in done:
-                refusal: Refusal | None = Refusal("its record was sent again already")
+                refusal: Refusal | None = Refusal("its record was sent again already", sent_before=True)
                 await replaying.settle(place, superseded=False)
             else:
                 await record_replay(place, letter, by)
