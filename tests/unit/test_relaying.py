@@ -9,8 +9,10 @@ from freki.operators.errors import InvalidChange, InvalidEnvelope
 from freki.operators.map_envelope import Envelope
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import schema_id_of
+from freki.streams.deliver.dead_letters import replay
 from freki.streams.feed.relay import from_avro, relay_handler
 from freki.streams.messages import Received
+from tests.unit.deliveries import dead_letter
 
 
 def received(text: str) -> Received[bytes | None]:
@@ -54,6 +56,18 @@ async def test_what_records_tell_of_is_published_in_order() -> None:
     await relay_handler(mapped, published.take)([received("b"), received("nothing"), received("a")])
 
     assert published == ["b", "a"]
+
+
+async def test_a_dead_letter_that_is_sent_again_is_no_newer_than_it_was() -> None:
+    times = list[Timestamp]()
+
+    async def take(*changes: DocumentChange) -> None:
+        times.extend(change.occurred_at for change in changes)
+
+    again = replay(dead_letter(timestamp=Timestamp(5)))
+    await relay_handler(mapped, take)([replace(received("a"), headers=again.headers, timestamp=Timestamp(9))])
+
+    assert times == [5]
 
 
 @pytest.mark.parametrize(("keyed_by_row", "expected"), [(True, ["b"]), (False, ["b", "b"])])

@@ -9,7 +9,7 @@ from freki.operators.validate_change import validate_change
 from freki.schemas import DocumentChange
 from freki.schemas.avro import JsonOfAvro, UndecodableError
 from freki.streams.deliver.delivery import Handle
-from freki.streams.messages import Received
+from freki.streams.messages import Received, recorded_at
 from freki.streams.ports import SchemaRegistry
 
 Publish = Callable[..., Awaitable[None]]
@@ -67,6 +67,7 @@ def _envelope(received: Received[bytes | None]) -> Envelope:
         key=received.key,
         value=received.value,
         headers=received.headers,
-        timestamp=received.timestamp,
+        # Of a record that was sent again, the first one: versions may derive from it, and an old state is no newer one.
+        timestamp=recorded_at(received.headers, received.timestamp),
         offset=received.offset,
     )
