@@ -3,13 +3,19 @@ from collections.abc import Sequence
 
 from kafka import KafkaProducer
 
+from freki.infra.kafka.admin import Admin
 from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.errors import OperatorError
-from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas import ContextualChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
+from freki.streams.deliver.dead_letters import to_record
+from freki.streams.deliver.lanes import Lane
 from freki.streams.messages import Outgoing
+from freki.streams.wire.from_settings import settings_named, topics_of
 from freki.streams.wire.replaying import open_replaying, read_letters, replay_letters
 from tests.integration.stages import Batch, World, running
+from tests.unit.deliveries import dead_letter
+from tests.unit.revisions import revision
 
 
 def change(document: str, version: int, operation: Operation = Operation.UPSERT, *, content: str = "Text") -> bytes:
@@ -57,6 +63,27 @@ async def test_a_record_with_a_letter_of_each_lane_is_sent_again_once_and_no_let
 
     assert [(each.sent, each.sent_before) for each in results] == [(True, False), (False, True)]
     assert (await read_letters(settings)).open_ones() == {}
+
+
+async def test_a_part_of_another_generation_is_sent_only_where_its_topic_is_there_and_no_later_change(
+    world: World,
+) -> None:
+    settings = settings_of(world)
+    other = topics_of(settings_named(settings, "g2"))
+    await world.publish((b"t/d", change("d", 1)), (b"t/d", change("d", 2)))
+    part = Codec(ContextualChunkBatch).encode(revision("d", 1, ["x"])[0])
+    there, dropped = other.contextual_chunks[Lane.BULK], other.contextual_chunks[Lane.EXPRESS]
+    letters = [dead_letter(key=b"t/d", value=part, topic=topic.name) for topic in (there, dropped)]
+    await world.outbox.send(*(to_record(each, world.topics.dead_letters.name) for each in letters))
+
+    async with Admin(settings.kafka) as admin:
+        await admin.ensure_topics([there])
+        later, gone = await replay_all(settings)
+        held = await admin.partitions([letter.topic for letter in letters])
+
+    assert "a later change (version 2)" in later
+    assert "does not exist" in gone
+    assert list(held.values()) == [there.partitions, 0]
 
 
 async def values(world: World) -> Sequence[bytes | None]:

@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 
 from freki.infra.kafka import Reader
+from freki.infra.kafka.admin import Admin
 from freki.infra.keys import cipher_of
 from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revision
@@ -28,10 +29,10 @@ from freki.streams.deliver.dead_letters import (
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.replay import Latest, Refusal, latest_of, place_of, refusal_of_change, refusal_of_part
 from freki.streams.messages import Stored
-from freki.streams.topics import Topics
+from freki.streams.topics import FIRST_GENERATION, Topics
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
-from freki.streams.wire.from_settings import topics_of
+from freki.streams.wire.from_settings import settings_named, topics_of
 
 
 @record
@@ -130,19 +131,28 @@ async def _audited(settings: Settings) -> AsyncIterator[Callable[[Letter, DeadLe
 
 
 Parts = Mapping[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]]
+"""Decoders of parts, by name of their topic in the first generation; those of others continue it with a dot."""
 
 
 class Replaying:
     """Replays dead letters, checked against the documents topic as of opening."""
 
     def __init__(
-        self, kafka: KafkaSettings, topics: Topics, outbox: Outbox, latest: dict[bytes, Latest], parts: Parts
+        self,
+        kafka: KafkaSettings,
+        topics: Topics,
+        outbox: Outbox,
+        *,
+        latest: dict[bytes, Latest],
+        parts: Parts,
+        there: AbstractSet[str],
     ) -> None:
         self._kafka = kafka
         self._topics = topics
         self._outbox = outbox
         self._latest = latest
         self._parts = parts
+        self._there = there
 
     async def replay(self, place: Letter, letter: DeadLetter) -> Refusal | None:
         """Send the record of a dead letter again and mark it as replayed; return the reason if it is not sent.
@@ -151,6 +161,9 @@ class Replaying:
         """
         if letter.encrypted:
             return Refusal(letter.message)
+        if letter.topic not in self._there:
+            # A broker that creates topics by itself would take it, for nobody.
+            return Refusal(f"topic {letter.topic} does not exist, or may not be described: was its generation dropped?")
         try:
             if letter.omitted:
                 found = await self._value_of(letter)
@@ -180,10 +193,11 @@ class Replaying:
     def _refusal(self, letter: DeadLetter) -> Refusal | None:
         if letter.topic == self._topics.documents.name:
             return refusal_of_change(letter, self._latest)
-        if letter.topic not in self._parts:
+        decode = next((each for name, each in self._parts.items() if f"{letter.topic}.".startswith(f"{name}.")), None)
+        if decode is None:
             return None
         try:
-            revision: Revision = self._parts[letter.topic](letter.value or b"").revision
+            revision: Revision = decode(letter.value or b"").revision
         except UndecodableError as error:
             return Refusal(f"it would fail again: {error}")
         return refusal_of_part(letter, self._latest, revision)
@@ -209,8 +223,12 @@ async def open_replaying(settings: Settings, letters: Sequence[DeadLetter]) -> A
             decode = Codec(DocumentChange, registry=registry).decode
             latest = await latest_of(keys, reader.until_end(), decode) if keys else {}
         parts: dict[str, Callable[[bytes], ChunkBatch | ContextualChunkBatch]] = {}
-        for topic in topics.chunks.values():
+        first = topics_of(settings_named(settings, FIRST_GENERATION))
+        for topic in first.chunks.values():
             parts[topic.name] = Codec(ChunkBatch, registry=registry).decode
-        for topic in topics.contextual_chunks.values():
+        for topic in first.contextual_chunks.values():
             parts[topic.name] = Codec(ContextualChunkBatch, registry=registry).decode
-        yield Replaying(settings.kafka, topics, outbox, latest, parts)
+        async with Admin(settings.kafka) as admin:
+            partitions = await admin.partitions([letter.topic for letter in letters])
+        there = {name for name, count in partitions.items() if count}
+        yield Replaying(settings.kafka, topics, outbox, latest=latest, parts=parts, there=there)
