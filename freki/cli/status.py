@@ -145,5 +145,7 @@ def made_otherwise(count: int) -> str:
 
 
 def _letters(count: int) -> Text:
-    shown = f"dead letters: {count}" + (", see `freki dead-letters list`" if count else "")
-    return Text(shown, style="yellow" if count else "")
+    if not count:
+        return Text("dead letters: 0")
+    # The count is of offsets: looking into the records at each look at the state would read all of the topic.
+    return Text(f"dead letters: at most {count}, see `freki dead-letters list`", style="yellow")

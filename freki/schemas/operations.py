@@ -63,7 +63,8 @@ class Overview:
     freshness: Freshness | None
     """Of the workers that answer; null if none of them made a change visible since it started."""
     dead_letters: int | None
-    """Records on the topic of dead letters, those sent again included; null if it could not be read."""
+    """Records on the topic of dead letters: at most so many are to be settled, as those sent again or superseded, and
+    the notes that say so, count too; null if it could not be read."""
     problems: tuple[str, ...]
     """Parts that do not answer, with the reason."""
 

@@ -67,6 +67,22 @@ def test_a_commit_of_a_worker_whose_clock_is_ahead_is_not_in_the_future(monkeypa
 
 
 @pytest.mark.usefixtures("folder")
+def test_records_on_the_topic_of_dead_letters_are_not_all_said_to_be_open(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = Overview(
+        at=Timestamp(1_000), stages=(), workers=(), generations=(), freshness=None, dead_letters=2, problems=()
+    )
+
+    async def overview(_: object, __: object) -> Overview:
+        return found
+
+    monkeypatch.setattr("freki.cli.status.overview", overview)
+
+    shown = CliRunner().invoke(app, ["status", "--worker", "http://127.0.0.1:1"], env={"COLUMNS": "200"})
+
+    assert "dead letters: at most 2, see `freki dead-letters list`" in shown.output
+
+
+@pytest.mark.usefixtures("folder")
 def test_where_nothing_runs_that_is_said_and_no_server_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("freki.cli.status.overview", None)
 
