@@ -126,6 +126,22 @@ async def test_a_value_that_its_letter_had_no_room_for_is_read_where_it_lies(
     assert ("MessageSizeTooLarge" in first[0], second) == (True, first)
 
 
+async def test_a_value_that_is_gone_as_a_later_change_replaced_it_leaves_no_letter_open(world: World) -> None:
+    settings = settings_of(world)
+    await world.publish((b"t/d", change("d", 1)), (b"t/d", change("d", 2)))
+    for record in await world.read_all(world.topics.documents):
+        letter = dead_letter(
+            key=record.key, topic=record.topic, partition=record.partition, offset=record.offset, omitted="other bytes"
+        )
+        await world.outbox.send(to_record(letter, world.topics.dead_letters.name))
+
+    reasons = await replay_all(settings)
+
+    assert ["a later change (version 2)" in reason for reason in reasons] == [True, False]
+    assert "is gone" in reasons[1]
+    assert len((await read_letters(settings)).open_ones()) == 1
+
+
 def send_compressed(world: World, key: bytes, value: bytes) -> None:
     producer = KafkaProducer(
         bootstrap_servers=world.kafka.bootstrap, compression_type="gzip", max_request_size=2 * len(value)

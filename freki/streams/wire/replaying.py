@@ -28,7 +28,6 @@ from freki.streams.deliver.dead_letters import (
 )
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.replay import Latest, Refusal, latest_of, place_of, refusal_of_change, refusal_of_part
-from freki.streams.messages import Stored
 from freki.streams.topics import FIRST_GENERATION, Topics
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
@@ -159,32 +158,36 @@ class Replaying:
 
         A letter that was superseded is marked as such.
         """
+        try:
+            refusal = await self._send(letter)
+        except Rejected as error:
+            return Refusal(str(error))
+        # Mark after sending: if marking fails, the record is at worst sent twice.
+        if refusal is None or refusal.superseded:
+            await self.settle(place, superseded=refusal is not None)
+        if refusal is None and letter.topic == self._topics.documents.name and letter.key is not None:
+            # The record sent now is the last of its key: any other dead letter of that key is older.
+            last = self._latest[letter.key]
+            self._latest[letter.key] = replace(last, offset=max(last.offset, letter.offset) + 1)
+        return refusal
+
+    async def _send(self, letter: DeadLetter) -> Refusal | None:
         if letter.encrypted:
             return Refusal(letter.message)
         if letter.topic not in self._there:
             # A broker that creates topics by itself would take it, for nobody.
             return Refusal(f"topic {letter.topic} does not exist, or may not be described: was its generation dropped?")
-        try:
-            if letter.omitted:
-                found = await self._value_of(letter)
-                if found is None:
-                    record = "/".join(map(str, place_of(letter)))
-                    return Refusal(f"the letter omits the value, and record {record} is gone")
-                letter = replace(letter, key=found.key, value=found.value, headers=found.headers)
-            if refusal := self._refusal(letter):
-                if refusal.superseded:
-                    await self.settle(place, superseded=True)
-                return refusal
-            await self._outbox.send(replay(letter))
-        except Rejected as error:
-            return Refusal(str(error))
-        # Mark after sending: if marking fails, the record is at worst sent twice.
-        await self.settle(place, superseded=False)
-        if letter.topic == self._topics.documents.name and letter.key is not None:
-            # The record sent now is the last of its key: any other dead letter of that key is older.
-            last = self._latest[letter.key]
-            self._latest[letter.key] = replace(last, offset=max(last.offset, letter.offset) + 1)
-        return None
+        whole = await self._whole(letter)
+        refusal = self._refusal(whole or letter)
+        # Compaction removes a record because there is a later one of its document.
+        if refusal is not None and refusal.superseded:
+            return refusal
+        if whole is None:
+            record = "/".join(map(str, place_of(letter)))
+            return Refusal(f"the letter omits the value, and record {record} is gone")
+        if refusal is None:
+            await self._outbox.send(replay(whole))
+        return refusal
 
     async def settle(self, place: Letter, *, superseded: bool) -> None:
         """Mark a dead letter as one that needs nothing more."""
@@ -202,12 +205,16 @@ class Replaying:
             return Refusal(f"it would fail again: {error}")
         return refusal_of_part(letter, self._latest, revision)
 
-    async def _value_of(self, letter: DeadLetter) -> Stored | None:
-        """Read the original record."""
+    async def _whole(self, letter: DeadLetter) -> DeadLetter | None:
+        """Return a dead letter with what it omits of its record; None if the record is gone."""
+        if not letter.omitted:
+            return letter
         async with Reader(self._kafka, letter.topic, start={letter.partition: letter.offset}) as reader:
             async for stored in reader.until_end():
                 if (stored.partition, stored.offset) == (letter.partition, letter.offset):
-                    return stored if omitted_of(stored.value) == letter.omitted else None
+                    is_same = omitted_of(stored.value) == letter.omitted
+                    whole = replace(letter, key=stored.key, value=stored.value, headers=stored.headers)
+                    return whole if is_same else None
         return None
 
 
