@@ -86,8 +86,10 @@ async def letters_show(
     place, found = _at(letters, letter)
     view = letters.view(place)
     tenant, _, document = view.key.partition("/")
-    given = [(document, 0)] if document else []
-    await record_command(settings, AuditKind.REPORTED, "freki dead-letters show", tenant=tenant, documents=given)
+    # Keys of queries and of records of relays name no tenant.
+    whose, given = (tenant, [(document, 0)]) if document else ("", [])
+    words = f"freki dead-letters show {view.letter}"
+    await record_command(settings, AuditKind.REPORTED, words, tenant=whose, documents=given)
     if as_json:
         typer.echo(TypeAdapter(type(view)).dump_json(view).decode())
         return

@@ -86,6 +86,24 @@ def test_one_is_readable_whatever_its_value_holds() -> None:
     assert "dead-letters replay 0/3" in text
 
 
+def test_the_audit_log_says_which_letter_was_shown_and_takes_no_id_of_a_query_for_a_tenant(
+    letters: dict[Letter, DeadLetter], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    letters[0, 7] = letter(7, key=b"query-7")
+    recorded = []
+
+    async def record(_: object, __: object, words: str, *, tenant: str, documents: list[tuple[str, int]]) -> None:
+        recorded.append((words, tenant, documents))
+
+    monkeypatch.setattr(dead_letters, "record_command", record)
+
+    assert (run("show", "0/3")[0], run("show", "0/7")[0]) == (0, 0)
+    assert recorded == [
+        ("freki dead-letters show 0/3", "default", [("akten/3.md", 0)]),
+        ("freki dead-letters show 0/7", "", []),
+    ]
+
+
 @pytest.mark.usefixtures("letters")
 def test_a_replay_says_what_it_sent_and_fails_if_it_left_something_out_that_no_later_record_settles(
     monkeypatch: pytest.MonkeyPatch,
