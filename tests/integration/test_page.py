@@ -12,6 +12,7 @@ from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
 
 from freki.infra.doors.gateway import NO_ANSWER
+from freki.infra.http_server.operations import MOST_LETTERS
 from freki.schemas import (
     ChunkId,
     DocumentChunk,
@@ -25,7 +26,7 @@ from freki.schemas import (
 from freki.schemas.answer import StreamEnd
 from freki.streams.answering import Answerer
 from tests.chromium import needs_chromium, open_chromium
-from tests.http_door import InProcess, ScriptedOperations, Unlimited, app_of, receipt
+from tests.http_door import InProcess, ScriptedOperations, Unlimited, app_of, letter, receipt
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 
@@ -248,6 +249,21 @@ async def test_an_operator_sees_changes_arrive_and_sends_dead_letters_again_by_k
     await expect(page.locator("h1")).to_have_text("Operations")
     wrong["english"] = await violations(page)
     assert not any(wrong.values()), wrong
+
+
+async def test_more_dead_letters_of_one_cause_than_a_request_may_name_are_sent_again(
+    served: Served, browser: Browser
+) -> None:
+    served.operations.views = [letter(number, "embed") for number in range(MOST_LETTERS + 1)]
+    page = await opened(browser, f"{served.url}/operate")
+
+    await page.get_by_role("button", name=f"Alle {MOST_LETTERS + 1} erneut senden").click()
+    await page.get_by_role("button", name="Ja, senden").click()
+
+    await expect(page.locator("#status")).to_contain_text(f"{MOST_LETTERS + 1} erneut gesendet, 0 ausgelassen")
+    assert len(set(served.operations.sent)) == MOST_LETTERS + 1
+    # The latest one last.
+    assert served.operations.sent[-1] == "0/0"
 
 
 async def test_a_document_whose_id_has_steps_of_a_path_is_asked_for_by_that_id(

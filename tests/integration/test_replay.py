@@ -12,7 +12,8 @@ from freki.streams.deliver.dead_letters import to_record
 from freki.streams.deliver.lanes import Lane
 from freki.streams.messages import Outgoing
 from freki.streams.wire.from_settings import settings_named, topics_of
-from freki.streams.wire.replaying import open_replaying, read_letters, replay_letters
+from freki.streams.wire.operations import Operations
+from freki.streams.wire.replaying import name_of, open_replaying, read_letters, replay_letters
 from tests.integration.stages import Batch, World, running
 from tests.unit.deliveries import dead_letter
 from tests.unit.revisions import revision
@@ -84,6 +85,17 @@ async def test_a_part_of_another_generation_is_sent_only_where_its_topic_is_ther
     assert "a later change (version 2)" in later
     assert "does not exist" in gone
     assert list(held.values()) == [there.partitions, 0]
+
+
+async def test_what_an_operator_chose_is_sent_in_the_order_of_the_topic(world: World) -> None:
+    settings = settings_of(world)
+    letters = [dead_letter(topic=world.topics.queries.name, offset=number) for number in range(2)]
+    await world.outbox.send(*(to_record(each, world.topics.dead_letters.name) for each in letters))
+    names = [name_of(place) for place in (await read_letters(settings)).by_place]
+
+    results = await Operations(lambda: settings).replay(names[::-1], by="op")
+
+    assert [each.letter for each in results] == names
 
 
 async def values(world: World) -> Sequence[bytes | None]:

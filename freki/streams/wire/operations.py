@@ -53,10 +53,11 @@ class Operations:
         async with self._replaying:
             settings = self._load()
             letters = await read_letters(settings)
-            places = {name_of(place): place for place in letters.by_place}
-            if unknown := [name for name in names if name not in places]:
-                raise Rejected(f"there is no dead letter {unknown[0]}")
-            chosen = {places[name]: letters.by_place[places[name]] for name in names}
+            wanted = set(names)
+            # In the order of the topic, whatever that of the names is.
+            chosen = {place: letter for place, letter in letters.by_place.items() if name_of(place) in wanted}
+            if unknown := wanted - {name_of(place) for place in chosen}:
+                raise Rejected(f"there is no dead letter {min(unknown)}")
             return await replay_letters(settings, letters, chosen, by=by, again=False)
 
     @asynccontextmanager

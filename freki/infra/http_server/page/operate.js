@@ -4,6 +4,7 @@ import { call, eventsOf, hasToken, make, moment, number, rememberToken, say, sec
 
 const EVERY_MS = 5000;
 const MOST_RECEIPTS = 100;
+const MOST_LETTERS = 1000;
 const AGAIN_MS = 3000;
 
 const at = (id) => document.getElementById(id);
@@ -67,7 +68,12 @@ function confirmReplay(names, button) {
     at("confirm").close();
     button.disabled = true;
     await attempt(async () => {
-      const results = await call("/v1/operations/dead-letters/replay", { letters: names });
+      const results = [];
+      // The latest ones come first in the list, and are sent last.
+      for (let end = names.length; end > 0; end -= MOST_LETTERS) {
+        const some = names.slice(Math.max(0, end - MOST_LETTERS), end);
+        results.push(...await call("/v1/operations/dead-letters/replay", { letters: some }));
+      }
       const kept = results.filter((each) => !each.sent);
       const why = [...new Set(kept.map((each) => each.reason))].join("; ");
       tell([say("replayed", results.length - kept.length, kept.length), why].filter(Boolean).join(" "), kept.length > 0);
