@@ -34,7 +34,7 @@ async def letters_list(
     as_json: Json = False,
 ) -> None:
     """List the records that could not be processed, alike ones together, with reasons and times."""
-    letters = await read_letters(load_settings())
+    letters = await read_letters(load_settings(), values_of=lambda _: False)
     chosen = letters.by_place if everything else letters.open_ones()
     groups = group_letters(letters.view(place) for place in chosen)
     if as_json:
@@ -82,7 +82,7 @@ async def letters_show(
 ) -> None:
     """Show one dead letter with its headers and the beginning of its value."""
     settings = load_settings()
-    letters = await read_letters(settings)
+    letters = await read_letters(settings, values_of=lambda name: name == letter)
     place, found = _at(letters, letter)
     view = letters.view(place)
     tenant, _, document = view.key.partition("/")
@@ -146,7 +146,7 @@ async def letters_replay(
     are marked as superseded. Exit code 1: one was not sent for another reason.
     """
     settings = load_settings()
-    letters = await read_letters(settings)
+    letters = await read_letters(settings, values_of=lambda name: letter in (name, "all"))
     chosen = letters.open_ones() if letter == "all" else dict([_at(letters, letter)])
     # A letter that is named is sent again regardless.
     by, again = f"os:{getpass.getuser()}", letter != "all"

@@ -87,6 +87,21 @@ async def test_a_part_of_another_generation_is_sent_only_where_its_topic_is_ther
     assert list(held.values()) == [there.partitions, 0]
 
 
+async def test_letters_are_listed_without_their_values_and_one_is_sent_again_with_its_own(world: World) -> None:
+    settings, value = settings_of(world), change("d", 1)
+    async with running(world.stage(all_bad)):
+        await world.publish((b"t/d", value), (b"t/other", change("other", 1)))
+        await world.dead_letters(2)
+
+    listed = await read_letters(settings, values_of=lambda _: False)
+    name = next(name_of(place) for place, letter in listed.by_place.items() if letter.key == b"t/d")
+    results = await Operations(lambda: settings).replay([name], by="op")
+
+    assert [(letter.value, letter.omitted != "") for letter in listed.by_place.values()] == [(None, True)] * 2
+    assert [each.sent for each in results] == [True]
+    assert (await values(world)).count(value) == 2
+
+
 async def test_what_an_operator_chose_is_sent_in_the_order_of_the_topic(world: World) -> None:
     settings = settings_of(world)
     letters = [dead_letter(topic=world.topics.queries.name, offset=number) for number in range(2)]

@@ -40,7 +40,7 @@ def letters(monkeypatch: pytest.MonkeyPatch) -> dict[Letter, DeadLetter]:
     held = {(0, number): letter(number) for number in range(7)}
     held[0, 7] = letter(7, "another cause")
 
-    async def read(_: object) -> Letters:
+    async def read(_: object, **__: object) -> Letters:
         return Letters(by_place=held, replayed={(0, 0)})
 
     monkeypatch.setattr(dead_letters, "read_letters", read)

@@ -118,11 +118,16 @@ def without_reasons(headers: Headers) -> Headers:
 def abridged(letter: DeadLetter) -> Iterator[DeadLetter]:
     """Yield the whole dead letter, then without its value, then also without headers and a long key."""
     yield letter
-    if (value := letter.value) is not None:
-        letter = replace(letter, value=None, omitted=omitted_of(value))
+    if letter.value is not None:
+        letter = without_value(letter)
         yield letter
     key = letter.key if len(letter.key or b"") <= _SHORT_KEY_BYTES else None
     yield replace(letter, key=key, headers=())
+
+
+def without_value(letter: DeadLetter) -> DeadLetter:
+    """Return a dead letter that omits its value; the same where the record has none."""
+    return letter if letter.value is None else replace(letter, value=None, omitted=omitted_of(letter.value))
 
 
 def omitted_of(value: bytes | None) -> str:

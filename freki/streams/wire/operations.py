@@ -44,7 +44,7 @@ class Operations:
 
     async def letters(self, *, everything: bool) -> list[LetterGroup]:
         """Return the dead letters by cause; everything: also those sent again or superseded."""
-        letters = await read_letters(self._load())
+        letters = await read_letters(self._load(), values_of=lambda _: False)
         chosen = letters.by_place if everything else letters.open_ones()
         return group_letters(letters.view(place) for place in chosen)
 
@@ -52,8 +52,8 @@ class Operations:
         """Send the records of these dead letters again. Raises Rejected for one that does not exist."""
         async with self._replaying:
             settings = self._load()
-            letters = await read_letters(settings)
             wanted = set(names)
+            letters = await read_letters(settings, values_of=wanted.__contains__)
             # In the order of the topic, whatever that of the names is.
             chosen = {place: letter for place, letter in letters.by_place.items() if name_of(place) in wanted}
             if unknown := wanted - {name_of(place) for place in chosen}:

@@ -25,6 +25,7 @@ from freki.streams.deliver.dead_letters import (
     opened,
     replay,
     settled_by,
+    without_value,
 )
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.deliver.replay import Latest, Refusal, latest_of, place_of, refusal_of_change, refusal_of_part
@@ -70,8 +71,12 @@ def name_of(place: Letter) -> str:
     return "{}/{}".format(*place)
 
 
-async def read_letters(settings: Settings) -> Letters:
-    """Read all dead letters."""
+async def read_letters(settings: Settings, *, values_of: Callable[[str], bool] = lambda _: True) -> Letters:
+    """Read all dead letters.
+
+    values_of: whether the value of the letter of a name is kept. The others omit theirs: those of a flood of large
+    documents that were rejected would not fit into memory.
+    """
     by_place, replayed, superseded = dict[Letter, DeadLetter](), set[Letter](), set[Letter]()
     cipher = cipher_of(settings.encryption)
     async with Reader(settings.kafka, topics_of(settings).dead_letters.name, start="earliest") as reader:
@@ -82,7 +87,8 @@ async def read_letters(settings: Settings) -> Letters:
                 continue
             # Somebody may have written something else there, which stops no command.
             with suppress(NotADeadLetter):
-                by_place[stored.partition, stored.offset] = await opened(from_record(stored), cipher)
+                place, letter = (stored.partition, stored.offset), await opened(from_record(stored), cipher)
+                by_place[place] = letter if values_of(name_of(place)) else without_value(letter)
     return Letters(by_place=by_place, replayed=replayed, superseded=superseded)
 
 
