@@ -142,8 +142,8 @@ async def letters_replay(
 ) -> None:
     """Send a record again to its original topic, after the cause of the failure is fixed, and mark its dead letter.
 
-    Records that were already sent again are not sent, nor those that would overwrite a newer state of a document: these
-    are marked as superseded. Exit code 1: one was not sent for another reason.
+    With `all`, records that were already sent again are not sent. None is that would overwrite a newer state of its
+    document: its dead letter is marked as superseded. Exit code 1: one was not sent for another reason.
     """
     settings = load_settings()
     letters = await read_letters(settings, values_of=lambda name: letter in (name, "all"))
