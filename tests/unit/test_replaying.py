@@ -151,3 +151,12 @@ async def test_a_replay_does_not_outlive_the_tombstone_that_came_in_between() ->
 
     [receipt] = [Codec(IndexOutcome).decode(one.value or b"") for one in pipeline.producer.to("outcomes")]
     assert (receipt.status, receipt.recorded_at) == (OutcomeStatus.STALE, 1_000)
+
+
+async def test_the_receipt_of_a_tombstone_that_is_rejected_has_the_version_of_its_deletion() -> None:
+    pipeline = Pipeline()
+
+    await pipeline.take("documents", Event(key=b"t/", value=None, headers=DELETED))
+
+    [receipt] = [Codec(IndexOutcome).decode(one.value or b"") for one in pipeline.producer.to("outcomes")]
+    assert (receipt.status, receipt.version) == (OutcomeStatus.REJECTED, 3)

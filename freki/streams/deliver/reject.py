@@ -15,7 +15,7 @@ from freki.schemas import (
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
-from freki.streams.messages import Received, recorded_at
+from freki.streams.messages import Received, recorded_at, version_in
 from freki.streams.observe.meters import Meters
 
 Source = DocumentChange | ChunkBatch | ContextualChunkBatch | None
@@ -66,6 +66,6 @@ def _recorded_at(received: Received[Source]) -> Timestamp:
 def _change(received: Received[Source]) -> tuple[int, Timestamp]:
     value = received.value
     if value is None:
-        return 0, recorded_at(received.headers, received.timestamp)
+        return version_in(received.headers), recorded_at(received.headers, received.timestamp)
     source = value if isinstance(value, DocumentChange) else value.revision
     return source.version, source.occurred_at
