@@ -1,4 +1,5 @@
 import asyncio
+import time
 
 import pytest
 
@@ -9,22 +10,26 @@ from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.replies import Replies
 from freki.streams.messages import Headers
 from freki.streams.retrieve.handler import noted
+from freki.streams.retrieve.retriever import Retriever
 from tests.unit.deliveries import Event, FakeProducer
 from tests.unit.pipelines import Pipeline
 
 
 class Closed(FakeProducer):
-    """Takes nothing for some topics."""
+    """Takes nothing for some topics, and waits for those that do not exist."""
 
     def __init__(self, **errors: InfraError) -> None:
         super().__init__()
         self.errors = errors
+        self.missing: set[str] = set()
         self.tried: list[str] = []
 
     async def send(
         self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
     ) -> asyncio.Future[None]:
         self.tried.append(topic)
+        if topic in self.missing:
+            await asyncio.Event().wait()
         if topic in self.errors:
             raise self.errors[topic]
         return await super().send(topic, key=key, value=value, headers=headers)
@@ -35,7 +40,7 @@ def query(reply_to: str | None) -> ContextQuery:
         query_id=QueryId("q"),
         tenant=TenantId("t"),
         text="Why?",
-        asked_at=Timestamp(1),
+        asked_at=Timestamp(time.time_ns() // 1_000_000),
         principals=("all",),
         reply_to=reply_to,
     )
@@ -47,17 +52,13 @@ class Asking:
     def __init__(self, **errors: InfraError) -> None:
         self.pipeline = Pipeline(reply_topics=["mine", "theirs"])
         self.producer = Closed(**errors)
-        self.clock_s = self.takes_s = 0.0
+        self.clock_s = 0.0
         self.pipeline.retrieving._replies = Replies(
             Sink(Outbox(self.producer, self.pipeline.spans.tracer), "contexts", Codec(ContextResult).encode),
             noted=noted,
-            clock=self._clock,
+            patience_s=0.01,
+            clock=lambda: self.clock_s,
         )
-
-    def _clock(self) -> float:
-        """Tell the time, which passes each time that somebody looks."""
-        self.clock_s += self.takes_s
-        return self.clock_s
 
     async def ask(self, reply_to: str | None) -> None:
         await self.pipeline.take("queries", Event(key=b"q", value=Codec(ContextQuery).encode(query(reply_to))))
@@ -89,9 +90,9 @@ async def test_an_answer_that_its_topic_does_not_take_goes_to_the_topic_of_all_a
     assert asking.pipeline.producer.to("dead-letters") == []
 
 
-async def test_a_topic_that_fails_slowly_is_left_alone_for_a_while() -> None:
-    asking = Asking(mine=Misconfigured("gone"))
-    asking.takes_s = 30.0
+async def test_a_topic_that_takes_its_time_holds_up_no_others_and_is_left_alone_for_a_while() -> None:
+    asking = Asking()
+    asking.producer.missing.add("mine")
 
     await asking.ask("mine")
     await asking.ask("mine")
@@ -99,6 +100,22 @@ async def test_a_topic_that_fails_slowly_is_left_alone_for_a_while() -> None:
     await asking.ask("mine")
 
     assert asking.producer.tried == ["mine", "contexts", "contexts", "mine", "contexts"]
+    assert asking.notices("contexts") == [["reply"]] * 3
+
+
+async def test_how_long_a_missing_topic_was_waited_for_is_no_measure_of_sending() -> None:
+    asking = Asking()
+    asking.producer.missing.add("mine")
+    retriever = asking.pipeline.retrieving._retriever
+    assert isinstance(retriever, Retriever)
+    estimates = retriever._estimates
+
+    await asking.ask("mine")
+    after_missing = estimates.typical_s("send")
+    await asking.ask("theirs")
+
+    assert after_missing == 0
+    assert estimates.typical_s("send") > 0
 
 
 async def test_an_answer_that_is_too_large_closes_its_topic_to_no_other() -> None:

@@ -1,5 +1,6 @@
 """Send answers to the topics that queries name."""
 
+import asyncio
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,10 +12,11 @@ from freki.schemas.errors import InfraError
 from freki.streams.deliver.outbox import Sink
 from freki.streams.messages import Received
 
+_PATIENCE_S = 2.0
+"""Time for a topic to take an answer, in seconds: other answers wait meanwhile, and Kafka's client waits for a topic
+that does not exist as long as for a broker."""
 _REST_S = 60.0
-"""Rest of a topic, in seconds, after a slow failure: a topic that does not exist fails after the delivery timeout."""
-_SLOW_S = 1.0
-"""Duration of a slow failure, in seconds."""
+"""Rest of a topic, in seconds, after it took longer."""
 
 _log = structlog.get_logger(__name__)
 
@@ -25,8 +27,8 @@ A_contra = TypeVar("A_contra", contravariant=True)
 class SendsAnswers(Protocol[A_contra]):
     """Sends answers to those who asked."""
 
-    async def send(self, received: Received[Any], answer: A_contra, *, to: str | None, private: bool = False) -> None:
-        """Send an answer.
+    async def send(self, received: Received[Any], answer: A_contra, *, to: str | None, private: bool = False) -> bool:
+        """Send an answer; return whether the topic took it that it was meant for.
 
         to: the topic that the query names. private: no other place may hold what the answer says.
         """
@@ -44,43 +46,50 @@ class Replies(Generic[A]):
         *,
         noted: Callable[[A, str], A],
         emptied: Callable[[A, str], A] | None = None,
+        patience_s: float = _PATIENCE_S,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set the topic of all answers.
 
         noted: returns an answer with a note. emptied: returns what may be read by all of an answer that may not, with a
-        note; None: no answer is private.
+        note; None: no answer is private. patience_s: time for a named topic to take an answer.
         """
         self._common = common
         self._noted = noted
         self._emptied = emptied or noted
+        self._patience_s = patience_s
         self._clock = clock
         self._rests_until: dict[str, float] = {}
 
-    async def send(self, received: Received[Any], answer: A, *, to: str | None, private: bool = False) -> None:
-        """Send an answer and wait for the broker. Raises the failure of the topic of all answers.
+    async def send(self, received: Received[Any], answer: A, *, to: str | None, private: bool = False) -> bool:
+        """Send an answer and wait for the broker; return whether the topic took it that it was meant for.
 
+        Raises the failure of the topic of all answers.
         private: no other topic than the named one may hold what the answer says.
         """
-        if to is not None and to != self._common.topic:
-            if await self._replied(received, answer, to):
-                return
-            note = self._emptied if private else self._noted
-            answer = note(
-                answer, f"{to} does not take this answer; it must exist, and the worker's log says what is wrong"
-            )
+        if to is None or to == self._common.topic:
+            await _send(self._common, received, answer)
+            return True
+        if await self._replied(received, answer, to):
+            return True
+        note = self._emptied if private else self._noted
+        answer = note(answer, f"{to} does not take this answer; it must exist, and the worker's log says what is wrong")
         await _send(self._common, received, answer)
+        return False
 
     async def _replied(self, received: Received[Any], answer: A, topic: str) -> bool:
-        started_s = self._clock()
-        if started_s < self._rests_until.get(topic, 0.0):
+        if self._clock() < self._rests_until.get(topic, 0.0):
             return False
         try:
-            await _send(replace(self._common, topic=topic), received, answer)
+            async with asyncio.timeout(self._patience_s):
+                await _send(replace(self._common, topic=topic), received, answer)
         except InfraError as error:
             _log.warning("a reply topic takes no answer", topic=topic, error=repr(error))
-            if self._clock() - started_s > _SLOW_S:
-                self._rests_until[topic] = self._clock() + _REST_S
+            return False
+        except TimeoutError:
+            # It may take this one yet: the same answer twice is better than none.
+            _log.warning("a reply topic took no answer in time; does it exist?", topic=topic, rest_s=_REST_S)
+            self._rests_until[topic] = self._clock() + _REST_S
             return False
         return True
 

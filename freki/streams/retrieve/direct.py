@@ -45,10 +45,11 @@ class Mailbox(Generic[A]):
         if self.waits(key):
             self._waiting[key].set_exception(error)
 
-    async def send(self, received: Received[Any], answer: A, *, to: str | None, private: bool = False) -> None:  # noqa: ARG002
+    async def send(self, received: Received[Any], answer: A, *, to: str | None, private: bool = False) -> bool:  # noqa: ARG002
         """Give the answer to its caller, and to nobody else, whatever topic the query names."""
         if self.waits(received.key):
             self._waiting[received.key].set_result(answer)
+        return True
 
 
 class Mailboxes:

@@ -250,13 +250,17 @@ class QueryHandler:
                     continue
                 started_s = time.perf_counter()
                 try:
-                    await self._replies.send(received, result, to=received.value.reply_to, private=self._keeps_apart)
+                    is_taken = await self._replies.send(
+                        received, result, to=received.value.reply_to, private=self._keeps_apart
+                    )
                 except Rejected as error:
                     # The others of the batch must not be answered again for it.
                     _log.warning("an answer cannot be sent", query_id=result.query_id, error=str(error))
                     await self._send_refusal(received, TOO_LARGE, to=received.value.reply_to)
                     continue
-                self._retriever.learn_sending(time.perf_counter() - started_s)
+                # A topic that is missing says nothing of the time that other answers take to leave.
+                if is_taken:
+                    self._retriever.learn_sending(time.perf_counter() - started_s)
                 # Not before: it takes a millisecond, and more where traces have content.
                 self._report(received.trace, retrieval, result)
                 self._meters.count_result(result)
