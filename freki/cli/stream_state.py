@@ -73,13 +73,17 @@ async def read_stream(settings: Settings, progress: Progress, *, rejected: Colle
         async for stored in reader.until_end():
             progress.advance(bar)
             stream.firsts.setdefault(stored.partition, (stored.offset, Timestamp(stored.timestamp_ms)))
-            _take(stream, stored, codec, rejected)
+            take(stream, stored, codec, rejected)
     return stream
 
 
-def _take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected: Collection[Version]) -> None:
+def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected: Collection[Version]) -> None:
     """Add a record of the documents topic to what the stream says."""
-    name = (stored.key or b"").decode(errors="replace")
+    try:
+        name = (stored.key or b"").decode()
+    except UnicodeDecodeError:
+        # It names no document, and was rejected.
+        return
     tenant, document_id = parts_of(name)
     if not document_id:
         return

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -10,7 +11,7 @@ from freki.infra.claims import ClaimStore
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.operators.chunk import Similarities
-from freki.operators.errors import UnreadableContent
+from freki.operators.errors import InvalidChange, UnreadableContent
 from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Unavailable
@@ -119,6 +120,19 @@ class Gates:
         if name in self.gates:
             await self.gates[name].wait()
         return await parse_here(name, media_type, content)
+
+
+@pytest.mark.parametrize("value", [None, arrived("caf\ufffd").value])
+async def test_a_key_that_is_no_text_names_no_document_not_even_one_whose_name_looks_like_it(
+    value: DocumentChange | None,
+) -> None:
+    sends = Sends()
+    record = replace(arrived("caf\ufffd"), key=b"acme/caf\xe9", value=value)
+
+    with pytest.raises(InvalidChange, match=r"^key: b'acme/caf.*' is not UTF-8"):
+        await handler(parse_here, sends)([record])
+
+    assert sends.sent == []
 
 
 async def test_a_document_that_takes_long_holds_up_none_of_its_batch() -> None:

@@ -1,12 +1,14 @@
 """What `freki verify` reports beside a stream of changes."""
 
 from freki.cli.comparison import Comparison, lasting
-from freki.cli.stream_state import Stream
+from freki.cli.stream_state import Stream, take
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, Mend
-from freki.schemas import DocumentId, TenantId
+from freki.schemas import DocumentChange, DocumentId, TenantId
+from freki.schemas.avro import Codec
 from freki.schemas.index import Root
 from tests.contract.index_records import root
+from tests.unit.deliveries import Event
 
 KEY = root_id(TenantId("t"), DocumentId("d"))
 BEHIND = Difference("t/d", "version 2 is current, but version 1 is searchable", Mend.REPEAT)
@@ -40,3 +42,18 @@ def test_the_same_difference_of_another_state_may_be_a_moment_of_an_update() -> 
     assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=2))) == []
     assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=1, edition=5))) == []
     assert lasting(first, compared(HOLES, BEHIND, stream=1, index=root(KEY, version=1))) == [HOLES]
+
+
+def test_a_record_under_a_key_that_is_no_text_is_no_change_of_a_document() -> None:
+    stream = Stream()
+    for key in (b"t/caf\xe9", b"t\xe9/d", None):
+        take(stream, Event(key=key, value=None), Codec(DocumentChange), ())
+
+    assert stream.expected == {}
+
+
+def test_a_tombstone_is_a_change_of_the_document_in_its_key() -> None:
+    stream = Stream()
+    take(stream, Event(key=b"t/d", value=None), Codec(DocumentChange), ())
+
+    assert stream.deleted == {KEY}

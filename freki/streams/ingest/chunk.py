@@ -91,7 +91,7 @@ class Chunker:
 
         Raises InvalidChange, InfectedContent, OverLimit, and the errors of loading, scanning and parsing content.
         """
-        key = received.key.decode(errors="replace")
+        key = _text_of(received.key)
         change = received.value
         recorded = recorded_at(received.headers, received.timestamp)
         if change is None:
@@ -283,6 +283,14 @@ async def _revise(
 def content_hash(content: str | bytes) -> str:
     """Return the hexadecimal SHA-256 of a document's content as published; text is encoded as UTF-8."""
     return hashlib.sha256(content if isinstance(content, bytes) else content.encode()).hexdigest()
+
+
+def _text_of(key: bytes) -> str:
+    """Return a key as text. Raises InvalidChange where it is none: replacements would make it another document's."""
+    try:
+        return key.decode()
+    except UnicodeDecodeError as error:
+        raise InvalidChange(f"key: {key[:200]!r} is not UTF-8, as tenant/document_id must be") from error
 
 
 def _by_document(batch: Sequence[Received[DocumentChange | None]]) -> list[list[Received[DocumentChange | None]]]:
