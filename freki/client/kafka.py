@@ -10,7 +10,7 @@ from freki.client.broker import Broker
 from freki.client.messages import Headers, Outgoing
 from freki.client.wakeups import Pauses, Ringer, find_directory, pace
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
-from freki.schemas.names import record
+from freki.schemas.names import record, shown_time
 
 if TYPE_CHECKING:
     from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
@@ -177,7 +177,7 @@ class Reader:
                         topic=one.topic,
                         partition=one.partition,
                         offset=one.offset,
-                        timestamp_ms=one.timestamp,
+                        timestamp_ms=shown_time(one.timestamp),
                         key=one.key,
                         value=one.value,
                         headers=tuple((name, value or b"") for name, value in one.headers),

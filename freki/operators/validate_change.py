@@ -4,7 +4,7 @@ import re
 
 from freki.operators.errors import InvalidChange
 from freki.schemas import ClaimCheck, DocumentChange, Operation
-from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER
+from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER, YEAR_10000_MS
 from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
 
 MAX_ID_BYTES = 512
@@ -14,7 +14,6 @@ MAX_MEDIA_TYPE_BYTES = 128
 MAX_PRINCIPALS = 256
 MAX_PRINCIPAL_BYTES = 128
 MAX_ATTRIBUTE_KEY_BYTES = 128
-YEAR_10000_MS = 253_402_300_800_000
 
 _FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _LANGUAGE = re.compile(r"[a-z]{2,3}")

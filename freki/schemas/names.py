@@ -20,6 +20,8 @@ Timestamp = NewType("Timestamp", int)
 """Milliseconds since 1970-01-01T00:00:00Z."""
 FIRST_YEAR_MS = 31_536_000_000
 """1971-01-01. Smaller numbers are no times: 0, a counter of a producer, files of an archive without dates."""
+YEAR_10000_MS = 253_402_300_800_000
+"""Numbers from here on are no times that readers of a record can show: years have four digits."""
 
 LARGEST_INTEGER = 2**63 - 1
 """Largest integer that a record can hold."""
@@ -86,6 +88,11 @@ T = TypeVar("T")
 def record(cls: type[T]) -> type[T]:
     """Return the class as a frozen, slotted, keyword-only dataclass."""
     return dataclass(frozen=True, slots=True, kw_only=True)(cls)
+
+
+def shown_time(milliseconds: int) -> Timestamp:
+    """Return the nearest time from 1970 to 9999, which every reader can show: producers name any, also -1 for none."""
+    return Timestamp(min(max(milliseconds, 0), YEAR_10000_MS - 1))
 
 
 def is_known(time: Timestamp) -> bool:

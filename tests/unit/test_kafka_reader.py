@@ -5,10 +5,12 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 import pytest
-from aiokafka import TopicPartition
+from aiokafka import ConsumerRecord, TopicPartition
 
 from freki.infra.kafka import Reader
+from freki.infra.kafka.reader import to_record
 from freki.infra.settings import KafkaSettings
+from freki.schemas.names import YEAR_10000_MS
 
 
 class Consumer:
@@ -79,3 +81,10 @@ async def test_a_reader_from_a_time_on_begins_at_its_first_record(profile: str, 
     found = await reader._since(Broker(Told(0), Told(5), None), places, 1_000, ends)
 
     assert found == expected
+
+
+@pytest.mark.parametrize(("given", "shown"), [(-1, 0), (2**62, YEAR_10000_MS - 1), (1_500, 1_500)])
+def test_the_time_of_a_record_is_one_that_every_reader_can_show(given: int, shown: int) -> None:
+    read = ConsumerRecord("topic", 0, 0, given, 0, b"k", b"v", None, 1, 1, ())
+
+    assert to_record(read).timestamp_ms == shown

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any, cast
 
@@ -15,13 +16,16 @@ from freki.schemas import (
     ContextualChunkBatch,
     DocumentChange,
     DocumentId,
+    IndexOutcome,
     Operation,
+    OutcomeStatus,
     Revision,
     RevisionOperation,
     TenantId,
     Timestamp,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.names import YEAR_10000_MS
 from freki.streams.deliver.stage import _event
 from tests.unit.deliveries import DEAD_LETTERS, Event
 from tests.unit.pipelines import Pipeline
@@ -143,12 +147,24 @@ async def test_every_record_of_whatever_bytes_ends_in_its_output_or_in_the_dead_
 
 @pytest.mark.parametrize(
     ("timestamp", "milliseconds"),
-    [(None, -1), (-0.001, -1), (9.3e15, 2**63 - 1), (-9.3e15, -(2**63)), (1.5, 1500)],
+    [(None, 0), (-0.001, 0), (9.3e15, YEAR_10000_MS - 1), (-9.3e15, 0), (1.5, 1500)],
 )
-def test_whatever_time_a_record_names_is_a_number_of_milliseconds_that_avro_can_write(
+def test_whatever_time_a_record_names_is_one_that_every_reader_can_show(
     timestamp: float | None, milliseconds: int
 ) -> None:
     assert _event(message(timestamp=timestamp)).timestamp_ms == milliseconds
+
+
+@pytest.mark.parametrize("at", [-(2**63), -1, 2**63 - 1])
+async def test_the_receipt_of_a_change_with_an_impossible_time_has_a_possible_one(pipeline: Pipeline, at: int) -> None:
+    pipeline.producer.sent.clear()
+
+    await pipeline.publish(_change(1, at, "Text"))
+
+    (sent,) = pipeline.producer.to("outcomes")
+    outcome = Codec(IndexOutcome).decode(sent.value or b"")
+    assert outcome.status is OutcomeStatus.REJECTED
+    assert datetime.fromtimestamp(outcome.occurred_at / 1000, UTC).year in {1970, 9999}
 
 
 @pytest.mark.parametrize("headers", [None, [], {}, [("a", None)], {"a": None}, (("a", b"1"), ("a", b"2"))])

@@ -22,6 +22,7 @@ from freki.infra.kafka.records import Record
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.names import shown_time
 
 _POLL_MS = 500
 _ENDS_MS = 5
@@ -231,7 +232,7 @@ def to_record(one: "ConsumerRecord[bytes, bytes]") -> Record:
         topic=one.topic,
         partition=one.partition,
         offset=one.offset,
-        timestamp_ms=one.timestamp,
+        timestamp_ms=shown_time(one.timestamp),
         key=one.key,
         value=one.value,
         headers=tuple((name, value or b"") for name, value in one.headers),

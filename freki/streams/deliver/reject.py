@@ -12,6 +12,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.schemas.names import shown_time
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
@@ -68,4 +69,5 @@ def _change(received: Received[Source]) -> tuple[int, Timestamp]:
     if value is None:
         return version_in(received.headers), recorded_at(received.headers, received.timestamp)
     source = value if isinstance(value, DocumentChange) else value.revision
-    return source.version, source.occurred_at
+    # It may be the reason for the rejection.
+    return source.version, shown_time(source.occurred_at)

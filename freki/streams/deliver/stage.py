@@ -14,7 +14,7 @@ from faust.types import EventT, Message, StreamT
 from mode.supervisors import CrashingSupervisor
 
 from freki.infra.kafka.app import holds, on_lost, on_revoked
-from freki.schemas.names import LARGEST_INTEGER, Timestamp, record
+from freki.schemas.names import Timestamp, record, shown_time
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.gather import Gathering
 from freki.streams.deliver.progress import Progress
@@ -220,6 +220,6 @@ def _event(message: Message) -> _Event:
     )
 
 
-def _milliseconds(seconds: float | None) -> int:
-    """Return a record's time in milliseconds, clamped to 64 bits, which Faust's seconds may exceed; -1 for None."""
-    return -1 if seconds is None else min(max(round(seconds * 1000), -LARGEST_INTEGER - 1), LARGEST_INTEGER)
+def _milliseconds(seconds: float | None) -> Timestamp:
+    """Return a record's time in milliseconds; 0 for None."""
+    return shown_time(0 if seconds is None else round(seconds * 1000))
