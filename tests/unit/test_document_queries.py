@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import UTC, datetime
 from itertools import count
 from typing import Any, Self
 
@@ -395,6 +396,14 @@ async def test_a_question_without_time_is_expired_at_once_and_one_that_takes_too
 
     assert late.status is long.status is ReportStatus.EXPIRED
     assert "deadline_ms" in long.message
+
+
+@pytest.mark.parametrize("asked_at", [-(2**63), 2**63 - 1])
+async def test_a_report_has_times_that_every_reader_can_show_whatever_its_question_says(asked_at: int) -> None:
+    async with Desk() as desk:
+        report = await desk.ask(asking(asked_at=Timestamp(asked_at)))
+
+    assert datetime.fromtimestamp(report.asked_at / 1000, UTC).year in {1970, 9999}
 
 
 async def test_a_worker_without_the_right_to_read_histories_says_so_and_goes_on() -> None:

@@ -19,6 +19,7 @@ from freki.schemas import (
     IndexOutcome,
     Operation,
     OutcomeStatus,
+    QueryId,
     Revision,
     RevisionOperation,
     TenantId,
@@ -165,6 +166,17 @@ async def test_the_receipt_of_a_change_with_an_impossible_time_has_a_possible_on
     outcome = Codec(IndexOutcome).decode(sent.value or b"")
     assert outcome.status is OutcomeStatus.REJECTED
     assert datetime.fromtimestamp(outcome.occurred_at / 1000, UTC).year in {1970, 9999}
+
+
+@pytest.mark.parametrize("at", [-(2**63), 2**63 - 1])
+async def test_an_answer_has_times_that_every_reader_can_show_whatever_its_query_says(
+    pipeline: Pipeline, at: int
+) -> None:
+    result = await pipeline.ask(
+        ContextQuery(query_id=QueryId("q"), tenant=TenantId("t"), text="Text", asked_at=Timestamp(at))
+    )
+
+    assert datetime.fromtimestamp(result.asked_at / 1000, UTC).year in {1970, 9999}
 
 
 @pytest.mark.parametrize("headers", [None, [], {}, [("a", None)], {"a": None}, (("a", b"1"), ("a", b"2"))])

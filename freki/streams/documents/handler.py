@@ -24,7 +24,7 @@ from freki.schemas.document_report import NOT_ADMITTED, UNREADABLE, WITHHELD
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Refusal
 from freki.schemas.index import LeftOut, Root, Selection
-from freki.schemas.names import record
+from freki.schemas.names import record, shown_time
 from freki.streams.audit.events import refused, reported
 from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
@@ -285,7 +285,7 @@ class DocumentHandler:
             status=status,
             message=message,
             generation=self._rules.generation,
-            asked_at=query.asked_at,
+            asked_at=shown_time(query.asked_at),
             answered_at=self._now(),
             total=0,
             next=None,
@@ -308,7 +308,7 @@ def reject_with_report(reports: Sink[DocumentReport]) -> OnDeadLetter[DocumentQu
             status=ReportStatus.REJECTED,
             message=f"{letter.stage}: {letter.message}",
             generation="",
-            asked_at=letter.timestamp if query is None else query.asked_at,
+            asked_at=letter.timestamp if query is None else shown_time(query.asked_at),
             answered_at=letter.died_at,
             total=0,
             next=None,

@@ -26,7 +26,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.errors import InfraError
 from freki.schemas.index import Candidate, Root, Scope, Watermark
-from freki.schemas.names import record
+from freki.schemas.names import record, shown_time
 from freki.streams.ports import Cache, ChunkSearch, Roots
 from freki.streams.retrieve.cache.epochs import Epoch, Epochs
 from freki.streams.retrieve.candidates import nothing_found
@@ -268,7 +268,7 @@ class CachingRetriever:
             query_id=QueryId(query.query.query_id),
             hits=tuple(replace(hit, age_ms=age_ms(hit.occurred_at, now)) for hit in result.hits),
             stages=query.log.times(),
-            asked_at=query.query.asked_at,
+            asked_at=shown_time(query.query.asked_at),
             answered_at=now,
             trace_id=query.trace_id,
             cached_ms=max(0, now - answer.made_at),

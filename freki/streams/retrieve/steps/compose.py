@@ -30,7 +30,7 @@ from freki.schemas import (
 )
 from freki.schemas.context_result import failures
 from freki.schemas.index import ManifestEntry, Root, Watermark
-from freki.schemas.names import is_known
+from freki.schemas.names import is_known, shown_time
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Retrieval
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.steps.absent import note_absent
@@ -114,7 +114,7 @@ class Composer:
             advice=advice,
             freshness=self._freshness(watermarks),
             generation=self._generation,
-            asked_at=query.query.asked_at,
+            asked_at=shown_time(query.query.asked_at),
             answered_at=self._now(),
             trace_id=query.trace_id,
             widened=tuple(each.variant.kind for each in found.search.variants if each.variant.kind is not None),
@@ -140,7 +140,7 @@ class Composer:
             advice=(),
             freshness=self._freshness(()),
             generation=self._generation,
-            asked_at=query.asked_at,
+            asked_at=shown_time(query.asked_at),
             answered_at=self._now(),
             trace_id=trace_id,
         )
