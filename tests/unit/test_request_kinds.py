@@ -99,6 +99,22 @@ async def test_a_document_is_read_from_its_beginning(world: World) -> None:
     assert [part.text for part in result.hits[0].after] == TEXTS[1:]
 
 
+@pytest.mark.parametrize("moment", ["pages", "visible", "roots", "naming"])
+async def test_what_is_named_is_read_again_if_its_document_is_replaced_meanwhile(world: World, moment: str) -> None:
+    async def replaced() -> None:
+        await world.feed(revision("a", 2, ["die gebühr beträgt elf euro", TEXTS[2]]))
+
+    chunk = await read(world, named("a", TEXTS[2]), store=Broken(world.index, before={moment: replaced}))
+    world = World()
+    await world.feed(revision("a", 1, TEXTS))
+    store = Broken(world.index, before={moment: replaced})
+    document = await read(world, document_ids=(DocumentId("a"),), store=store)
+
+    assert [(hit.text, hit.version) for hit in chunk.hits] == [(TEXTS[2], 2)]
+    assert [(hit.text, hit.version) for hit in document.hits] == [("die gebühr beträgt elf euro", 2)]
+    assert {notice.kind for notice in (*chunk.notices, *document.notices)} == set()
+
+
 async def test_filters_hold_for_what_is_named(world: World) -> None:
     other = Filter(field="document_id", operator=FilterOperator.NE, values=("a",))
 

@@ -46,7 +46,18 @@ class ChunkReader:
         return found
 
     async def _read(self, queries: Sequence[EmbeddedQuery]) -> list[LoadedCandidates]:
+        """Read, once more if documents changed in between.
+
+        Within the step: rows that are left behind look like a change, and would show up in the steps of those who may
+        not read what replaced them.
+        """
+        found, has_moved = await self._read_once(queries)
+        return (await self._read_once(queries))[0] if has_moved else found
+
+    async def _read_once(self, queries: Sequence[EmbeddedQuery]) -> tuple[list[LoadedCandidates], bool]:
+        """Return the chunks of each query; the flag is True if some were replaced meanwhile, as far as is seen."""
         beginnings = await self._beginnings(queries)
+        firsts = [_Seen(chunk_id, key) for key, chunk_id in beginnings.items() if chunk_id is not None]
         wanted = [_wanted(query, beginnings) for query in queries]
         visible = await self._stores.search.visible(wanted, [query.scope for query in queries])
         seen = [
@@ -54,7 +65,8 @@ class ChunkReader:
             for chunk_ids, roots in zip(wanted, visible, strict=True)
         ]
         now_ns = queries[0].log.clock_ns()
-        live = await read_live(self._stores, [_Seen(*each) for own in seen for each in own.items()], now_ns=now_ns)
+        sought = [*firsts, *(_Seen(*each) for own in seen for each in own.items())]
+        live = await read_live(self._stores, sought, now_ns=now_ns)
         placed = [_placed(query, own, live) for query, own in zip(queries, seen, strict=True)]
         rows = await self._stores.rows.contents(list(dict.fromkeys(each.row_id for own in placed for each in own)))
         found = [
@@ -63,10 +75,14 @@ class ChunkReader:
         ]
         for query, each in zip(queries, found, strict=True):
             _note_missing(query, each, beginnings)
-        return found
+        moved = (each.root_id in live and each.chunk_id not in live[each.root_id].places for each in sought)
+        return found, None in beginnings.values() or any(moved)
 
-    async def _beginnings(self, queries: Sequence[ParsedQuery]) -> Mapping[RootId, ChunkId]:
-        """Return the first chunk of each document that is named by a query whose principals may read it."""
+    async def _beginnings(self, queries: Sequence[ParsedQuery]) -> Mapping[RootId, ChunkId | None]:
+        """Return the first chunk of each document that is named by a query whose principals may read it.
+
+        None: its page was swept meanwhile.
+        """
         named = list(dict.fromkeys(key for query in queries for key in _documents(query).values()))
         roots = await self._stores.roots.roots(named) if named else {}
         first_pages = {
@@ -76,9 +92,8 @@ class ChunkReader:
         }
         pages = await self._stores.roots.pages(list(first_pages.values())) if first_pages else {}
         return {
-            key: first
+            key: first_leaf(pages[page_id].entries) if page_id in pages else None
             for key, page_id in first_pages.items()
-            if page_id in pages and (first := first_leaf(pages[page_id].entries)) is not None
         }
 
 
@@ -99,9 +114,9 @@ def _documents(query: ParsedQuery) -> dict[str, RootId]:
     return {document: root_id(query.query.tenant, document) for document in query.query.document_ids}
 
 
-def _wanted(query: ParsedQuery, beginnings: Mapping[RootId, ChunkId]) -> list[ChunkId]:
-    firsts = [beginnings[key] for key in _documents(query).values() if key in beginnings]
-    return list(dict.fromkeys([*query.query.chunk_ids, *firsts]))
+def _wanted(query: ParsedQuery, beginnings: Mapping[RootId, ChunkId | None]) -> list[ChunkId]:
+    firsts = [beginnings.get(key) for key in _documents(query).values()]
+    return list(dict.fromkeys([*query.query.chunk_ids, *(first for first in firsts if first is not None)]))
 
 
 def _placed(query: ParsedQuery, seen: Mapping[ChunkId, RootId], live: Mapping[RootId, LiveDocument]) -> list[LiveChunk]:
@@ -136,7 +151,9 @@ def _candidates(query: EmbeddedQuery, found: Sequence[LoadedChunk]) -> LoadedCan
     return LoadedCandidates(search=search, found=found, history=History())
 
 
-def _note_missing(query: ParsedQuery, candidates: LoadedCandidates, beginnings: Mapping[RootId, ChunkId]) -> None:
+def _note_missing(
+    query: ParsedQuery, candidates: LoadedCandidates, beginnings: Mapping[RootId, ChunkId | None]
+) -> None:
     """Name what is missing in the same words whether it is unknown, deleted, filtered out, or not readable."""
     found = {each.chunk_id for each in candidates.found}
     missing: list[str] = [chunk_id for chunk_id in query.query.chunk_ids if chunk_id not in found]
