@@ -3,6 +3,7 @@
 import pytest
 
 from freki.schemas import Confidence, ContextResult, DocumentId, Filter, FilterOperator, NoticeKind, ResultStatus
+from freki.schemas.errors import Unavailable
 from tests.unit.questions import TEXTS, Broken, ask, kinds, retriever
 from tests.unit.revisions import World, revision
 
@@ -19,6 +20,10 @@ async def world() -> World:
     made = World()
     await made.feed(revision("a", 1, [*TEXTS, "ein ganz anderer satz über wetter"]))
     return made
+
+
+async def down() -> None:
+    raise Unavailable("the search is down")
 
 
 async def test_where_nothing_passes_the_threshold_the_nearest_are_given_and_called_that(world: World) -> None:
@@ -162,6 +167,20 @@ async def test_nothing_is_counted_without_filters_or_where_enough_was_found(worl
 
     stages = {stage.stage for result in (without, enough) for stage in result.stages}
     assert "look beyond" not in stages
+
+
+async def test_nothing_is_counted_where_the_search_by_vectors_failed_that_the_count_compares_with(
+    world: World,
+) -> None:
+    await world.feed(revision("b", 1, ["das amt prüft unterlagen"]))
+    await world.feed(revision("c", 1, ["etwas anderes"]))
+    both = (Filter(field="document_id", operator=FilterOperator.IN, values=("b", "c")),)
+    first_fails = Broken(world.index, before={"dense": down})
+
+    result = await ask(retriever(world, first_fails), "Was prüft das Amt?", filters=both)
+
+    assert {hit.document_id for hit in result.hits} == {"b"}
+    assert not any(line.startswith(FURTHER) for line in result.advice)
 
 
 async def test_a_count_that_fails_costs_no_hit(world: World) -> None:

@@ -23,8 +23,12 @@ class FilteredOutCounter:
         self._attempts = attempts
 
     async def __call__(self, query: EmbeddedQuery, hits: LocatedHits) -> int:
-        """Return the number of documents that were filtered out; 0 if there are enough hits, or no time."""
-        if len(hits.found) >= query.options.top_k or not query.filtered_fields or query.vector is None:
+        """Return the number of documents that were filtered out; 0 if there are enough hits, or no time.
+
+        Also 0 if the search by vectors failed: what meets the filters is known by what it found.
+        """
+        has_enough = len(hits.found) >= query.options.top_k
+        if has_enough or not query.filtered_fields or query.vector is None or hits.search.variants[0].dense is None:
             return 0
         if self._attempts.spare_s(query, before=(AUGMENT, *SHOWING, LOOK_BEYOND)) <= 0:
             return 0
