@@ -1,5 +1,6 @@
 """Further searches beside the question's: what they cost, what they add, and what happens where they fail."""
 
+import asyncio
 import time
 from collections import Counter
 from dataclasses import replace
@@ -49,6 +50,20 @@ class Counting(Broken):
         return getattr(broken, name)
 
 
+class Stalling(Broken):
+    """A store whose second search waits."""
+
+    def __init__(self, world: World, until: asyncio.Event) -> None:
+        super().__init__(world.index)
+        self._until = until
+
+    async def dense(self, *args: Any, **kwargs: Any) -> list[list[Candidate]]:
+        self.calls["dense"] += 1
+        if self.calls["dense"] > 1:
+            await self._until.wait()
+        return await self._index.dense(*args, **kwargs)
+
+
 async def test_the_question_itself_is_searched_first_and_then_its_variants(world: World) -> None:
     result = await ask(retriever(world), "Wie hoch ist die Gebühr?", **ALWAYS)
 
@@ -92,6 +107,29 @@ async def test_a_second_search_that_fails_leaves_what_the_first_one_found(world:
 
     assert {hit.chunk_id for hit in result.hits} == {hit.chunk_id for hit in alone.hits}
     assert NoticeKind.DEGRADED in {kind for _, kind in kinds(result)}
+
+
+async def test_a_query_has_all_of_its_own_time_for_the_second_search_that_it_shares(world: World) -> None:
+    # given a second search of a batch that ends once the query with less time has left
+    left = asyncio.Event()
+    store = Stalling(world, left)
+    text = "Wie hoch ist die Gebühr?"
+    hurried, patient = (
+        ContextQuery(
+            query_id=QueryId(name), tenant=TENANT, text=text, asked_at=now(), deadline_ms=deadline_ms, **ALWAYS
+        )
+        for name, deadline_ms in (("hurried", 1_000), ("patient", 60_000))
+    )
+    answers = retriever(world, store).answer([(hurried, ""), (patient, "")])
+
+    _, without, _ = await anext(answers)
+    left.set()
+    _, widened, _ = await anext(answers)
+
+    assert (without.query_id, widened.query_id) == ("hurried", "patient")
+    assert (len(without.variants), len(widened.variants)) == (1, 2)
+    assert NoticeKind.DEGRADED in {kind for _, kind in kinds(without)}
+    assert kinds(widened) == set()
 
 
 def a_query(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> EmbeddedQuery:

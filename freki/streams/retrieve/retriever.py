@@ -343,7 +343,7 @@ class Retriever:
             places = [wanting[at] for at in group]
             task = asyncio.create_task(self._widen([found[place] for place in places]))
             tasks.append(task)
-            widened |= {place: partial(_at, task, at) for at, place in enumerate(places)}
+            widened |= {place: partial(self._widen.in_time, found[place], task, at) for at, place in enumerate(places)}
         return widened
 
     def _affordable(self, query: EmbeddedQuery) -> frozenset[str]:
@@ -354,11 +354,6 @@ class Retriever:
             if name != EXPAND or query.options.expand_documents
         ]
         return affordable(steps, budget_s=self._attempts.spare_s(query, before=FINISHING))
-
-
-async def _at(widening: asyncio.Task[list[LoadedCandidates]], place: int) -> LoadedCandidates:
-    """Wait for further searches of several queries; return the candidates of one."""
-    return (await asyncio.shield(widening))[place]
 
 
 def _embedding(embedder: Embedder) -> EmbedTexts:

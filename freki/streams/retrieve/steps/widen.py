@@ -2,7 +2,7 @@
 
 import asyncio
 import heapq
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
 
 from freki.operators.weak_ranking import PLACE, looks_weak
@@ -63,19 +63,6 @@ class Widener:
 
     async def __call__(self, given: Sequence[QueryCandidates]) -> list[LoadedCandidates]:
         """Return the candidates of all variants; those of the first search where there are none or it fails."""
-        if not given:
-            return []
-        limit_s = min(self._attempts.spare_s(each.query, before=FINISHING) for each in given)
-        try:
-            async with asyncio.timeout(limit_s):
-                return await self._widened(given)
-        except TimeoutError:
-            for each in given:
-                message = "further searches were given up: they took too long"
-                each.query.log.notice(STEP, NoticeKind.DEGRADED, message)
-            return [each.candidates for each in given]
-
-    async def _widened(self, given: Sequence[QueryCandidates]) -> list[LoadedCandidates]:
         first = [each.candidates for each in given]
         variants = await self._all_variants(given)
         places = [place for place, own in enumerate(variants) if own]
@@ -96,6 +83,20 @@ class Widener:
             return first
         by_place = dict(zip(places, candidates, strict=True))
         return [by_place.get(place, each) for place, each in enumerate(first)]
+
+    async def in_time(
+        self, given: QueryCandidates, widening: Awaitable[Sequence[LoadedCandidates]], place: int
+    ) -> LoadedCandidates:
+        """Return the candidates at a place of a call for several queries.
+
+        Each waits as long as its own deadline allows, and has those of its first search after that.
+        """
+        try:
+            async with asyncio.timeout(self._attempts.spare_s(given.query, before=FINISHING)):
+                return (await asyncio.shield(widening))[place]
+        except TimeoutError:
+            given.query.log.notice(STEP, NoticeKind.DEGRADED, "further searches were given up: they took too long")
+            return given.candidates
 
     async def _all_variants(self, given: Sequence[QueryCandidates]) -> list[list[QueryVariant]]:
         """Make the variants of each query, with their weights."""
