@@ -34,7 +34,7 @@ from freki.schemas import (
 )
 from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Unavailable
-from freki.schemas.index import ManifestPage, PageId, RerankPair
+from freki.schemas.index import Candidate, ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
 from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
 from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, ask, kinds, now, retriever
@@ -69,6 +69,14 @@ class Down:
 
     async def embed_queries(self, _texts: Sequence[str]) -> Embeddings:
         raise Unavailable("the embedder is down")
+
+
+class Stalling(Down):
+    """An embedder that never answers."""
+
+    async def embed_queries(self, _texts: Sequence[str]) -> Embeddings:
+        await asyncio.Event().wait()
+        raise AssertionError
 
 
 async def test_hits_carry_every_score_and_their_place(world: World) -> None:
@@ -177,13 +185,40 @@ async def test_a_query_whose_rows_were_read_is_not_told_that_others_lack_theirs(
     assert answers[1].status is ResultStatus.COMPLETE
 
 
-async def test_match_codes_that_take_too_long_leave_time_for_an_answer(world: World) -> None:
+@pytest.mark.parametrize(("call", "step"), [("match_codes", "match"), ("watermarks", "freshness")])
+async def test_what_an_answer_can_do_without_leaves_time_for_it_if_it_takes_too_long(
+    world: World, call: str, step: str
+) -> None:
     never = asyncio.Event()
 
-    result = await ask(retriever(world, Broken(world.index, before={"match_codes": never.wait})), deadline_ms=2_000)
+    result = await ask(retriever(world, Broken(world.index, before={call: never.wait})), deadline_ms=2_000)
 
     assert len(result.hits) == len(TEXTS)
-    assert kinds(result) == {("match", NoticeKind.DEGRADED)}
+    assert kinds(result) == {(step, NoticeKind.DEGRADED)}
+
+
+async def test_an_embedder_that_takes_too_long_leaves_time_to_search_by_words(world: World) -> None:
+    result = await ask(retriever(world, embedder=Stalling(world.embedder)), deadline_ms=2_000)
+
+    assert {hit.text for hit in result.hits} == {TEXTS[0], TEXTS[2]}
+    assert kinds(result) == {("embed", NoticeKind.DEGRADED)}
+
+
+async def test_further_chunks_that_take_too_long_leave_time_for_neighbours(world: World) -> None:
+    never = asyncio.Event()
+
+    class Slow(Broken):
+        async def dense(self, *args: Any, **kwargs: Any) -> list[list[Candidate]]:
+            self.calls["dense"] += 1
+            if self.calls["dense"] > 1:
+                await never.wait()
+            return await world.index.dense(*args, **kwargs)
+
+    options: dict[str, Any] = {"expand_documents": 1, "expand_similarity": 0.0, "top_k": 1, "neighbours": 1}
+    result = await ask(retriever(world, Slow(world.index)), **options, deadline_ms=2_000)
+
+    assert [bool(hit.before or hit.after) for hit in result.hits] == [True]
+    assert kinds(result) == {("expand", NoticeKind.DEGRADED)}
 
 
 async def test_a_query_that_cannot_be_embedded_needs_no_other_reranker(world: World) -> None:

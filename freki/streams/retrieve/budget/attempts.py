@@ -36,6 +36,8 @@ FINISHING = ("diversify", "locate", *SHOWING)
 """Last steps of every query."""
 STEP_REST_MS = 2_000
 """Maximum rest, in ms, of a service without a substitute, such as the store: answers without it are poor."""
+SHARE = 0.5
+"""Share of the time left that a step may take without which there is an answer."""
 PATIENCE_S = 1.0
 """Time without an answer, in seconds, after which a service counts as down, and not as slow."""
 

@@ -8,7 +8,7 @@ import numpy as np
 from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, ManifestEntry, Root, places_in
-from freki.streams.retrieve.budget.attempts import SHOWING, Attempts
+from freki.streams.retrieve.budget.attempts import SHARE, SHOWING, Attempts
 from freki.streams.retrieve.candidates import Further, LocatedHits
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -41,9 +41,12 @@ class Expansion:
             return ()
         further: Sequence[Further] = ()
         with timed([query.log], EXPAND, lambda _: len(further)):
-            similar = await self._attempts([query], EXPAND, self._similar(query, query.vector, hits, roots))
+            similar = await self._attempts(
+                [query], EXPAND, self._similar(query, query.vector, hits, roots), share=SHARE
+            )
             if similar is not None:
-                further = await self._attempts([query], EXPAND, self._placed(query, hits, roots, similar)) or ()
+                placed = self._placed(query, hits, roots, similar)
+                further = await self._attempts([query], EXPAND, placed, share=SHARE) or ()
         return further
 
     async def _similar(

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from freki.schemas import RootId
 from freki.schemas.arrays import Floats
-from freki.streams.retrieve.budget.attempts import SHOWING, Attempts
+from freki.streams.retrieve.budget.attempts import SHARE, SHOWING, Attempts
 from freki.streams.retrieve.candidates import LocatedHits
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -34,7 +34,8 @@ class FilteredOutCounter:
             return 0
         count = 0
         with timed([query.log], LOOK_BEYOND, lambda _: count):
-            count = await self._attempts([query], LOOK_BEYOND, self._excluded(query, query.vector, hits)) or 0
+            excluded = self._excluded(query, query.vector, hits)
+            count = await self._attempts([query], LOOK_BEYOND, excluded, share=SHARE) or 0
         return count
 
     async def _excluded(self, query: EmbeddedQuery, vector: Floats, hits: LocatedHits) -> int:

@@ -8,7 +8,7 @@ from freki.schemas import ChunkId, NoticeKind, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, ChunkContent, Rank, Root, RowId
 from freki.schemas.names import record
-from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.budget.attempts import SHARE, Attempts
 from freki.streams.retrieve.candidates import History, LiveChunk
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
@@ -21,8 +21,6 @@ from freki.streams.retrieve.steps.match import match, matched_rows
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
-SHARE = 0.5
-"""Share of the time left that reading match codes may take: without them there is an answer, in the fused order."""
 _LONGER = 4
 """Factor by which each look further down the ranking takes more candidates than the one before."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from freki.schemas import ContextQuery
 from freki.schemas.embeddings import QueryEmbedding, each_query
 from freki.streams.ports import Cache, Embedder
-from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.budget.attempts import SHARE, Attempts
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
 
@@ -55,9 +55,12 @@ class EmbedQueries:
         if not asked:
             return [[] for _ in queries]
         flat = [text for _, own in asked for text in own]
+        embedded = [query for query, _ in asked]
         owners = [query.query for query, own in asked for _ in own]
-        with timed([query.log for query, _ in asked], STEP, lambda place: len(asked[place][1])):
-            made = await self._attempts([query for query, _ in asked], STEP, self._embed(flat, owners))
+        # Words are searched also without vectors.
+        share = SHARE if any(query.analysis.lexical for query in embedded) else 1.0
+        with timed([query.log for query in embedded], STEP, lambda place: len(asked[place][1])):
+            made = await self._attempts(embedded, STEP, self._embed(flat, owners), share=share)
         left = iter(made or ())
         return [[embedding for _, embedding in zip(own, left, strict=False)] for own in texts]
 

@@ -11,7 +11,7 @@ import numpy as np
 from freki.schemas import RootId
 from freki.schemas.index import Candidate, Root, Watermark
 from freki.schemas.names import record
-from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, Attempts
+from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, SHARE, Attempts
 from freki.streams.retrieve.candidates import LoadedCandidates
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
@@ -48,7 +48,7 @@ class Searcher:
     async def watermarks(self, queries: Sequence[ParsedQuery]) -> Sequence[Watermark]:
         """Return how far the index is."""
         with timed([query.log for query in queries], "freshness", lambda _: 1):
-            return await self._attempts(queries, "freshness", self._stores.search.watermarks()) or ()
+            return await self._attempts(queries, "freshness", self._stores.search.watermarks(), share=SHARE) or ()
 
     async def candidates(self, searches: Sequence[Search]) -> tuple[list[LoadedCandidates], bool]:
         """Return the candidates of each query; the flag is False if live revisions or rows could not be read."""
