@@ -1,6 +1,7 @@
 """Questions in the words of a language model: what it writes is searched too, and its failures change nothing."""
 
 import threading
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,17 @@ import stamina
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
 from freki.infra.settings import LlmSettings
+from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, ContextResult, NoticeKind, QueryId, Widening, WidenWhen
+from freki.streams.observe.meters import Meters
+from freki.streams.retrieve.budget.attempts import Attempts
+from freki.streams.retrieve.budget.estimates import Estimates
+from freki.streams.retrieve.budget.in_flight import InFlight
+from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from tests.llm_server import LlmServer, an_llm_server, asked_of, says
 from tests.scripted_server import Reply
-from tests.unit.questions import TEXTS, ask, kinds, now, retriever
+from tests.unit.questions import OPTIONS, TEXTS, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
 QUESTION = "Wer entscheidet über den Antrag?"
@@ -83,6 +90,26 @@ async def test_a_model_that_stalls_is_not_waited_for(asking: Asking) -> None:
 
     assert (result.variants, bool(result.hits)) == ((QUESTION,), True)
     assert any("FREKI_RETRIEVAL__WIDEN_LLM_S" in notice.message for notice in result.notices)
+
+
+async def test_a_model_that_stalls_until_the_deadline_is_not_told_as_one_with_too_short_a_setting(
+    asking: Asking, tmp_path: Path
+) -> None:
+    asking.server.script = asking.server.stalls
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=QUESTION, asked_at=now(), deadline_ms=500)
+    parsed = QueryParser(defaults=OPTIONS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)(
+        query, "", query.asked_at
+    )
+    attempts = Attempts(now=now, estimates=Estimates(time.time), in_flight=InFlight(now), meters=Meters())
+
+    async with LlmClient(LlmSettings.model_validate({"url": asking.server.url, "model": "gemma"})) as llm:
+        rewriter = Rewriter(llm, TokenLedger(tmp_path / "tokens", most=0), limit_s=20.0)
+        texts = await rewriter([(parsed, Widening.PARAPHRASES)], attempts)
+
+    (notice,) = parsed.log.notices
+    assert texts == [[]]
+    assert "deadline" in notice.message
+    assert "FREKI_RETRIEVAL__WIDEN_LLM_S" not in notice.message
 
 
 async def test_a_query_does_not_wait_for_the_model_of_another_one_of_its_batch(asking: Asking, tmp_path: Path) -> None:

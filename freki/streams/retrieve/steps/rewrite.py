@@ -36,7 +36,8 @@ class Rewriter:
         bought = [prompt for prompt, has in zip(prompts, paid, strict=True) if has]
         # The variants have to be searched for, too.
         searching = (*LOOKING_UP, *FINISHING)
-        limit_s = min(self.limit_s, *(attempts.spare_s(query, before=searching) for query, _ in asked))
+        left_s = max(0.0, min(attempts.spare_s(query, before=searching) for query, _ in asked))
+        limit_s = min(self.limit_s, left_s)
         answers = iter(await asyncio.gather(*(self._answer(prompt, limit_s) for prompt in bought)))
         rewritten: list[list[str]] = []
         for (query, kind), prompt, has in zip(asked, prompts, paid, strict=True):
@@ -67,7 +68,8 @@ class Rewriter:
                 (answer,) = await self._llm.complete([prompt], max_tokens=MAX_TOKENS, budget_s=limit_s)
                 return answer
         except TimeoutError:
-            late = f"no answer within {limit_s:.1f} s: FREKI_RETRIEVAL__WIDEN_LLM_S"
+            reason = "the deadline left no more" if limit_s < self.limit_s else "FREKI_RETRIEVAL__WIDEN_LLM_S"
+            late = f"no answer within {limit_s:.1f} s: {reason}"
             return NoCompletion(reason=late, gist=late)
 
     async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion) -> None:
