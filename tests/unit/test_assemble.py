@@ -2,7 +2,7 @@ import dataclasses
 import itertools
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -38,6 +38,11 @@ assemble = partial(rooms.assemble, sentence_ends=sentence_ends)
 
 def count_words(texts: Sequence[str]) -> list[int]:
     return [len(text.split()) for text in texts]
+
+
+def count_characters(texts: Sequence[str]) -> list[int]:
+    """Count as a tokenizer that leaves out nothing, no line break either."""
+    return [len(text) for text in texts]
 
 
 def part(start: int, end: int) -> ContextPart:
@@ -236,11 +241,13 @@ def test_a_hit_below_a_neighbour_from_another_section_has_its_citation_and_its_h
 @given(
     data=st.data(),
     starts=st.lists(st.integers(0, 1), min_size=6, max_size=6),
-    max_tokens=st.sampled_from([15, 60, 500]),
+    budget=st.sampled_from([15, 60, 500]).map(lambda words: (count_words, words))
+    | st.integers(80, 1_500).map(lambda characters: (count_characters, characters)),
 )
-def test_each_sentence_stands_below_the_headings_of_its_section(
-    data: st.DataObject, starts: list[int], max_tokens: int
+def test_each_sentence_stands_below_the_headings_of_its_section_within_the_budget(
+    data: st.DataObject, starts: list[int], budget: tuple[Callable[[Sequence[str]], list[int]], int]
 ) -> None:
+    count_tokens, max_tokens = budget
     sections = list(itertools.accumulate(starts))
     path = [("Gesetz", f"§ {section} Frist") for section in sections]
 
@@ -267,9 +274,9 @@ def test_each_sentence_stands_below_the_headings_of_its_section(
     headings = {ChunkId(f"{at:032x}"): each for at, each in enumerate(path)}
     alike = {each.chunk_id for each in hits}
 
-    made = assemble(hits, max_tokens=max_tokens, count_tokens=count_words, headings=headings, alike=alike)
+    made = assemble(hits, max_tokens=max_tokens, count_tokens=count_tokens, headings=headings, alike=alike)
 
-    assert count_words([made.text])[0] <= made.tokens <= max_tokens
+    assert count_tokens([made.text])[0] <= made.tokens <= max_tokens
     below = 0
     for line in made.text.splitlines():
         below = int(line.split()[3]) if line.startswith("Gesetz > ") else below

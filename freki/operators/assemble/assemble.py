@@ -118,7 +118,7 @@ class _Choice:
         self._sentence_ends = sentence_ends
         self._headings = headings
         self._alike = alike
-        (self._gap,) = count_tokens([GAP])
+        self._gap, self._break = count_tokens([GAP, _BREAK])
 
     @property
     def room(self) -> int:
@@ -127,7 +127,7 @@ class _Choice:
 
     def costs(self, chunks: Sequence[T]) -> Iterator[tuple[T, int]]:
         """Yield chunks with the tokens of text and citation, counted in small batches: the first may take all room."""
-        return self._costs(chunks, lambda chunk: (head_of(chunk), chunk.text))
+        return self._costs(chunks, lambda chunk: (head_of(chunk), chunk.text, _BREAK))
 
     def add_hit(self, hit: ContextHit, cost: int) -> Omission | None:
         """Add the text of a hit; return the omission if it does not fit."""
@@ -232,7 +232,7 @@ class _Choice:
         own = headings_of(hit)
         headings: str | None = own
         for piece, cost in self._costs(side, lambda piece: (piece.text,)):
-            total = cost + (self._gap if _apart(last, piece) > LONGEST_BREAK else 0)
+            total = cost + self._between(last, piece)
             if piece.headings not in {None, own, headings}:
                 total += self._count([f"{piece.headings}\n"])[0]
             if total > self.room:
@@ -241,6 +241,13 @@ class _Choice:
             self.used += total
             last, headings = piece, piece.headings
         return True
+
+    def _between(self, one: TextSpan, other: TextSpan) -> int:
+        """Return the tokens of what stands between two spans."""
+        apart = _apart(one, other)
+        if apart > LONGEST_BREAK:
+            return self._gap
+        return self._break if apart > 0 else 0
 
     def _costs(self, values: Iterable[V], texts_of: Callable[[V], tuple[str, ...]]) -> Iterator[tuple[V, int]]:
         values = iter(values)
@@ -251,6 +258,8 @@ class _Choice:
                 yield value, sum(islice(counts, len(each)))
 
 
+_BREAK = "\n\n"
+"""The longest break between two texts without a gap: some tokenizers have tokens for it."""
 # Units after the first that does not fit need no counting; the overhead of a call equals a sentence or two.
 _COUNTED_AHEAD = 8
 _TOKENS = 32
