@@ -197,6 +197,22 @@ async def test_what_an_answer_can_do_without_leaves_time_for_it_if_it_takes_too_
     assert kinds(result) == {(step, NoticeKind.DEGRADED)}
 
 
+@pytest.mark.parametrize("call", ["roots", "pages"])
+async def test_a_store_that_was_slow_once_is_waited_for_though_there_may_be_no_time_for_a_second_look_at_roots(
+    world: World, call: str
+) -> None:
+    before: dict[str, Any] = {"roots": partial(asyncio.sleep, 0.6)}
+    asked = retriever(world, Broken(world.index, before=before))
+    await ask(asked)
+    await world.feed(revision("a", 2, TEXTS))
+    before[call] = partial(asyncio.sleep, 0.05)
+
+    result = await ask(asked, deadline_ms=1_500)
+
+    assert len(result.hits) == len(TEXTS)
+    assert NoticeKind.DEGRADED not in {kind for _, kind in kinds(result)}
+
+
 async def test_an_embedder_that_takes_too_long_leaves_time_to_search_by_words(world: World) -> None:
     result = await ask(retriever(world, embedder=Stalling(world.embedder)), deadline_ms=2_000)
 

@@ -1,6 +1,7 @@
 """Calls of stores, models and services within the time that queries have left."""
 
 import asyncio
+import math
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -77,11 +78,13 @@ class Attempts:
         *,
         service: str | None = None,
         share: float = 1.0,
+        fresh_s: float = 0.0,
     ) -> T | None:
         """Await a call within the time that is left; on failure add a notice to the queries and return None.
 
         service: name of the service that is called, if there are others for this step. No call begins while the
         service is down. share: share of that time which the call may take, where later steps can do without it.
+        fresh_s: seconds in which the answer can leave without a second look at roots, for which no time is kept then.
         """
         if not queries:
             return await call
@@ -94,8 +97,9 @@ class Attempts:
             _tell(queries, step, f"{service} was skipped: {refusal}")
             return None
         # A call for several queries may take the time that the query with the latest deadline has.
-        before = LEAVING if step == RECHECK else SHOWING
-        limit_s = max(share * max(self.spare_s(query, before=before) for query in queries), MIN_RESERVE_S)
+        if step == RECHECK:
+            fresh_s = math.inf
+        limit_s = max(share * max(self._longest_s(query, fresh_s) for query in queries), MIN_RESERVE_S)
         try:
             async with asyncio.timeout(limit_s):
                 result = await call
@@ -126,6 +130,10 @@ class Attempts:
         """Return the seconds left to a query, less the time for the given later steps and for answers due before."""
         own_s = max(MIN_RESERVE_S, self._estimates.careful_s(*before))
         return self.remaining_s(query) - own_s - self._in_flight.before_own(query) * self._estimates.typical_s(*LEAVING)
+
+    def _longest_s(self, query: ParsedQuery, fresh_s: float) -> float:
+        """Return the seconds that a call may take so that the answer can be shown."""
+        return max(self.spare_s(query, before=SHOWING), min(self.spare_s(query, before=LEAVING), fresh_s))
 
 
 def _told(error: Exception) -> str:

@@ -15,7 +15,7 @@ from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
-from freki.streams.retrieve.steps.live import LiveDocument, read_live
+from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS, LiveDocument, read_live
 from freki.streams.retrieve.steps.match import STEP as MATCH
 from freki.streams.retrieve.steps.match import match, matched_rows
 
@@ -92,7 +92,8 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
         candidates = [each for ranked in slices for each in ranked]
         wanted = candidates if short is selections else ()
         now_ns = short[0].query.log.clock_ns()
-        found = await attempts([each.query for each in short], STEP, _read(stores, candidates, wanted, now_ns=now_ns))
+        reading = _read(stores, candidates, wanted, now_ns=now_ns)
+        found = await attempts([each.query for each in short], STEP, reading, fresh_s=MAX_ROOT_AGE_NS / 1e9)
         if found is None:
             return False
         live, rows = found

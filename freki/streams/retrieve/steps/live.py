@@ -133,6 +133,12 @@ def is_recent(documents: Iterable[LiveDocument], *, now_ns: int) -> bool:
     return all(0 <= now_ns - document.read_ns <= MAX_ROOT_AGE_NS for document in documents)
 
 
+def fresh_s(documents: Iterable[LiveDocument], *, now_ns: int) -> float:
+    """Return for how many more seconds the roots of documents may be quoted without reading them again."""
+    oldest_ns = min((document.read_ns for document in documents), default=now_ns)
+    return (MAX_ROOT_AGE_NS - (now_ns - oldest_ns)) / 1e9
+
+
 async def read_standing(stores: Stores, documents: Iterable[LiveDocument]) -> frozenset[CommitId]:
     """Return which of the revisions are live now."""
     known = {document.root.root_id: document.root.commit_id for document in documents}

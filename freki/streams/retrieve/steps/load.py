@@ -13,6 +13,7 @@ from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.steps.keep_live import LiveCandidates
+from freki.streams.retrieve.steps.live import fresh_s
 
 STEP = "load"
 
@@ -25,7 +26,9 @@ async def load(
     row_ids = list(dict.fromkeys(row_id for own in missing for row_id in own))
     wanting = [query for query, own in zip(queries, missing, strict=True) if own]
     with timed([query.log for query in queries], STEP, lambda place: len(found[place].found)):
-        fetched = await attempts(wanting, STEP, rows.contents(row_ids)) if row_ids else {}
+        documents = (each.document for live in found for each in live.found)
+        left_s = fresh_s(documents, now_ns=queries[0].log.clock_ns())
+        fetched = await attempts(wanting, STEP, rows.contents(row_ids), fresh_s=left_s) if row_ids else {}
     loaded = [
         _folded(_loaded(live, fetched), query.options.fold_at) for query, live in zip(queries, found, strict=True)
     ]

@@ -8,7 +8,7 @@ from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.live import is_recent, read_around, read_standing
+from freki.streams.retrieve.steps.live import fresh_s, is_recent, read_around, read_standing
 
 STEP = "locate"
 
@@ -17,7 +17,8 @@ async def locate(stores: Stores, attempts: Attempts, query: EmbeddedQuery, selec
     """Add the entries of the manifest around each hit; hits of a revision that was swept meanwhile are lost."""
     placed = [(each.chunk_id, each.document) for each in selection.found]
     with timed([query.log], STEP, lambda _: len(placed)):
-        around = await attempts([query], STEP, read_around(stores, placed)) or {}
+        left_s = fresh_s((document for _, document in placed), now_ns=query.log.clock_ns())
+        around = await attempts([query], STEP, read_around(stores, placed), fresh_s=left_s) or {}
     hits = [extended(LocatedHit, each, near=around.get(each.root.root_id, ())) for each in selection.found]
     there = [each for each in hits if any(entry.chunk_id == each.chunk_id for entry in each.near)]
     is_lost = selection.is_stale or len(there) < len(hits)
