@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -17,11 +17,12 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
 from freki.cli.slow import told_if_slow
+from freki.client.exchange import decoded
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.operators.evaluate import compare, is_in_share, judge_rankings, mean_of, overlap, rank_documents
 from freki.schemas import EVERYONE, ContextHit, ContextQuery, DocumentId
-from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.avro import Codec
 from freki.schemas.names import record
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.connect import open_generations, open_registry
@@ -109,14 +110,12 @@ def _of_sets(paths: Sequence[Path], limit: int | None, settings: Settings) -> li
 
 async def _recorded(settings: Settings, share: float | None, limit: int | None) -> list[Asked]:
     """Return a share of the recorded queries, or the last of them."""
-    found: list[ContextQuery] = []
-    async with open_registry(settings) as registry:
+    async with (
+        open_registry(settings) as registry,
+        Reader(settings.kafka, topics_of(settings).queries.name, start="earliest", registry=registry) as reader,
+    ):
         decode = Codec(ContextQuery, registry=registry).decode
-        topic = topics_of(settings).queries.name
-        async with Reader(settings.kafka, topic, start="earliest", registry=registry) as reader:
-            async for stored in reader.until_end():
-                with suppress(UndecodableError):
-                    found.append(decode(stored.value or b""))
+        found = [query async for query in decoded(reader.until_end(), decode)]
     return [Asked(query=query) for query in chosen_queries(found, share=share, limit=limit)]
 
 

@@ -12,13 +12,14 @@ from freki.cli.bars import bars
 from freki.cli.slow import told_if_slow
 from freki.cli.stream_state import Stream, Version, parts_of, read_stream
 from freki.cli.until_passed import until_passed
+from freki.client.exchange import decoded
 from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, reconcile, reconcile_rows
 from freki.schemas import IndexOutcome, OutcomeStatus, RootId
-from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.avro import Codec
 from freki.schemas.index import Root
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
@@ -114,15 +115,7 @@ async def _rejected(settings: Settings, index: MilvusIndex) -> set[Version]:
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest", registry=registry) as reader,
     ):
-        codec = Codec(IndexOutcome, registry=registry)
-        async for stored in reader.until_end():
-            if stored.value is None:
-                continue
-            try:
-                outcome = codec.decode(stored.value)
-            except UndecodableError:
-                # Of another program: it says nothing of a change.
-                continue
+        async for outcome in decoded(reader.until_end(), Codec(IndexOutcome, registry=registry).decode):
             last[outcome.tenant, outcome.document_id, outcome.version] = outcome.status
     rejected = {change for change, status in last.items() if status is OutcomeStatus.REJECTED}
     keys = {change: root_id(change[0], change[1]) for change in rejected}

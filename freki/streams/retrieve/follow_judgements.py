@@ -4,9 +4,9 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
 
 import structlog
 
+from freki.client.exchange import decoded
 from freki.operators.identify import root_id
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
-from freki.schemas.avro import UndecodableError
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored, place_of
@@ -59,13 +59,7 @@ async def erase_deleted(
     erase: Callable[[Sequence[bytes]], Awaitable[None]],
 ) -> None:
     """Erase the judgements on deleted documents from the topic, and so from every worker."""
-    async for stored in records:
-        if stored.value is None:
-            continue
-        try:
-            outcome = decode(stored.value)
-        except UndecodableError:
-            continue
+    async for outcome in decoded(records, decode):
         if outcome.status is OutcomeStatus.DELETED:
             await erase(judgements.of_document(outcome.tenant, outcome.document_id))
 
