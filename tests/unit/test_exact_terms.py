@@ -111,6 +111,12 @@ def test_a_phrase_does_not_run_from_a_heading_into_the_text() -> None:
     assert not holds(["Kapitel eins", "zwei Seiten"], "eins zwei")
 
 
+def test_one_of_several_phrases_is_enough() -> None:
+    assert holds(["die Zweizimmerwohnung", "der Keller"], "Zwei", "Zweizimmerwohnung")
+    assert not holds(["die Zweizimmerwohnung"], "Zwei", "Keller")
+    assert not holds([""])
+
+
 @given(text=st.text())
 def test_any_text_has_terms_that_are_bounded_and_always_the_same(text: str) -> None:
     terms = exact_terms(text)

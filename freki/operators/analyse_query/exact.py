@@ -68,14 +68,14 @@ def phrases_of(terms: Iterable[ExactTerm]) -> list[str]:
     return [term.text for term in terms if term.kind is ExactKind.PHRASE]
 
 
-def holds(texts: Sequence[str], phrase: str) -> bool:
-    """Return whether one of the texts contains a phrase as whole words.
+def holds(texts: Sequence[str], *phrases: str) -> bool:
+    """Return whether one of the texts contains one of the phrases as whole words.
 
     Ignores case, white space, hyphenation, kinds of dashes, the spelling of umlauts (`ä`, `ae`; `ß`, `ss`) and, as who
     quotes sees no markup, Markdown's escapes and marks of emphasis and code.
     """
-    sought = re.compile(rf"(?<!\w){re.escape(folded(phrase))}(?!\w)")
-    return any(sought.search(folded(text)) for text in texts)
+    sought = re.compile(rf"(?<!\w)(?:{'|'.join(re.escape(folded(phrase)) for phrase in phrases)})(?!\w)")
+    return bool(phrases) and any(sought.search(folded(text)) for text in texts)
 
 
 def folded(text: str) -> str:

@@ -5,7 +5,7 @@ Scores compare meanings, and find `§ 4711 BGB` like any section of this law, an
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import islice
+from itertools import chain, islice
 
 from freki.operators.analyse_query import (
     MAX_NORMS,
@@ -76,28 +76,35 @@ def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHi
 
 def _absent(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> Iterator[str]:
     """Yield the designations and periods that no text has, and the names that are no part of these."""
-    numbered = list(_absent_numbers(query, texts))
+    numbered = _absent_numbers(query, texts)
     yield from numbered
     yield from (name for name in _absent_names(query, found, texts) if not any(name in each for each in numbered))
 
 
-def _absent_numbers(query: ParsedQuery, texts: Sequence[str]) -> Iterator[str]:
-    """Yield the designations that no text has as a whole, and the days, months and years in which no text has any."""
+def _absent_numbers(query: ParsedQuery, texts: Sequence[str]) -> list[str]:
+    """Return the designations that no text has as a whole, and the days, months and years in which no text has any."""
     language = query.analysis.language
     named = designations(query.text, query.analysis.exact)[:MAX_DESIGNATIONS]
     asked = periods(query.text, language=language)
     timed = {name for name in named if any(name in each.text for each in asked)}
-    for name in absent_designations([name for name in named if name not in timed], texts):
-        # It may be a version, or a day: 14.3.23.
-        days = [each for each in periods(f"am {name}", language=language) if each.is_day]
-        if not days or lacking(days, texts, language=language):
-            yield name
     # Other years count something, as 2000 in `2000 Euro` does.
     sought = [each.of_years() for each in asked if each.has_days or any(name in each.text for name in timed)]
     # A number of four digits may be no year, and most texts that have a year have it so.
-    unread = set(absent_designations([each.text for each in sought if each.text.isdecimal()], texts))
-    sought = [each for each in sought if not each.text.isdecimal() or each.text in unread]
-    yield from (each.text for each in lacking(sought, texts, language=language))
+    years = {each.text for each in sought if each.text.isdecimal()}
+    untimed = [name for name in named if name not in timed]
+    unread = set(absent_designations([*untimed, *years], texts))
+    sought = [each for each in sought if each.text not in years or each.text in unread]
+    # A designation may be a version, or a day: 14.3.23.
+    days = {
+        name: [each for each in periods(f"am {name}", language=language) if each.is_day]
+        for name in untimed
+        if name in unread
+    }
+    absent = lacking([*chain.from_iterable(days.values()), *sought], texts, language=language)
+    return [
+        *(name for name, written in days.items() if not written or any(each in absent for each in written)),
+        *(each.text for each in sought if each in absent),
+    ]
 
 
 def _absent_names(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> list[str]:

@@ -35,7 +35,7 @@ def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandid
 
 def holds_quoted(query: ParsedQuery, chunk: LoadedChunk) -> bool:
     """Return whether a chunk holds one of the phrases that the query quotes."""
-    return any(holds(texts_of(chunk), phrase) for phrase in query.quoted)
+    return holds(texts_of(chunk), *query.quoted)
 
 
 def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
