@@ -17,13 +17,13 @@ def report(event: Event) -> None:
             console.print(f"{name}: ready after {after_s:.1f} s")
         case Unready(name=name, reason=reason):
             console.print(f"[yellow]{name}: not ready: {reason}[/]")
-        case Died(name=name, returncode=code, lasted_s=lasted_s, last_lines=lines, lost=lost):
+        case Died(name=name, returncode=code, lasted_s=lasted_s, last_lines=lines, loss=loss):
             how = f"killed by signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
             console.print(f"[red]{name}: died after {lasted_s:.0f} s, {how}[/]")
             for line in lines:
                 console.print(Text(f"  {line}", style="dim"))
-            if lost:
-                console.print(f"[red]{name}: lost {lost}[/]")
+            if loss:
+                console.print(f"[red]{name}: lost {loss}[/]")
         case Restarting(name=name, in_s=in_s):
             console.print(f"[yellow]{name}: restarting in {in_s:.1f} s[/]")
         case Stopped(name=name):

@@ -236,7 +236,10 @@ async def test_what_was_emptied_is_prepared_before_dependents_start_anew(
     async def prepare(name: str) -> None:
         events(Prepared(name=name, pid=0))
 
-    specs = [children.spec("broker", loses="its records"), children.spec("worker", depends_on=("broker",))]
+    specs = [
+        children.spec("broker", is_volatile=True, loss="its records"),
+        children.spec("worker", depends_on=("broker",)),
+    ]
 
     async with Supervisor(specs, log_dir=tmp_path, report=events, prepare=prepare):
         os.kill(_pid(events[0]), signal.SIGKILL)
@@ -246,7 +249,7 @@ async def test_what_was_emptied_is_prepared_before_dependents_start_anew(
     up += [("Started", "worker"), ("Prepared", "worker"), ("Ready", "worker")]
     down = [("Died", "broker"), ("Stopped", "worker"), ("Restarting", "broker")]
     assert events.story() == [*up, *down, *up, ("Stopped", "worker"), ("Stopped", "broker")]
-    assert [event.lost for event in events if isinstance(event, Died)] == ["its records"]
+    assert [event.loss for event in events if isinstance(event, Died)] == ["its records"]
 
 
 async def test_dependents_of_what_was_lost_are_not_waited_for(
@@ -254,7 +257,7 @@ async def test_dependents_of_what_was_lost_are_not_waited_for(
 ) -> None:
     monkeypatch.setattr(supervise, "RECALL_TIMEOUT_S", 0.05)
     once = f"[ ! -e $FREKI_READY_FILE.once ] || {{ {RUN}; }}; : > $FREKI_READY_FILE.once; {IGNORE_TERM}"
-    specs = [children.spec("broker", loses="its records"), children.spec("worker", once, depends_on=("broker",))]
+    specs = [children.spec("broker", is_volatile=True), children.spec("worker", once, depends_on=("broker",))]
 
     async with children.supervisor(*specs):
         os.kill(_pid(events[0]), signal.SIGKILL)

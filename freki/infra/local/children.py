@@ -41,8 +41,10 @@ class ChildSpec:
     """Variables added to the environment of the supervisor."""
     depends_on: tuple[str, ...] = ()
     """Names of the children that must be ready before each start of this one."""
-    loses: str = ""
-    """What is lost when it dies, and what to do then, for people; its dependents are restarted after it."""
+    is_volatile: bool = False
+    """Is its data lost when it dies? Then its dependents are restarted after it."""
+    loss: str = ""
+    """What is lost then, and what to do, for people."""
     fatal_output: tuple[bytes, ...] = ()
     """Any of these in its output says that it lost data that it may confirm: it is killed, and its dependents are
     restarted after it."""
@@ -89,8 +91,8 @@ class Died:
     """Exit status; negative: the signal that killed it."""
     lasted_s: float
     last_lines: tuple[str, ...]
-    lost: str = ""
-    """What went with it, and what to do, for people."""
+    loss: str = ""
+    """As in its specification."""
 
     @property
     def how(self) -> str:

@@ -64,7 +64,8 @@ def tansu_spec(state: StackState) -> ChildSpec:
             *("--listener-url", listener, "--advertised-listener-url", listener),
         ),
         ready=partial(broker_answers, state.ports.broker),
-        loses="its records, which it kept in memory only: publish again what has no receipt yet, and set groups and"
+        is_volatile=True,
+        loss="its records, which it kept in memory only: publish again what has no receipt yet, and set groups and"
         " judgements again; what was indexed is there. `freki up --kafka` keeps records",
         # After SIGTERM it waits for its clients to disconnect.
         stop_signal=signal.SIGINT,

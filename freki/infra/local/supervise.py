@@ -148,7 +148,7 @@ class Supervisor:
         while True:
             await self._dependencies_ready(child)
             healthy_s = await self._run(child)
-            if child.spec.loses or child.lost_data:
+            if child.spec.is_volatile or child.lost_data:
                 await self._recall_dependents(child)
             if child.recalled.is_set():
                 child.recalled.clear()
@@ -266,7 +266,7 @@ class Supervisor:
             returncode=returncode,
             lasted_s=lasted_s,
             last_lines=child.log.tail(),
-            lost=child.spec.loses,
+            loss=child.spec.loss,
         )
         child.failure = "\n".join([died.how, *died.last_lines])
         self._report(died)
