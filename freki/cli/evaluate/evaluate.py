@@ -29,7 +29,7 @@ from freki.infra.models import joint_identity
 from freki.infra.settings import Settings
 from freki.infra.telemetry.provenance import provenance
 from freki.schemas import DocumentId, QueryId
-from freki.schemas.errors import Rejected
+from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.evaluation import EvaluationSet, Question, ReviewState
 from freki.streams.evaluate.configuration import Configuration, parse_configuration
 from freki.streams.evaluate.corpus import fingerprint_of
@@ -256,7 +256,7 @@ def _former_results(earlier: Evaluation, examined: Sequence[EvaluationSet]) -> d
     found = {one.name: one for one in earlier.sets}
     for one in examined:
         if one.name not in found:
-            fail(f"the earlier evaluation has no set {one.name}; it has {', '.join(found)}")
+            fail(f"the earlier evaluation has no set {one.name}; it has {', '.join(found)}", code=2)
     return found
 
 
@@ -283,15 +283,15 @@ def made_with(settings: Settings) -> dict[str, str]:
 
 
 def _read(path: Path, *, threshold: str) -> Evaluation:
-    """Read an earlier evaluation. Raises Rejected, also if it counted false positives from another threshold."""
+    """Read an earlier evaluation. Raises Misconfigured, also if it counted false positives from another threshold."""
     try:
         earlier = TypeAdapter(Evaluation).validate_json(path.read_bytes())
     except OSError as error:
-        raise Rejected(f"{path}: {error.strerror}") from error
+        raise Misconfigured(f"{path}: {error.strerror}") from error
     except ValidationError as error:
-        raise Rejected(f"{path} is not a JSON report of `freki eval`: {error.errors()[0]['msg']}") from error
+        raise Misconfigured(f"{path} is not a JSON report of `freki eval`: {error.errors()[0]['msg']}") from error
     if (former := earlier.made_with.get("threshold", threshold)) != threshold:
-        raise Rejected(f"{path} counts false positives from {former}, not {threshold}: give --threshold {former}")
+        raise Misconfigured(f"{path} counts false positives from {former}, not {threshold}: give --threshold {former}")
     return earlier
 
 
