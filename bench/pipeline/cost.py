@@ -16,17 +16,15 @@ from bench.pipeline.ground import Figures
 from bench.pipeline.scaling import plan_table, write
 from bench.pipeline.sizing import Index, Load, Prices, plan
 
-FIGURES = Path("docs/scaling.json")
+FIGURES = "docs/scaling.json"
 """Figures from which docs/scaling.md is generated."""
 
 
 def main() -> None:
     """Print plans, or write docs/scaling.md."""
     arguments = _arguments()
-    found: Figures = json.loads(arguments.figures.read_text(encoding="utf-8"))
-    prices = Prices(**json.loads(arguments.prices.read_text(encoding="utf-8"))) if arguments.prices else Prices()
     if arguments.write is not None:
-        for path in write(found, prices, arguments.write):
+        for path in write(arguments.figures, arguments.prices, arguments.write):
             Console().print(f"written: {path}")
         return
     load = Load(
@@ -35,9 +33,9 @@ def main() -> None:
         changes_per_s=arguments.changes_per_second,
         searched_share=arguments.searched_share,
     )
-    basis = basis_of(found)
+    basis = basis_of(arguments.figures)
     for index in arguments.index or Index:
-        Console().print(plan_table(plan(load, Index(index), basis), prices))
+        Console().print(plan_table(plan(load, Index(index), basis), arguments.prices))
 
 
 def _arguments() -> argparse.Namespace:
@@ -47,10 +45,28 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--changes-per-second", type=float, default=100.0)
     parser.add_argument("--searched-share", type=float, default=1.0, help="share of the index searched by one query")
     parser.add_argument("--index", nargs="+", choices=list(Index), help="vector index types (default: all)")
-    parser.add_argument("--figures", type=Path, default=FIGURES, help="figures of a run of `make bench` with growth")
-    parser.add_argument("--prices", type=Path, help=f"JSON with other prices: {json.dumps(asdict(Prices()))}")
+    parser.add_argument("--figures", type=_read, default=FIGURES, help="figures of a run of `make bench` with growth")
+    usual = Prices()
+    parser.add_argument(
+        "--prices", type=_prices, default=usual, help=f"JSON with other prices: {json.dumps(asdict(usual))}"
+    )
     parser.add_argument("--write", type=Path, metavar="docs/scaling.md", help="write the page with these figures")
     return parser.parse_args()
+
+
+def _read(path: str) -> Figures:
+    try:
+        found: Figures = json.loads(Path(path).read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise argparse.ArgumentTypeError(f"{path}: {error}") from error
+    return found
+
+
+def _prices(path: str) -> Prices:
+    try:
+        return Prices(**_read(path))
+    except TypeError as error:
+        raise argparse.ArgumentTypeError(f"{path}: its fields must be those of the default: {error}") from error
 
 
 if __name__ == "__main__":
