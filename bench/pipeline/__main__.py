@@ -71,7 +71,7 @@ async def main() -> None:
     arguments = _arguments()
     if find_spec("matplotlib") is None:
         # Not after an hour of measuring.
-        sys.exit("matplotlib is not installed: run `make bench`, or pip install '.[bench]'")
+        sys.exit("matplotlib is not installed: `make bench` installs it")
     about, began = machine(), datetime.now(UTC)
     folder = RESULTS / f"{began:%Y-%m-%d}-{about['commit']}{'-dirty' if about['dirty'] else ''}"
     found = _earlier(folder, about)

@@ -18,6 +18,7 @@ from freki.cli.context import command, console, fail, load_settings
 from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
 from freki.cli.slow import told_if_slow
 from freki.client.exchange import decoded
+from freki.infra.extras import require
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.operators.evaluate import compare, is_in_share, judge_rankings, mean_of, overlap, rank_documents
@@ -98,9 +99,9 @@ async def compare_generations(
 
 
 def _of_sets(paths: Sequence[Path], limit: int | None, settings: Settings) -> list[Asked]:
-    from freki.cli.evaluate.evaluate import read_sets, require_extra, sample  # noqa: PLC0415 - in the extra `eval`
+    require("eval")
+    from freki.cli.evaluate.evaluate import read_sets, sample  # noqa: PLC0415 - in the extra `eval`
 
-    require_extra("generations compare --set")
     return [
         Asked(query=probe(settings, question.text, principals=(EVERYONE,)), judgements=question.judgements)
         for one in read_sets(paths)

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from importlib.util import find_spec
 from signal import SIGINT, SIGTERM
 from socket import socket
 from types import FrameType
@@ -16,12 +15,13 @@ from freki.cli.reloading import on_hangup, source_of
 from freki.client.tasks import cancel_and_wait
 from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.doors.certificate import load_certificate
+from freki.infra.extras import require
 from freki.infra.listening import listening, server_config
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditKind, TenantId
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.errors import Unavailable
 from freki.schemas.identity import RefusalReason
 from freki.streams.audit.log import AuditUnwritable
 from freki.streams.client import Asker
@@ -61,9 +61,7 @@ async def serve(
     ] = False,
 ) -> None:
     """Serve HTTP and gRPC at FREKI_SERVE__HOST for services, and a page for people (/)."""
-    for package in ("fastapi", "uvicorn", "grpc_health", "grpc_reflection"):
-        if find_spec(package) is None:
-            raise Misconfigured(f"{package} is not installed: pip install '.[serve]' in the checkout of Freki")
+    require("serve")
     from freki.infra.http_server.app import make_app  # noqa: PLC0415 - an extra
     from freki.infra.http_server.guard import check_reach  # noqa: PLC0415 - the same
 

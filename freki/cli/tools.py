@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from freki.cli.context import command, errors, load_settings
-from freki.infra.mcp_server import PATH, Callers, check_installed, make_app, make_server, serve_http, serve_stdio
+from freki.infra.extras import require
+from freki.infra.mcp_server import PATH, Callers, make_app, make_server, serve_http, serve_stdio
 from freki.schemas import TenantId
 from freki.schemas.query_options import QUERY_OPTIONS
 from freki.streams.client import Asker
@@ -42,7 +43,7 @@ async def serve(
     ] = None,
 ) -> None:
     """Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."""
-    check_installed()
+    require("mcp")
     settings = load_settings()
     caller = ToolCaller(
         tenant=TenantId(tenant or settings.tenant),

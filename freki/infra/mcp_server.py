@@ -2,7 +2,6 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from importlib.util import find_spec
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
@@ -39,12 +38,6 @@ class Callers:
     """URL of the authorization server."""
     identify: Callable[[bytes], Awaitable[Identity | RefusalReason]]
     """Returns who calls, or why the token is refused."""
-
-
-def check_installed() -> None:
-    """Raise Misconfigured if the package `mcp` is not installed."""
-    if find_spec("mcp") is None:
-        raise Misconfigured("mcp is not installed: pip install '.[mcp]' in the checkout of Freki")
 
 
 def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Server":

@@ -1,13 +1,13 @@
 """Trains late interaction: `python -m freki.training --help`."""
 
 import asyncio
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter
 
+from freki.infra.extras import require
 from freki.infra.models.manifest import sha256_of
 from freki.infra.settings.read import read_settings
 from freki.schemas.errors import Misconfigured
@@ -52,7 +52,7 @@ def weigh(
 ) -> None:
     """Learn the weights of late interaction, and their calibration, from the development split of sets."""
     with explained():
-        _needs("scipy")
+        require("train")
         fitted = asyncio.run(fit([_split(each) for each in sets], read_settings().models, stage))
     _write(out / WEIGHTS, TypeAdapter(Fitted).dump_json(fitted, indent=1))
 
@@ -64,16 +64,9 @@ def bundle(
 ) -> None:
     """Pack a sentence encoder, so that Freki can carry it; prints the hash that the registry names."""
     with explained():
-        _needs("safetensors")
+        require("train")
         bundling.bundle(directory, file)
     console.print(f"{file}: sha256 {sha256_of(file)}", soft_wrap=True, highlight=False)
-
-
-def _needs(package: str) -> None:
-    if find_spec(package) is None:
-        raise Misconfigured(
-            "the training needs more than Freki itself: pip install '.[train]' in the checkout of Freki"
-        )
 
 
 def _split(text: str) -> Split:

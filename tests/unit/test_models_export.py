@@ -10,12 +10,13 @@ import pytest
 from numpy.typing import NDArray
 from onnx import TensorProto, helper, numpy_helper
 
+from freki.infra import extras
 from freki.infra.models import check_models
 from freki.infra.models.bert import FloatDense, Graph, write_encoder
 from freki.infra.models.build import save_graph
 from freki.infra.models.descriptions import ModelDescription, ModelKind, Pooling
 from freki.infra.models.e5s1 import read_e5s1
-from freki.infra.models.export import Request, export_model, exporter
+from freki.infra.models.export import Request, export_model
 from freki.infra.models.export.calibration import calibration
 from freki.infra.models.export.folder import read_folder
 from freki.infra.models.export.graph import Feed, quantise
@@ -173,15 +174,15 @@ def test_a_folder_that_lacks_a_file_is_no_model(folder: Path, file: str) -> None
 @pytest.fixture
 def installed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Act as if the extra were installed."""
-    monkeypatch.setattr(exporter, "find_spec", lambda name: name)
+    monkeypatch.setattr(extras, "find_spec", lambda name: name)
 
 
 async def test_without_the_extra_the_command_to_install_it_is_named(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(exporter, "find_spec", lambda name: None if name == "torch" else name)
+    monkeypatch.setattr(extras, "find_spec", lambda name: None if name == "torch" else name)
 
-    with pytest.raises(Misconfigured, match=r"torch is not installed: pip install '\.\[models-export\]'"):
+    with pytest.raises(Misconfigured, match=r"torch is not installed: pip install --editable '\.\[models-export\]'"):
         await export_model(Request(source=str(folder), directory=tmp_path / "out"), ModelSettings(), unseen)
 
 

@@ -16,10 +16,11 @@ from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed, Running, Sets
-from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra, require_folder, sample
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_folder, sample
 from freki.cli.evaluate.reports.ablation import write_report
 from freki.cli.evaluate.show_ablation import show_overall, show_set
 from freki.cli.evaluate.tuning_questions import Places
+from freki.infra.extras import require
 from freki.infra.telemetry.provenance import provenance
 from freki.operators.evaluate import Asked
 from freki.schemas.errors import Rejected
@@ -66,7 +67,7 @@ async def ablate(
     given: AblateArguments,
 ) -> None:
     """Measure the loss in quality and the time saved without each step of retrieval, one at a time."""
-    require_extra("ablate")
+    require("eval")
     settings = load_settings()
     require_folder(given.out, given.report)
     examined = chosen_questions(read_sets(sets, corpus=given.corpus), given.part, reviewed=given.reviewed)

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
 
@@ -25,6 +24,7 @@ from freki.cli.evaluate.reports.evaluation import render
 from freki.cli.evaluate.show_evaluation import show_set
 from freki.cli.words import counted
 from freki.infra.evaluation_sets import read_set
+from freki.infra.extras import require
 from freki.infra.models import joint_identity
 from freki.infra.settings import Settings
 from freki.infra.telemetry.provenance import provenance
@@ -82,7 +82,7 @@ async def evaluate(
     given: EvaluateArguments,
 ) -> None:
     """Measure retrieval through the whole pipeline, and compare two configurations of its queries."""
-    require_extra("eval")
+    require("eval")
     if given.against is not None and given.a:
         fail("--against replaces --a: give the options of the new run with --b", code=2)
     if given.running and given.fresh:
@@ -123,12 +123,6 @@ def _configurations(texts: Sequence[str]) -> dict[str, Configuration]:
     if len(found) < len(parsed):
         fail("--a and --b set the same options to the same values: there is nothing to compare", code=2)
     return found
-
-
-def require_extra(name: str) -> None:
-    """End the command if its additional packages are not installed."""
-    if find_spec("ir_measures") is None or find_spec("scipy") is None:
-        fail(f"`freki {name}` needs additional packages: pip install '.[eval]' in the checkout of Freki")
 
 
 def require_folder(out: Path, report: Path | None = None) -> None:

@@ -18,10 +18,11 @@ from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Out, Reviewed, Running, Sets
-from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_extra, require_folder
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_folder
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import PREFIX, show_tuning
 from freki.cli.evaluate.tuning_questions import Material, Places, material_of
+from freki.infra.extras import require
 from freki.infra.settings import RetrievalSettings
 from freki.infra.telemetry.provenance import provenance
 from freki.operators.evaluate import FIGURES, Figure
@@ -66,7 +67,7 @@ async def tune(
     given: TuneArguments,
 ) -> None:
     """Recommend values of the query options by cross-validation; report gain and latency of each value."""
-    require_extra("tune")
+    require("eval")
     settings = load_settings()
     figure = _figure(given.figure)
     defaults = settings.retrieval.options

@@ -2,15 +2,15 @@
 
 import json
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from io import BytesIO
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from freki.infra.extras import require
 from freki.infra.milvus.layout import Column, Kind, Layout, Row
-from freki.schemas.errors import Misconfigured, Rejected
+from freki.schemas.errors import Rejected
 
 if TYPE_CHECKING:
     import polars as pl
@@ -22,8 +22,7 @@ GROUP_ROWS = 1_000
 def check_installed() -> None:
     """Raise Misconfigured if polars is not installed."""
     # pyarrow instead would be imported by pandas, and so by pymilvus: 35 MB in every process.
-    if find_spec("polars") is None:
-        raise Misconfigured("polars is not installed: pip install '.[export]' in the checkout of Freki")
+    require("export")
 
 
 def columns_of(layout: Layout) -> tuple[Column, ...]:

@@ -25,6 +25,7 @@ from freki.infra.claims.backends import (
     write_object,
 )
 from freki.infra.claims.location import LOCAL, OBJECT_STORES, S3, WEB, ClaimLocation, parse_location
+from freki.infra.extras import how_to_install
 from freki.infra.keys import Cipher
 from freki.infra.keys.envelope import Damaged, is_sealed, place_of
 from freki.infra.settings import ClaimSettings
@@ -332,7 +333,7 @@ def _load_driver(scheme: str) -> None:
     try:
         fsspec.get_filesystem_class(scheme)
     except ImportError as error:
-        hint = "; pip install '.[s3]' in the checkout of Freki" if scheme in S3 else ""
+        hint = f"; {how_to_install('s3')}" if scheme in S3 else ""
         raise Misconfigured(
             f"FREKI_CLAIMS__ALLOWED or __DIRECTORY names {scheme}://, but its driver: {error}{hint}"
         ) from error

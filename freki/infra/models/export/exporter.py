@@ -6,11 +6,11 @@ import shutil
 import tempfile
 from dataclasses import dataclass
 from enum import StrEnum
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import fmean
 from typing import TYPE_CHECKING, Literal
 
+from freki.infra.extras import require
 from freki.infra.models.descriptions import ModelDescription, ModelKind, Pooling
 from freki.infra.models.deviations import Deviation, is_within, score_deviations, shown, vector_deviations, worst_of
 from freki.infra.models.embedder import OnnxEmbedder
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from freki.infra.models.export.torch_model import TorchModel
 
 _STEPS = 5
-_NEEDED = ("torch", "transformers", "onnxscript", "safetensors")
 _DIGITS = 7
 """Decimals of expected vectors: the precision of float32."""
 _REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
@@ -102,7 +101,7 @@ async def export_model(request: Request, settings: ModelSettings, progress: Prog
 
     Raises Misconfigured for what cannot be exported, and where the export gives other outputs than torch.
     """
-    _check_installed()
+    require("models-export")
     directory = request.directory.expanduser().absolute()
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise Misconfigured(f"{directory} is there and not empty: name another folder, or delete it")
@@ -116,11 +115,6 @@ async def export_model(request: Request, settings: ModelSettings, progress: Prog
         made.replace(directory)
     progress(_STEPS, _STEPS, "done")
     return exported
-
-
-def _check_installed() -> None:
-    if missing := [name for name in _NEEDED if find_spec(name) is None]:
-        raise Misconfigured(f"{missing[0]} is not installed: pip install '.[models-export]' in the checkout of Freki")
 
 
 def _make(request: Request, settings: ModelSettings, fetched: Path, made: Path, progress: Progress) -> None:

@@ -6,10 +6,10 @@ import re
 import shutil
 from collections.abc import Iterator
 from contextlib import AsyncExitStack, suppress
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from freki.infra.extras import require
 from freki.infra.processes.environment import without_settings
 from freki.infra.settings import CrawlSettings
 from freki.infra.sources.web.guard import Guard
@@ -61,8 +61,7 @@ def find_chromium(settings: CrawlSettings) -> str:
 
     Raises Misconfigured where there is none, or where playwright is not installed.
     """
-    if find_spec("playwright") is None:
-        raise Misconfigured("playwright is not installed: pip install '.[crawl]' in the checkout of Freki")
+    require("crawl")
     if settings.chromium is not None:
         return str(settings.chromium)
     found = next((path for name in _NAMES if (path := shutil.which(name))), None) or next(_of_playwright(), None)
