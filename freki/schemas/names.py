@@ -41,6 +41,11 @@ def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
     return f"{tenant}/{document_id}".encode()
 
 
+def key_of_texts(*texts: str) -> bytes:
+    """Return the key that is a JSON array of texts."""
+    return json.dumps(texts, ensure_ascii=False).encode()
+
+
 def texts_of_key(key: bytes, *names: str) -> list[str]:
     """Return the texts of a key that is a JSON array of them, one for each name. Raises ValueError for another key."""
     try:

@@ -27,7 +27,7 @@ from freki.schemas import (
 )
 from freki.schemas.errors import InfraError, Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
-from freki.schemas.names import record, texts_of_key
+from freki.schemas.names import key_of_texts, record, texts_of_key
 from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
@@ -243,7 +243,7 @@ class ErasureRequests:
 
 def report_key(tenant: TenantId, request_id: str) -> bytes:
     """Return the key of the reports on a request."""
-    return json.dumps([tenant, request_id], ensure_ascii=False).encode()
+    return key_of_texts(tenant, request_id)
 
 
 def _refusal_key(key: bytes) -> bytes:

@@ -1,19 +1,18 @@
 """Holds and objections as they stand on their topics: by tenant and name, the last record of each counts."""
 
-import json
 from collections.abc import AsyncIterable, AsyncIterator
 
 import structlog
 
 from freki.schemas import Coverage, Hold, Objection, TenantId, Timestamp
-from freki.schemas.names import texts_of_key
+from freki.schemas.names import key_of_texts, texts_of_key
 
 _log = structlog.get_logger(__name__)
 
 
 def case_key(tenant: str, name: str) -> bytes:
     """Return the key of the record of a hold or an objection."""
-    return json.dumps([tenant, name], ensure_ascii=False).encode()
+    return key_of_texts(tenant, name)
 
 
 def case_of(key: bytes) -> tuple[str, str]:

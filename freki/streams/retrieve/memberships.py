@@ -1,13 +1,12 @@
 """Groups of users from a topic, besides those in their tokens."""
 
-import json
 from collections.abc import Callable, Collection, Mapping
 
 import structlog
 
 from freki.schemas import GroupMembership
 from freki.schemas.identity import Identity
-from freki.schemas.names import texts_of_key
+from freki.schemas.names import key_of_texts, texts_of_key
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.messages import Stored, place_of
@@ -62,7 +61,7 @@ class Memberships:
 
 def membership_key(tenant: str, principal: str) -> bytes:
     """Return the key of the record of a principal's groups."""
-    return json.dumps([tenant, principal], ensure_ascii=False).encode()
+    return key_of_texts(tenant, principal)
 
 
 def membership_of(key: bytes) -> tuple[str, str]:

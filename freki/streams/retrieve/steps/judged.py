@@ -1,6 +1,5 @@
 """Judgements of users that move later rankings; the topic of judgements is their only storage."""
 
-import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -13,7 +12,7 @@ from freki.operators.weigh_judgements import Weighed, likeness, weigh_judgements
 from freki.schemas import DocumentId, Judgement, TenantId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected
-from freki.schemas.names import record, texts_of_key
+from freki.schemas.names import key_of_texts, record, texts_of_key
 from freki.streams.ports import Embedder
 
 DAY_MS = 86_400_000
@@ -199,8 +198,7 @@ def target_of(judgement: Judgement) -> str:
 
 def judgement_key(judgement: Judgement) -> bytes:
     """Return the key of the record of a judgement."""
-    parts = [judgement.tenant, judgement.judge, judgement.query_id, judgement.document_id]
-    return json.dumps(parts, ensure_ascii=False).encode()
+    return key_of_texts(judgement.tenant, judgement.judge, judgement.query_id, judgement.document_id)
 
 
 def key_parts(key: bytes) -> Sequence[str]:
