@@ -34,15 +34,12 @@ def likeness(cosine: float, *, least: float) -> float:
     return min(1.0, max(0.0, (cosine - least) / (1 - least)))
 
 
-def weigh_judgements(judgements: Iterable[Weighed], *, doubt: float = 1.0) -> dict[str, float]:
+def weigh_judgements(judgements: Iterable[Weighed]) -> dict[str, float]:
     """Return a score in -1..1, exclusive, for each target; above 0 where verdicts are positive.
 
-    All verdicts of one judge count at most as much as one recent vote on the same query. doubt: the number of votes
-    that yields half of the maximum. Independent of the order of the judgements.
-    Raises ValueError unless `doubt` is above 0.
+    All verdicts of one judge count at most as much as one recent vote on the same query, which yields half of the
+    maximum. Independent of the order of the judgements.
     """
-    if doubt <= 0:
-        raise ValueError(f"doubt must be above 0, got {doubt}")
     said: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
     for each in judgements:
         said[each.target, each.judge].append(WORTH[each.verdict] * each.likeness * 0.5**each.age)
@@ -50,4 +47,4 @@ def weigh_judgements(judgements: Iterable[Weighed], *, doubt: float = 1.0) -> di
     for (target, _), parts in said.items():
         sums[target].append(min(1.0, max(-1.0, math.fsum(parts))))
     totals = {target: math.fsum(parts) for target, parts in sums.items()}
-    return {target: total / (abs(total) + doubt) for target, total in totals.items() if total}
+    return {target: total / (abs(total) + 1) for target, total in totals.items() if total}

@@ -9,6 +9,9 @@ from freki.infra.models.manifest import Expected
 from freki.infra.models.reranker import OnnxReranker
 from freki.schemas.index import RerankPair
 
+SHOWN_CHARACTERS = 60
+"""Characters of a text that a message quotes."""
+
 
 class Deviation(NamedTuple):
     """Distance of the output for a text from the expected one."""
@@ -50,6 +53,6 @@ def is_within(deviation: Deviation, tolerance: float) -> bool:
     return deviation.distance <= tolerance
 
 
-def shown(text: str, *, characters: int = 60) -> str:
+def shown(text: str) -> str:
     """Return a text as a message quotes it."""
-    return repr(text if len(text) <= characters else f"{text[:characters]}…")
+    return repr(text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}…")

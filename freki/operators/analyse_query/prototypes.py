@@ -11,6 +11,8 @@ from freki.schemas import QueryType
 from freki.schemas.arrays import Floats
 
 _TYPES = tuple(QueryType)
+_MARGIN = 0.2
+"""By which a type must exceed FACTUAL; 1 is the distance of an example to those of other types."""
 
 
 class Prototypes(NamedTuple):
@@ -60,12 +62,11 @@ def fit_prototypes(vectors: Floats, types: Sequence[QueryType], *, ridge: float 
     return Prototypes(centre=centre.astype(np.float32), directions=(centred.T @ duals).astype(np.float32))
 
 
-def type_by_prototypes(vector: Floats, prototypes: Prototypes, *, doubt: float = 0.2) -> QueryType:
+def type_by_prototypes(vector: Floats, prototypes: Prototypes) -> QueryType:
     """Return the type of a query by its vector, (dim,).
 
-    doubt: margin by which a type must exceed FACTUAL; 1 is the distance of an example to those of other types. Ties
-    fall to the first type.
+    A type must exceed FACTUAL by a margin. Ties fall to the first type.
     """
     scores = (vector - prototypes.centre) @ prototypes.directions
-    scores[_TYPES.index(QueryType.FACTUAL)] += doubt
+    scores[_TYPES.index(QueryType.FACTUAL)] += _MARGIN
     return _TYPES[int(np.argmax(scores))]

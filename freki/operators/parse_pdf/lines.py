@@ -197,9 +197,9 @@ def joined(lines: Iterable[str], known: Container[str] = ()) -> str:
     return "".join(with_seams(lines, known))
 
 
-def extended(text: str, line: str, known: Container[str] = ()) -> str:
+def extended(text: str, line: str) -> str:
     """Return a text with one more line; for many, `joined` takes linear time."""
-    return joined((text, line), known)
+    return joined((text, line))
 
 
 def with_seams(lines: Iterable[str], known: Container[str] = ()) -> list[str]:
