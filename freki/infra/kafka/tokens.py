@@ -7,8 +7,6 @@ An identity provider is asked by the client credentials grant of RFC 6749, secti
 
 import asyncio
 import math
-import shlex
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -23,6 +21,7 @@ from pydantic import BaseModel, Field, ValidationError
 from freki.infra.http.credentials import apart, quoted
 from freki.infra.http.errors import gist_of, is_transient, text_of
 from freki.infra.settings import OAuthSettings
+from freki.infra.token_sources import token_of_command, token_of_file
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 
 _SECTION = "FREKI_KAFKA__OAUTH__"
@@ -68,43 +67,17 @@ class Tokens:
 
     def _fetch(self) -> tuple[str, float]:
         """Return a token and its known lifetime in seconds."""
-        if self._settings.token_command is not None:
-            return self._of_command(self._settings.token_command), _COMMAND_LIFE_S
-        if self._settings.token_file is not None:
+        if (command := self._settings.token_command) is not None:
+            setting, timeout_s = f"{_SECTION}TOKEN_COMMAND", self._settings.timeout_s
+            token = token_of_command(setting, command, timeout_s=timeout_s, timeout=f"{_SECTION}TIMEOUT_S")
+            return token, _COMMAND_LIFE_S
+        if (path := self._settings.token_file) is not None:
             # Read each time: the file is kept up to date by another program.
-            return self._of_file(), 0.0
+            if token := token_of_file(f"{_SECTION}TOKEN_FILE", path):
+                return token, 0.0
+            raise Unavailable(f"{_SECTION}TOKEN_FILE={path} is empty: nothing has put a token there yet")
         reply = self._of_provider()
         return reply.access_token, reply.expires_in
-
-    def _of_file(self) -> str:
-        path = self._settings.token_file
-        try:
-            text = path.expanduser().read_text(encoding="ascii").strip() if path else ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"{_SECTION}TOKEN_FILE={path} cannot be read: {error}") from error
-        if not text:
-            raise Unavailable(f"{_SECTION}TOKEN_FILE={path} is empty: nothing has put a token there yet")
-        return text
-
-    def _of_command(self, command: str) -> str:
-        # Its arguments may be secret.
-        setting = f"{_SECTION}TOKEN_COMMAND={command.partition(' ')[0]}"
-        try:
-            words = shlex.split(command)
-            done = subprocess.run(  # noqa: S603 - whoever sets it may run what they like
-                words, check=False, capture_output=True, stdin=subprocess.DEVNULL, timeout=self._settings.timeout_s
-            )
-        except subprocess.TimeoutExpired as error:
-            raise Unavailable(
-                f"{setting} printed no token within {_SECTION}TIMEOUT_S={self._settings.timeout_s:g}"
-            ) from error
-        except (OSError, ValueError) as error:
-            raise Misconfigured(f"{setting} cannot be run: {error}") from error
-        token = done.stdout.decode("ascii", errors="replace").strip()
-        if done.returncode or not token:
-            said = done.stderr.decode(errors="replace").strip()[-200:]
-            raise Unavailable(f"{setting} ended with {done.returncode} and no token: {said}")
-        return token
 
     def _of_provider(self) -> "_Reply":
         settings, setting = self._settings, f"{_SECTION}TOKEN_URL={self._settings.token_url}"

@@ -6,9 +6,7 @@
 """
 
 import asyncio
-import shlex
 import time
-from asyncio.subprocess import DEVNULL, PIPE
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -18,9 +16,11 @@ from pydantic import BaseModel, Field
 
 from freki.infra.rerankers.service import RankingService, ServiceReranker
 from freki.infra.settings import VertexRerankerSettings
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.infra.token_sources import token_of_command, token_of_file
+from freki.schemas.errors import Misconfigured
 from freki.schemas.index import RerankPair
 
+_SECTION = "FREKI_VERTEX_RERANKER"
 CALL_RECORDS = 200
 """Maximum records per call: the limit of the service."""
 TOKEN_LIFE_S = 600.0
@@ -46,12 +46,12 @@ class VertexReranker(ServiceReranker):
 
     def __init__(self, settings: VertexRerankerSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
         if not settings.project:
-            raise Misconfigured("FREKI_VERTEX_RERANKER__PROJECT names no project")
+            raise Misconfigured(f"{_SECTION}__PROJECT names no project")
         self._settings = settings
         self._tokens = _Tokens(settings, clock)
         place = f"projects/{settings.project}/locations/{settings.location}/rankingConfigs/{settings.config}"
         url = f"{settings.url.rstrip('/')}/v1/{place}:rank"
-        service = RankingService(url, section="FREKI_VERTEX_RERANKER", timeout_s=settings.timeout_s)
+        service = RankingService(url, section=_SECTION, timeout_s=settings.timeout_s)
         super().__init__(service, most=CALL_RECORDS)
 
     async def _ask(self, query: str, pairs: Sequence[RerankPair]) -> Mapping[int, float]:
@@ -103,38 +103,9 @@ class _Tokens:
         return self._settings.token is None
 
     async def _read(self) -> str:
-        if self._settings.token_file is not None:
-            return await asyncio.to_thread(self._of_file)
-        if self._settings.token_command:
-            return await self._of_command(self._settings.token_command)
-        raise Misconfigured(
-            "Vertex AI requires a token: set FREKI_VERTEX_RERANKER__TOKEN, __TOKEN_FILE or __TOKEN_COMMAND"
-        )
-
-    def _of_file(self) -> str:
-        path = self._settings.token_file
-        try:
-            return path.read_text(encoding="ascii").strip() if path else ""
-        except (OSError, UnicodeDecodeError) as error:
-            raise Misconfigured(f"FREKI_VERTEX_RERANKER__TOKEN_FILE={path} cannot be read: {error}") from error
-
-    async def _of_command(self, command: str) -> str:
-        # Its arguments may be secret.
-        setting = f"FREKI_VERTEX_RERANKER__TOKEN_COMMAND={command.partition(' ')[0]}"
-        try:
-            words = shlex.split(command)
-            process = await asyncio.create_subprocess_exec(*words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE)
-        except (OSError, ValueError) as error:
-            raise Misconfigured(f"{setting} cannot be run: {error}") from error
-        try:
-            async with asyncio.timeout(_COMMAND_S):
-                out, said = await process.communicate()
-        except TimeoutError as error:
-            raise Unavailable(f"{setting} printed no token within {_COMMAND_S:g} s") from error
-        finally:
-            if process.returncode is None:
-                process.kill()
-                await process.wait()
-        if process.returncode or not out.strip():
-            raise Unavailable(f"{setting} ended with {process.returncode}: {said.decode(errors='replace')[:200]}")
-        return out.decode("ascii", errors="replace").strip()
+        if path := self._settings.token_file:
+            return await asyncio.to_thread(token_of_file, f"{_SECTION}__TOKEN_FILE", path)
+        if command := self._settings.token_command:
+            setting = f"{_SECTION}__TOKEN_COMMAND"
+            return await asyncio.to_thread(token_of_command, setting, command, timeout_s=_COMMAND_S)
+        raise Misconfigured(f"Vertex AI requires a token: set {_SECTION}__TOKEN, __TOKEN_FILE or __TOKEN_COMMAND")

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from freki.infra.token_sources import token_of_file
 from freki.schemas.errors import Misconfigured
 
 
@@ -13,11 +14,7 @@ class TokenFile:
 
     def __call__(self) -> str:
         """Return the token. Raises Misconfigured if there is none."""
-        try:
-            token = self._path.expanduser().read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "it is no text of a token"
-            raise Misconfigured(f"FREKI_AUTH__TOKEN_FILE={self._path} cannot be read: {reason}") from error
+        token = token_of_file("FREKI_AUTH__TOKEN_FILE", self._path)
         if not token:
             raise Misconfigured(f"FREKI_AUTH__TOKEN_FILE={self._path} is empty: nothing has put a token there yet")
         return token
