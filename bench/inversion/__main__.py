@@ -19,7 +19,6 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
 from bench.inversion import attacks
-from freki.infra.evaluation_sets.text import read_text
 from freki.infra.models import open_embedder
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
@@ -27,6 +26,7 @@ from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.tokenizer import open_tokenizer
 from freki.infra.settings import Settings
 from freki.infra.telemetry.provenance import provenance
+from freki.infra.text_files import read_text
 from freki.operators.analyse_text import analyse_text
 from freki.schemas.arrays import Floats
 from freki.streams.ports import Embedder

@@ -1,9 +1,14 @@
 """Streaming decompression of Zstandard."""
 
 import io
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import zstandard
+
+from freki.schemas.errors import Rejected
 
 _COMPRESSED_BLOCK_BYTES = 1024
 """Compressed bytes per read; with a ratio of up to 32,000 a malicious file takes 32 MB at a time."""
@@ -11,9 +16,16 @@ _MAX_WINDOW_BYTES = 128 * 1024 * 1024
 """Maximum window, as required by `zstd --long`."""
 
 
-def plain(file: io.BufferedReader, *, compressed: bool) -> io.BufferedReader:
-    """Return a reader of a file, decompressed if needed. Reading raises ZstdError for a damaged or truncated file."""
-    return io.BufferedReader(_Decompressed(file)) if compressed else file
+@contextmanager
+def opened(path: Path) -> Iterator[io.BufferedReader]:
+    """Open a file; one that ends in `.zst` is decompressed. Raises Rejected where that fails, or reading within."""
+    try:
+        with path.open("rb") as file:
+            yield io.BufferedReader(_Decompressed(file)) if path.suffix == ".zst" else file
+    except OSError as error:
+        raise Rejected(f"{path}: {error.strerror or error}") from error
+    except zstandard.ZstdError as error:
+        raise Rejected(f"{path} is no Zstandard file, or damaged: {error}") from error
 
 
 class _Decompressed(io.RawIOBase):

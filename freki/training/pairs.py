@@ -6,8 +6,8 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from freki.infra.evaluation_sets.text import read_text, refused
 from freki.infra.models.manifest import sha256_of
+from freki.infra.text_files import read_text, refused
 from freki.schemas.errors import Rejected
 from freki.training.dataset import Collection, Dataset, Document, Pair, PairFile, TrainingQuery
 from freki.training.sources import OTHER, SOURCES

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from freki.infra.evaluation_sets.text import read_lines, read_text
+from freki.infra.text_files import read_lines, read_text
 from freki.schemas import DocumentId
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question

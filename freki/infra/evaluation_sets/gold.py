@@ -9,8 +9,8 @@ import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from freki.infra.evaluation_sets.beir import read_corpus
-from freki.infra.evaluation_sets.text import read_text, refused
 from freki.infra.sources import read_source, read_stream, walk
+from freki.infra.text_files import read_text, refused
 from freki.schemas import DocumentId
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Origin, Question, ReviewState, SetPart

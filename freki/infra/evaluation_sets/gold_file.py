@@ -10,7 +10,7 @@ import yaml
 
 from freki.infra.durable_files import write_atomically
 from freki.infra.evaluation_sets.gold import GoldQuestion, GoldSet, parse_gold, parse_question
-from freki.infra.evaluation_sets.text import read_text
+from freki.infra.text_files import read_text
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import ReviewState
 

@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
 
-import zstandard
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from freki.infra.zstd import plain
+from freki.infra.text_files import refused
+from freki.infra.zstd import opened
 from freki.schemas.errors import Rejected
 from freki.schemas.names import LARGEST_INTEGER
 
@@ -51,13 +51,8 @@ def read_stream(path: Path, *, max_line_bytes: int = _MAX_LINE_BYTES) -> Iterato
     """
     if not path.name.endswith((".jsonl", ".jsonl.zst")):
         raise Rejected(f"{path}: a recorded stream is a .jsonl or .jsonl.zst file")
-    try:
-        with path.open("rb") as file, plain(file, compressed=path.suffix == ".zst") as stream:
-            yield from _records(stream, path, max_line_bytes)
-    except OSError as error:
-        raise Rejected(f"{path}: {error.strerror or error}") from error
-    except zstandard.ZstdError as error:
-        raise Rejected(f"{path} is no Zstandard file, or damaged: {error}") from error
+    with opened(path) as stream:
+        yield from _records(stream, path, max_line_bytes)
 
 
 def _records(stream: io.BufferedReader, path: Path, max_line_bytes: int) -> Iterator[StreamRecord]:
@@ -76,7 +71,4 @@ def _record(line: bytes, place: str) -> StreamRecord:
     try:
         return StreamRecord.model_validate_json(line)
     except ValidationError as error:
-        first = error.errors(include_url=False, include_input=False)[0]
-        field = "".join(f"{part}: " for part in first["loc"])
-        # The parser reports lines relative to this line.
-        raise Rejected(f"{place}: {field}{first['msg'].replace('at line 1 column', 'at column')}") from error
+        raise refused(error, place) from error

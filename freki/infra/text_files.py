@@ -3,10 +3,9 @@
 from pathlib import Path
 from typing import TypeVar
 
-import zstandard
 from pydantic import BaseModel, ValidationError
 
-from freki.infra.zstd import plain
+from freki.infra.zstd import opened
 from freki.schemas.errors import Rejected
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -15,12 +14,8 @@ _Model = TypeVar("_Model", bound=BaseModel)
 def read_text(path: Path) -> str:
     """Read a file; one that ends in `.zst` is decompressed. Raises Rejected where that fails."""
     try:
-        with path.open("rb") as file:
-            return plain(file, compressed=path.suffix == ".zst").read().decode("utf-8-sig")
-    except OSError as error:
-        raise Rejected(f"{path}: {error.strerror or error}") from error
-    except zstandard.ZstdError as error:
-        raise Rejected(f"{path} is no Zstandard file, or damaged: {error}") from error
+        with opened(path) as stream:
+            return stream.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = error.object.count(b"\n", 0, error.start) + 1
         raise Rejected(f"{path}, line {line}: it is not UTF-8") from error
