@@ -10,14 +10,13 @@ import fcntl
 import importlib.util
 import os
 import signal
-import socket
 import sys
 from pathlib import Path
 
+from freki.infra.local.ports import LOOPBACK, is_free
 from freki.infra.local.scrub import scrub_if_requested
 from freki.schemas.errors import InfraError, Misconfigured, Rejected
 
-HOST = "127.0.0.1"
 PROGRAM = "milvus"
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Environment variables of the dynamic linkers of Linux and macOS."""
@@ -39,13 +38,15 @@ def serve(path: Path, port: int) -> None:
         scrub_if_requested(path)
     except OSError as error:
         raise Misconfigured(f"cannot serve {path}: {error}") from error
-    _check_port(port)
+    if not is_free(port):
+        # The server would share it silently.
+        raise Rejected(f"port {port} is taken: stop what listens there, or give another port")
     directory = program_directory()
     _die_with_parent()
     os.chdir(path.parent)
     libraries = {name: f"{directory}:{os.environ.get(name, '')}" for name in _LIBRARY_PATHS}
     program = str(directory / PROGRAM)
-    arguments = [program, str(path), f"{HOST}:{port}", "ERROR"]
+    arguments = [program, str(path), f"{LOOPBACK}:{port}", "ERROR"]
     # The server writes temporary files to HOME, and fails if that is missing or `/`, as for users of containers.
     environment = {**os.environ, **libraries, "HOME": str(path.parent)}
     os.execve(program, arguments, environment)  # noqa: S606 - no shell
@@ -74,16 +75,6 @@ def _lock(path: Path) -> None:
     os.write(lock, str(os.getpid()).encode())
     # The lock is held as long as the descriptor is open.
     os.set_inheritable(lock, True)  # noqa: FBT003 - positional only
-
-
-def _check_port(port: int) -> None:
-    """Raise Rejected if another process listens on the port: the server would share it silently."""
-    with socket.socket() as probe:
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            probe.bind((HOST, port))
-        except OSError as error:
-            raise Rejected(f"port {port} is taken: stop what listens there, or give another port") from error
 
 
 def _die_with_parent() -> None:

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey
 from freki.operators.audit_chain import Event
@@ -38,13 +37,12 @@ async def open_places(settings: Settings, *, patience_s: float) -> AsyncIterator
 @asynccontextmanager
 async def open_erasure(settings: Settings, signer: SigningKey, *, by: str, patience_s: float) -> AsyncIterator[Erasure]:
     """Open an erasure; by: who asks, for the audit log; patience_s: longest wait for the next receipt."""
-    async with AsyncExitStack() as opened:
-        index = await opened.enter_async_context(open_index(settings))
-        outbox, _ = await opened.enter_async_context(open_outbox(settings))
-        audit = await opened.enter_async_context(open_audit(settings, outbox))
-        places = await opened.enter_async_context(open_places(settings, patience_s=patience_s))
-        deletions = PublishedDeletions(settings, index, patience_s=patience_s)
-        yield erasure_of(places, index, deletions, open_holds(settings), signer, audit=audit)(by, "")
+    async with (
+        open_places(settings, patience_s=patience_s) as places,
+        open_audit(settings, places.outbox) as audit,
+    ):
+        deletions = PublishedDeletions(settings, places.index, patience_s=patience_s)
+        yield erasure_of(places, deletions, open_holds(settings), signer, audit=audit)(by, "")
 
 
 @asynccontextmanager
@@ -52,12 +50,13 @@ async def open_rectification(
     settings: Settings, signer: SigningKey, *, by: str, patience_s: float
 ) -> AsyncIterator[Rectification]:
     """Open a rectification; by: who asks; patience_s: longest wait for workers to have read work topics."""
-    async with AsyncExitStack() as opened:
-        outbox, _ = await opened.enter_async_context(open_outbox(settings))
-        audit = await opened.enter_async_context(open_audit(settings, outbox))
+    async with (
+        open_places(settings, patience_s=patience_s) as places,
+        open_audit(settings, places.outbox) as audit,
+    ):
         yield Rectification(
-            await opened.enter_async_context(open_places(settings, patience_s=patience_s)),
-            await opened.enter_async_context(open_index(settings)),
+            places,
+            places.index,
             open_holds(settings),
             sign=signer.sign,
             record=partial(record_erasure, audit, by=by, subject="", kind=AuditKind.RECTIFIED),
@@ -67,7 +66,6 @@ async def open_rectification(
 
 def erasure_of(
     places: Places,
-    index: MilvusIndex,
     deletions: Deletions,
     holds: HoldBook,
     signer: SigningKey,
@@ -82,7 +80,7 @@ def erasure_of(
     def erasure(by: str, subject: str) -> Erasure:
         return Erasure(
             places,
-            index,
+            places.index,
             deletions,
             holds,
             sign=signer.sign,

@@ -71,11 +71,12 @@ class Places:
     ) -> None:
         """Set what is searched; patience_s: how long workers may take to commit that they have read a topic."""
         self._settings = settings
-        self._index = index
+        self.index = index
         self._changes = ChangeReader(settings, registry)
         self._claims = ClaimStore(settings.claims)
         self._consumers = Consumers(settings, self._generations, patience_s=patience_s)
         self._alone = asyncio.Lock()
+        self.outbox = outbox
         self._remover = Remover(settings, outbox, self._consumers)
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
@@ -180,9 +181,9 @@ class Places:
         """Take names, readers, attributes and hashes from deleted roots; return their number. The fence stays."""
         if not documents:
             return 0
-        every = await self._index.commits([root_id(tenant, each) for each in documents])
+        every = await self.index.commits([root_id(tenant, each) for each in documents])
         bare = [_bare(root) for some in every.values() for root in some if root.deleted]
-        await self._index.commit(bare, [])
+        await self.index.commit(bare, [])
         return len(bare)
 
     async def _generations(self) -> tuple[str, Collection[str]]:
@@ -195,10 +196,10 @@ class Places:
         if covers.documents:
             for at in range(0, len(covers.documents), ROOTS_TOGETHER):
                 keys = [root_id(tenant, each) for each in covers.documents[at : at + ROOTS_TOGETHER]]
-                for root in (await self._index.roots(keys)).values():
+                for root in (await self.index.roots(keys)).values():
                     yield root
         else:
-            async for root in self._index.all_roots(tenant=tenant):
+            async for root in self.index.all_roots(tenant=tenant):
                 yield root
 
     async def _written(self, tenant: TenantId, versions: Mapping[DocumentId, int]) -> dict[str, DocumentId]:
@@ -227,8 +228,8 @@ class Places:
     async def _superseded(self, tenant: TenantId, documents: Collection[DocumentId]) -> dict[str, int]:
         """Count chunk rows that no live manifest names: of older versions, until they are swept."""
         keys = [root_id(tenant, each) for each in documents]
-        roots, rows = await self._index.roots(keys), await self._index.rows_of(keys)
-        pages = await self._index.pages([page for root in roots.values() for page in root.pages])
+        roots, rows = await self.index.roots(keys), await self.index.rows_of(keys)
+        pages = await self.index.pages([page for root in roots.values() for page in root.pages])
         live = {entry.row_id for page in pages.values() for entry in page.entries}
         count = sum(head.row_id not in live for heads in rows.values() for head in heads)
         return {"chunks": count} if count else {}

@@ -4,7 +4,6 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 
-from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import RetentionRule as RuleSettings
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey
@@ -44,12 +43,11 @@ async def open_retention(settings: Settings, *, by: str) -> AsyncIterator[Retent
         audit = await opened.enter_async_context(open_audit(settings, outbox))
         places = Places(settings, index=index, registry=registry, outbox=outbox, patience_s=patience_s)
         reports = Sink(outbox, topics_of(settings).erasure_reports.name, Codec(ErasureReport, registry=registry).encode)
-        yield retention_of(settings, index, places, reports, audit=audit, by=by)
+        yield retention_of(settings, places, reports, audit=audit, by=by)
 
 
 def retention_of(
     settings: Settings,
-    index: MilvusIndex,
     places: Places,
     reports: Sink[ErasureReport],
     *,
@@ -58,7 +56,7 @@ def retention_of(
 ) -> Retention:
     """Return retention by the rules of the settings."""
     rules, holds = rules_of(settings), open_holds(settings)
-    deletions = PublishedDeletions(settings, index, patience_s=settings.erasure.patience_s)
+    deletions = PublishedDeletions(settings, places.index, patience_s=settings.erasure.patience_s)
     key_file = settings.erasure.key_file or settings.audit.key_file
     erase = None
     if any(rule.action is RetentionAction.ERASE for rule in rules):
@@ -68,13 +66,13 @@ def retention_of(
                 "`freki audit keys make FILE` and set FREKI_ERASURE__KEY_FILE=FILE"
             )
         signer = SigningKey.read(key_file)
-        erase = partial(erasure_of(places, index, deletions, holds, signer, audit=audit), by)
+        erase = partial(erasure_of(places, deletions, holds, signer, audit=audit), by)
 
     async def keep(report: ErasureReport) -> None:
         await reports.send(reports.record(report, key=report_key(report.tenant, report.request_id)))
 
     return Retention(
-        index,
+        places.index,
         places,
         rules,
         holds,

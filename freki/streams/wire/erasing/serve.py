@@ -41,7 +41,7 @@ async def open_erasure_requests(parts: "Parts") -> ErasureRequests:
     reports = parts.sink(ErasureReport, parts.topics.erasure_reports)
     deletions, holds = PublishedDeletions(settings, index, patience_s=erasure.patience_s), open_holds(settings)
     requests = ErasureRequests(
-        erasure_of(places, index, deletions, holds, signer, audit=audit),
+        erasure_of(places, deletions, holds, signer, audit=audit),
         rules=RequestRules(
             requesters=frozenset(erasure.requesters), reply_topics=tuple(settings.retrieval.reply_topics)
         ),
@@ -55,7 +55,7 @@ async def open_erasure_requests(parts: "Parts") -> ErasureRequests:
     )
     parts.background.spawn(resume_held(requests, erasure.look_s))
     if (every_hours := settings.retention.every_hours) is not None:
-        retention = retention_of(settings, index, places, reports, audit=audit, by="retention")
+        retention = retention_of(settings, places, reports, audit=audit, by="retention")
         parts.background.spawn(retain(retention, every_hours * 3600))
     return requests
 
