@@ -1,7 +1,7 @@
 """Send stored changes again, with a request to make their versions anew, and wait for the receipts."""
 
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 
 from rich.progress import Progress, TaskID
@@ -14,7 +14,7 @@ from freki.operators.identify import record_key
 from freki.schemas import DocumentChange, IndexOutcome
 from freki.schemas.avro import Codec
 from freki.streams.client import Receipts
-from freki.streams.feed.repeat import CHANGED, Advance, ChangeRepeater, TopicReader
+from freki.streams.feed.repeat import CHANGED, Advance, ChangeRepeater
 from freki.streams.wire.connect import open_outbox, open_receipts, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
@@ -41,25 +41,19 @@ async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, above: int,
     above: highest edition of these documents in the index; patience_s: longest wait for the next receipt.
     """
     topic = topics_of(settings).documents.name
-
-    @asynccontextmanager
-    async def open_topic(starts: Mapping[int, int]) -> AsyncIterator[TopicReader]:
-        async with Reader(settings.kafka, topic, start=starts) as reader:
-            yield reader
-
     async with (
         open_registry(settings) as registry,
         open_outbox(settings) as (outbox, _),
         open_receipts(settings) as receipts,
     ):
-        codec = Codec(DocumentChange, registry=registry)
-
-        async def decode(value: bytes) -> DocumentChange:
-            if registry is not None:
-                await registry.prepare([value])
-            return codec.decode(value)
-
-        repeater = ChangeRepeater(open_topic, decode, outbox, topic, requested_at=wall_clock(), above=above)
+        repeater = ChangeRepeater(
+            lambda starts: Reader(settings.kafka, topic, start=starts, registry=registry),
+            Codec(DocumentChange, registry=registry).decode,
+            outbox,
+            topic,
+            requested_at=wall_clock(),
+            above=above,
+        )
         with terminated_as_interrupted(), bars() as progress:
 
             def track(total: int) -> Advance:

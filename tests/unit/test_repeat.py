@@ -112,12 +112,8 @@ async def repeat(
     topic: Topic, wanted: Mapping[bytes, int], *, above: int = 0
 ) -> tuple[dict[bytes, str], list[tuple[str, int]]]:
     """Return the reasons, and documents and versions that were sent."""
-
-    async def decode(value: bytes) -> DocumentChange:
-        return CODEC.decode(value)
-
     repeater = ChangeRepeater(
-        topic.open, decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=above
+        topic.open, CODEC.decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=above
     )
     reasons = await repeater.find(wanted, track=lambda _: lambda: None)
     expected: list[DocumentChange] = []
@@ -195,11 +191,8 @@ async def test_a_change_that_comes_in_between_is_the_last_again_before_receipts_
     topic = Topic(meanwhile=lambda topic: topic.put("a", 2) if len(topic.records) == 1 else None)
     topic.put("a", 1)
 
-    async def decode(value: bytes) -> DocumentChange:
-        return CODEC.decode(value)
-
     repeater = ChangeRepeater(
-        topic.open, decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=0
+        topic.open, CODEC.decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=0
     )
     await repeater.find({key("a"): 1}, track=lambda _: lambda: None)
     async with aclosing(repeater.repeat(lambda _: None)) as windows:

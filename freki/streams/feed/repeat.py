@@ -6,7 +6,7 @@ was read is left alone: its new version is made by the settings in force. If a p
 the same, it is sent once more, with the time of its first recording, so that it is the last one again.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
@@ -44,7 +44,7 @@ class TopicReader(Protocol):
 
 OpenTopic = Callable[[Mapping[int, int]], AbstractAsyncContextManager[TopicReader]]
 """Opens the documents topic at offsets by partition; at the earliest in partitions without one."""
-Decode = Callable[[bytes], Awaitable[DocumentChange]]
+Decode = Callable[[bytes], DocumentChange]
 Advance = Callable[[], None]
 Track = Callable[[int], Advance]
 """Begins a progress display of so many records; the result is called for each of them."""
@@ -85,7 +85,7 @@ class ChangeRepeater:
                 advance()
                 if stored.key is None or stored.key not in wanted:
                     continue
-                match await self._kind(stored, wanted[stored.key]):
+                match self._kind(stored, wanted[stored.key]):
                     case "wanted":
                         places[stored.key] = stored.partition, stored.offset
                         self._first[stored.key] = _recorded(stored)
@@ -119,12 +119,12 @@ class ChangeRepeater:
         while self._sent and not await self._put_in_order():
             pass
 
-    async def _kind(self, stored: Stored, version: int) -> str:
+    def _kind(self, stored: Stored, version: int) -> str:
         if stored.value is None:
             # A null value without a version deletes what was recorded before it.
             return "later" if version_in(stored.headers) >= version else ""
         try:
-            change = await self._decode(stored.value)
+            change = self._decode(stored.value)
         except UndecodableError:
             return ""
         if change.operation is Operation.DELETE:
@@ -146,7 +146,7 @@ class ChangeRepeater:
             async for stored in reader.until_end():
                 if places.pop((stored.partition, stored.offset), None) is None or stored.value is None:
                     continue
-                window.append((stored, await self._decode(stored.value)))
+                window.append((stored, self._decode(stored.value)))
                 size += len(stored.value)
                 if len(window) == WINDOW or size >= WINDOW_BYTES or not places:
                     yield window
