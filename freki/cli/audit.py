@@ -1,6 +1,5 @@
 """`freki audit`: verify the audit log, search it, copy it, and make the key that signs it."""
 
-import json
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict
@@ -12,7 +11,7 @@ from urllib.parse import quote
 import typer
 
 from freki.cli.context import command, console, errors, fail, load_settings
-from freki.cli.rows import whole_table
+from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.words import counted
 from freki.infra.audit import read_chains
 from freki.infra.kafka import Reader
@@ -35,7 +34,6 @@ Files = Annotated[
     typer.Option("--file", help="File, or folder of files; default: FREKI_AUDIT__DIRECTORY; again for more"),
 ]
 Topic = Annotated[bool, typer.Option("--topic", help="Read the topic; with --file both together")]
-Json = Annotated[bool, typer.Option("--json", help="One JSON object per line")]
 PublicKeys = Annotated[
     list[Path] | None,
     typer.Option("--public-key", help="File of a public key; default: that of FREKI_AUDIT__KEY_FILE; again for more"),
@@ -64,7 +62,7 @@ async def show(
 @audit_app.command("verify")
 @command
 async def verify(
-    files: Files = None, *, topic: Topic = False, public_keys: PublicKeys = None, as_json: Json = False
+    files: Files = None, *, topic: Topic = False, public_keys: PublicKeys = None, as_json: AsJson = False
 ) -> None:
     """Name what is missing, altered or out of order; exit code 1 if anything is."""
     settings = load_settings()
@@ -133,7 +131,7 @@ async def search(  # noqa: PLR0913 - options
     ] = None,
     since: Annotated[datetime | None, typer.Option(help="From this time on, UTC")] = None,
     text: Annotated[str | None, typer.Option(help="Of exactly this query; needs FREKI_AUDIT__KEY_FILE")] = None,
-    as_json: Json = False,
+    as_json: AsJson = False,
 ) -> None:
     """Print entries, oldest first."""
     settings = load_settings()
@@ -252,7 +250,7 @@ def _key(settings: Settings) -> SigningKey:
 
 def _show_report(place: str, report: ChainReport, *, as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(json.dumps({"place": place, **asdict(report)}) + "\n")
+        print_json({"place": place, **asdict(report)})
         return
     state = "closed" if report.is_closed else "has no end: its process runs, was killed, or what follows is cut off"
     expired = f", {report.expired} before are past their retention" if report.expired else ""

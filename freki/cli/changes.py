@@ -36,6 +36,11 @@ Make = Callable[[], DocumentChange | None]
 """Deferred construction of a change; None if there is nothing to publish. Raises Rejected for an unusable file."""
 
 
+def as_is(change: DocumentChange) -> Make:
+    """Return what gives a change that is already there."""
+    return lambda: change
+
+
 Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 Principals = Annotated[
     list[str] | None,

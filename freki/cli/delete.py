@@ -1,6 +1,5 @@
 """`freki delete`: delete documents by id or by what they have in common."""
 
-from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Annotated
@@ -10,7 +9,6 @@ from rich.text import Text
 
 from freki.cli.arguments import expanded
 from freki.cli.bars import bars
-from freki.cli.changes import Make
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.other_generation import show_other_generation
 from freki.cli.receipts import PATIENCE_S, collect, send, show_receipts
@@ -63,7 +61,8 @@ async def delete(
         receipts = await opened.enter_async_context(open_receipts(settings)) if wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         with bars() as progress:
-            sent = (await send(publisher, receipts, _deletions(live), total=len(live), progress=progress)).changes
+            makes = [partial(_deletion, root) for root in live]
+            sent = (await send(publisher, receipts, makes, total=len(live), progress=progress)).changes
             outcomes = await collect(receipts, total=sent, progress=progress, patience_s=patience) if receipts else []
     if receipts is None and as_json:
         print_json({"published": sent})
@@ -73,10 +72,6 @@ async def delete(
         raise typer.Exit(1)
     if sent < len(live):
         raise typer.Exit(1)
-
-
-def _deletions(roots: Sequence[Root]) -> Iterator[Make]:
-    return (partial(_deletion, root) for root in roots)
 
 
 def _deletion(root: Root) -> DocumentChange:

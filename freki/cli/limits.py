@@ -1,7 +1,5 @@
 """`freki limits`: what tenants use of their limits."""
 
-import json
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Annotated
 
@@ -10,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.rows import whole_table
+from freki.cli.rows import AsJson, print_json, whole_table
 from freki.infra.settings import LimitSettings
 from freki.schemas import TenantId
 from freki.schemas.limits import LimitKind, TenantLimits, TenantUse
@@ -31,7 +29,7 @@ async def limits(
         typer.Option(help="Only this tenant; again for more. Default: those that settings or changes of the day name"),
     ] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="One JSON object per line")] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Show what each tenant uses of its limits, with changes in flight.
 
@@ -55,8 +53,7 @@ async def limits(
             use = ledger.of(name).use(at=now, now=now)
             for kind, most, used in _rows(of_tenant, use, queries=ledger.queries_in(name, now // MINUTE_MS)):
                 if as_json:
-                    row = {"tenant": name, "limit": kind, "used": used, "most": most}
-                    sys.stdout.write(json.dumps(row, ensure_ascii=False) + "\n")
+                    print_json({"tenant": name, "limit": kind, "used": used, "most": most})
                 else:
                     _add(table, [name, kind], used, most)
     if not as_json:

@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Annotated
@@ -17,6 +16,7 @@ from freki.cli.changes import (
     FileArguments,
     Gone,
     Make,
+    as_is,
     deletions,
     gone,
     identify,
@@ -37,7 +37,7 @@ from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.infra.sources import SourceFile, read_stream, walk
-from freki.schemas import DocumentChange, DocumentId
+from freki.schemas import DocumentId
 from freki.schemas.errors import InfraError
 from freki.streams.feed.files import FileReport, FileSource
 from freki.streams.wire.connect import open_index, open_publisher, open_receipts
@@ -85,7 +85,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
     if given.title is not None and (streams or len(files) != 1):
         fail("--title names one document: give one file, or leave it out", code=2)
     total = sum(1 for path in streams for _ in read_stream(path))
-    changes: Iterator[Make] = (partial(_as_is, change) for path in streams for change in recorded(path, fields))
+    changes: Iterator[Make] = (as_is(change) for path in streams for change in recorded(path, fields))
     async with AsyncExitStack() as opened:
         # Open before the first change is sent, so that no receipt is missed.
         receipts = await opened.enter_async_context(open_receipts(settings)) if given.wait else None
@@ -199,7 +199,3 @@ def show_files(source: FileSource | None) -> None:
     ]
     if parts:
         console.print(f"Files: {', '.join(parts)}" + ("; --force publishes all" if report.unchanged else ""))
-
-
-def _as_is(change: DocumentChange) -> DocumentChange:
-    return change

@@ -3,11 +3,10 @@
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from datetime import UTC, datetime
-from functools import partial
 from shutil import rmtree
 
 from freki.cli.bars import bars
-from freki.cli.changes import Make
+from freki.cli.changes import Make, as_is
 from freki.cli.context import errors, fail
 from freki.cli.receipts import collect, send
 from freki.cli.show import building
@@ -133,7 +132,7 @@ async def _fill(settings: Settings, tenant: TenantId, corpus: Sequence[CorpusDoc
 
 
 async def _publish(settings: Settings, changes: Sequence[DocumentChange]) -> list[IndexOutcome]:
-    makes: list[Make] = [partial(_as_is, change) for change in changes]
+    makes: list[Make] = [as_is(change) for change in changes]
     async with open_receipts(settings) as receipts, open_publisher(settings) as publisher:
         with bars() as progress:
             sent = await send(publisher, receipts, makes, total=len(makes), progress=progress)
@@ -143,7 +142,3 @@ async def _publish(settings: Settings, changes: Sequence[DocumentChange]) -> lis
             f"no receipt yet for {len(changes) - len(outcomes)} of {counted(len(changes), 'document')}: do workers run?"
         )
     return outcomes
-
-
-def _as_is(change: DocumentChange) -> DocumentChange:
-    return change
