@@ -319,7 +319,7 @@ class Correspondent(Follower, Generic[Q, A]):
         headers: Headers = () if token is None else ((TOKEN_HEADER, token.encode()),)
         return self._queries.record(query, key=key, headers=headers)
 
-    async def _answered(self, key: bytes, question: Outgoing, *, patience_s: float) -> A:
+    async def _answered(self, key: bytes, query: Outgoing, *, patience_s: float) -> A:
         """Send a query with this key and return its answer.
 
         Raises TimeoutError after `patience_s` seconds, NotSent if the broker has not taken it by then, AlreadyAsked if
@@ -332,7 +332,7 @@ class Correspondent(Follower, Generic[Q, A]):
         is_sent = False
         try:
             async with asyncio.timeout(patience_s):
-                await self._queries.send(question)
+                await self._queries.send(query)
                 is_sent = True
                 return await self.first(answer, patience_s=patience_s)
         except TimeoutError as error:

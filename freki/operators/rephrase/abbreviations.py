@@ -6,21 +6,21 @@ from collections.abc import Iterable
 from freki.schemas import Definition
 
 
-def spelt_out(question: str, definitions: Iterable[Definition]) -> str:
+def spelt_out(query: str, definitions: Iterable[Definition]) -> str:
     """Replace short forms by long forms; empty where there is none. The first definition of a form counts."""
-    return _replaced(question, ((each.short, each.long) for each in definitions), flags=re.NOFLAG)
+    return _replaced(query, ((each.short, each.long) for each in definitions), flags=re.NOFLAG)
 
 
-def made_short(question: str, definitions: Iterable[Definition]) -> str:
+def made_short(query: str, definitions: Iterable[Definition]) -> str:
     """Replace long forms by their abbreviations; empty where there is none."""
-    return _replaced(question, ((each.long, each.short) for each in definitions), flags=re.IGNORECASE)
+    return _replaced(query, ((each.long, each.short) for each in definitions), flags=re.IGNORECASE)
 
 
-def _replaced(question: str, pairs: Iterable[tuple[str, str]], *, flags: re.RegexFlag) -> str:
-    said, done = question, set[str]()
+def _replaced(query: str, pairs: Iterable[tuple[str, str]], *, flags: re.RegexFlag) -> str:
+    said, done = query, set[str]()
     for old, new in pairs:
-        if old not in done and new.casefold() not in question.casefold():
+        if old not in done and new.casefold() not in query.casefold():
             # A function, since backslashes in a replacement text would be escapes.
             said = re.sub(rf"(?<!\w){re.escape(old)}(?!\w)", new.replace("\\", r"\\"), said, flags=flags)
             done.add(old)
-    return said if said != question else ""
+    return said if said != query else ""

@@ -36,14 +36,14 @@ def feedback_terms(asked: str, texts: Sequence[str], scores: Sequence[float]) ->
     return " ".join(" ".join([term] * max(1, round(weight / unit))) for term, weight in mixed.items())
 
 
-def feedback_vector(question: Floats, vectors: Sequence[Floats]) -> Floats:
+def feedback_vector(query: Floats, vectors: Sequence[Floats]) -> Floats:
     """Return the query vector moved half of the way to the mean of others; all of length 1, as the result, (dim,).
 
     Without others the query vector itself. Source: Rocchio, 1971, without negative feedback.
     """
     if not len(vectors):
-        return question
-    moved = 0.5 * question + 0.5 * np.mean(vectors, axis=0, dtype=np.float32)
+        return query
+    moved = 0.5 * query + 0.5 * np.mean(vectors, axis=0, dtype=np.float32)
     return np.asarray(moved / max(float(np.linalg.norm(moved)), 1e-9), dtype=np.float32)
 
 

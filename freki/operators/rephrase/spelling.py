@@ -14,7 +14,7 @@ _WORDS = re.compile(r"[^\W\d_]+")
 _SPELT_OUT = {"ß": "ss", "ae": "a", "oe": "o", "ue": "u"}
 
 
-def corrected(question: str, vocabulary: Callable[[], Mapping[str, int]], *, is_known: Callable[[str], bool]) -> str:
+def corrected(query: str, vocabulary: Callable[[], Mapping[str, int]], *, is_known: Callable[[str], bool]) -> str:
     """Replace unknown words by the nearest word of the vocabulary.
 
     vocabulary: returns known words as written, with their frequency; called once, if a word is unknown to `is_known`.
@@ -46,8 +46,8 @@ def corrected(question: str, vocabulary: Callable[[], Mapping[str, int]], *, is_
         ]
         return min(near)[2] if near else word
 
-    said = _WORDS.sub(nearest, question)
-    return said if said.casefold() != question.casefold() else ""
+    said = _WORDS.sub(nearest, query)
+    return said if said.casefold() != query.casefold() else ""
 
 
 def _folded(word: str) -> str:

@@ -21,7 +21,7 @@ class _Thesaurus(NamedTuple):
     stemmer: Stemmer.Stemmer
 
 
-def with_synonyms(question: str, *, language: str) -> tuple[str, ...]:
+def with_synonyms(query: str, *, language: str) -> tuple[str, ...]:
     """Return up to two variants of a query, with unambiguous words replaced by their first or second synonym.
 
     Empty where no word has synonyms. Inflected words are looked up by stem and replaced by the base form, which search
@@ -29,9 +29,9 @@ def with_synonyms(question: str, *, language: str) -> tuple[str, ...]:
     """
     if language not in _STEMMERS:
         return ()
-    choices = [synonyms_of(word, language=language) for word in _WORDS.findall(question)]
+    choices = [synonyms_of(word, language=language) for word in _WORDS.findall(query)]
     count = min(MOST_SYNONYMS, max(map(len, choices), default=0))
-    return tuple(_replaced(question, choices, place) for place in range(count))
+    return tuple(_replaced(query, choices, place) for place in range(count))
 
 
 def synonyms_of(word: str, *, language: str) -> tuple[str, ...]:
@@ -54,14 +54,14 @@ def load_synonyms() -> None:
         _thesaurus(language)
 
 
-def _replaced(question: str, choices: Sequence[tuple[str, ...]], place: int) -> str:
+def _replaced(query: str, choices: Sequence[tuple[str, ...]], place: int) -> str:
     each = iter(choices)
 
     def other(found: re.Match[str]) -> str:
         words = next(each)
         return words[min(place, len(words) - 1)] if words else found[0]
 
-    return _WORDS.sub(other, question)
+    return _WORDS.sub(other, query)
 
 
 @cache

@@ -50,7 +50,7 @@ class Thesaurus:
         self._entries = tuple(entries)
         self._by_language: dict[str, _Lookup] = {}
 
-    def variants(self, question: str, *, language: str) -> list[str]:
+    def variants(self, query: str, *, language: str) -> list[str]:
         """Return up to four variants of a query, with each known term replaced by its first, second, … synonym.
 
         The longest term at a place counts. Words are compared by stem in German and English, without case in others.
@@ -61,9 +61,9 @@ class Thesaurus:
         lookup = self._by_language.get(language) or self._by_language.setdefault(
             language, _Lookup(self._entries, language)
         )
-        found = list(lookup.found(question))
+        found = list(lookup.found(query))
         count = min(MOST_VARIANTS, max((len(others) for _, _, others in found), default=0))
-        return [_replaced(question, found, place) for place in range(count)]
+        return [_replaced(query, found, place) for place in range(count)]
 
 
 class _Lookup:
@@ -78,9 +78,9 @@ class _Lookup:
         self._others: Mapping[_Stems, tuple[str, ...]] = {stems: tuple(terms) for stems, terms in others.items()}
         self._longest = max(map(len, self._others))
 
-    def found(self, question: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
+    def found(self, query: str) -> Iterator[tuple[int, int, tuple[str, ...]]]:
         """Yield begin, end and synonyms of each known term."""
-        words = list(_WORDS.finditer(question))
+        words = list(_WORDS.finditer(query))
         stems = self._stems([word[0] for word in words])
         at = 0
         while at < len(words):
@@ -125,9 +125,9 @@ def _terms(number: int, text: str) -> list[str]:
     return list(dict.fromkeys(terms))
 
 
-def _replaced(question: str, found: Sequence[tuple[int, int, tuple[str, ...]]], place: int) -> str:
+def _replaced(query: str, found: Sequence[tuple[int, int, tuple[str, ...]]], place: int) -> str:
     parts, at = [], 0
     for begin, end, others in found:
-        parts += [question[at:begin], others[min(place, len(others) - 1)]]
+        parts += [query[at:begin], others[min(place, len(others) - 1)]]
         at = end
-    return "".join([*parts, question[at:]])
+    return "".join([*parts, query[at:]])
