@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, Self
 
@@ -13,7 +14,7 @@ from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.names import record, shown_time
 
 if TYPE_CHECKING:
-    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer
+    from aiokafka import AIOKafkaConsumer, AIOKafkaProducer, ConsumerRecord
 
 _POLL_MS = 500
 METADATA_AGE_MS = 10_000
@@ -28,16 +29,31 @@ _NO_PRODUCER_IDS = "UnknownError"
 
 
 @record
-class StoredRecord:
-    """A record on a topic, undecoded."""
+class Record:
+    """A record with undecoded key and value."""
 
     topic: str
     partition: int
     offset: int
     timestamp_ms: int
+    """Milliseconds since 1970-01-01T00:00:00Z, set by producer or broker."""
     key: bytes | None
     value: bytes | None
-    headers: Headers
+    headers: Headers = field(repr=False)
+    """One of them may be a token."""
+
+
+def to_record(one: "ConsumerRecord[bytes, bytes]") -> Record:
+    """Return a record as the client gave it."""
+    return Record(
+        topic=one.topic,
+        partition=one.partition,
+        offset=one.offset,
+        timestamp_ms=shown_time(one.timestamp),
+        key=one.key,
+        value=one.value,
+        headers=tuple((name, value or b"") for name, value in one.headers),
+    )
 
 
 class Producer:
@@ -163,7 +179,7 @@ class Reader:
         for place, offset in (await ends(places)).items():
             client.seek(place, offset)
 
-    async def __aiter__(self) -> AsyncIterator[StoredRecord]:
+    async def __aiter__(self) -> AsyncIterator[Record]:
         """Yield records endlessly; within a partition in order."""
         while True:
             if self._client is None:
@@ -173,15 +189,7 @@ class Reader:
                 fetched = await self._client.getmany(timeout_ms=_POLL_MS)
             for records in fetched.values():
                 for one in records:
-                    yield StoredRecord(
-                        topic=one.topic,
-                        partition=one.partition,
-                        offset=one.offset,
-                        timestamp_ms=shown_time(one.timestamp),
-                        key=one.key,
-                        value=one.value,
-                        headers=tuple((name, value or b"") for name, value in one.headers),
-                    )
+                    yield to_record(one)
 
 
 async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:

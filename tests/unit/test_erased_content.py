@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from freki.client.kafka import Record
 from freki.infra.claims import ClaimStore
-from freki.infra.kafka.records import Record
 from freki.infra.settings import ClaimSettings, Settings
 from freki.operators.identify import record_key
 from freki.schemas import ClaimCheck, DocumentChange, DocumentId, Operation, TenantId, Timestamp

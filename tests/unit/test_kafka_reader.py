@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
+from freki.client.kafka import to_record
 from freki.infra.kafka import Reader
-from freki.infra.kafka.reader import to_record
 from freki.infra.settings import KafkaSettings
 from freki.schemas.names import YEAR_10000_MS
 

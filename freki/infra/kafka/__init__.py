@@ -4,10 +4,10 @@ The Faust app of a stage is in `app`, and the administrator of topics and groups
 most commands do without.
 """
 
+from freki.client.kafka import Record
 from freki.infra.kafka.history import History
 from freki.infra.kafka.producer import KafkaProducer
 from freki.infra.kafka.reader import Reader
-from freki.infra.kafka.records import Record
 
 __all__ = [
     "History",

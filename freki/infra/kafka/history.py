@@ -6,10 +6,9 @@ from typing import Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.partitioner import murmur2
 
-from freki.client.kafka import stop_consumer
+from freki.client.kafka import Record, stop_consumer, to_record
 from freki.infra.kafka.connection import translated
-from freki.infra.kafka.reader import open_client, to_record
-from freki.infra.kafka.records import Record
+from freki.infra.kafka.reader import open_client
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Unavailable
 from freki.schemas.names import Timestamp

@@ -1,6 +1,7 @@
 """The Kafka producer."""
 
 import asyncio
+from dataclasses import dataclass
 from typing import Self
 
 from aiokafka import AIOKafkaProducer
@@ -15,7 +16,6 @@ from freki.infra.kafka.connection import (
     translated,
     wakeups_of,
 )
-from freki.infra.kafka.records import Position
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected
 
@@ -23,6 +23,14 @@ _IN_FLIGHT = 1000
 """Maximum unconfirmed records."""
 _BATCH_BYTES = 64 * 1024
 """Maximum size of a batch per partition."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Partition and offset of a record."""
+
+    partition: int
+    offset: int
 
 
 class KafkaProducer:

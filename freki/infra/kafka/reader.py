@@ -5,9 +5,9 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mappin
 from contextlib import contextmanager
 from typing import Literal, Self
 
-from aiokafka import AIOKafkaConsumer, ConsumerRecord, TopicPartition
+from aiokafka import AIOKafkaConsumer, TopicPartition
 
-from freki.client.kafka import METADATA_AGE_MS, assign_added, stop_consumer
+from freki.client.kafka import METADATA_AGE_MS, Record, assign_added, stop_consumer, to_record
 from freki.client.wakeups import Pauses, end_of, pace
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
@@ -18,11 +18,9 @@ from freki.infra.kafka.connection import (
     translated,
     wakeups_of,
 )
-from freki.infra.kafka.records import Record
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.schemas.names import shown_time
 
 _POLL_MS = 500
 _ENDS_MS = 5
@@ -224,16 +222,3 @@ async def log_ends(client: AIOKafkaConsumer, places: Sequence[TopicPartition]) -
     while any(client.highwater(place) is None for place in places):
         await client.getmany(timeout_ms=_ENDS_MS)
     return {place: end_of(client.highwater(place), client.last_stable_offset(place)) for place in places}
-
-
-def to_record(one: "ConsumerRecord[bytes, bytes]") -> Record:
-    """Return a record as the client gave it."""
-    return Record(
-        topic=one.topic,
-        partition=one.partition,
-        offset=one.offset,
-        timestamp_ms=shown_time(one.timestamp),
-        key=one.key,
-        value=one.value,
-        headers=tuple((name, value or b"") for name, value in one.headers),
-    )

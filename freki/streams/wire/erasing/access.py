@@ -6,10 +6,10 @@ from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapp
 from dataclasses import asdict
 from typing import Any
 
+from freki.client.kafka import Record
 from freki.infra.audit import read_chains
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
-from freki.infra.kafka.records import Record
 from freki.infra.keys import cipher_of
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator, Collection, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from freki.client.kafka import Record
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
-from freki.infra.kafka.records import Record
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings

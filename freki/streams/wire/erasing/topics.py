@@ -5,10 +5,10 @@ from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from dataclasses import replace
 
+from freki.client.kafka import Record
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.infra.kafka.admin import Admin
-from freki.infra.kafka.records import Record
 from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
