@@ -5,7 +5,8 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.cases import Attributes, Everything, Tenant, by_user, coverage_of, whose
+from freki.cli.arguments import Tenant
+from freki.cli.cases import Attributes, Everything, by_user, coverage_of, whose
 from freki.cli.context import command, load_settings
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.rows import print_json

@@ -5,10 +5,11 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import MISSING, fields
 from functools import wraps
 from inspect import Parameter
-from typing import Any, ClassVar, TypeVar, get_type_hints
+from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 R = TypeVar("R")
 
 

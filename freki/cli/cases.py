@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from freki.cli.arguments import Tenant
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.selection import pair
@@ -36,7 +37,6 @@ Attributes = Annotated[
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All documents of the tenant")]
 Reason = Annotated[str, typer.Option(help="Why, for those who read the list; no personal data")]
-Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 
 Case = Hold | Objection
 

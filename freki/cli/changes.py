@@ -1,6 +1,5 @@
 """Document changes from files and recorded streams."""
 
-import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -10,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup
+from freki.cli.arguments import ArgumentGroup, Tenant
 from freki.cli.context import errors, fail
 from freki.cli.mass_deletion import show_held_back
 from freki.cli.show import show_error
@@ -20,6 +19,7 @@ from freki.operators.assign_ids import Assignment, Conflict
 from freki.operators.mass_deletion import is_mass_deletion
 from freki.schemas import EVERYONE, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import InfraError
+from freki.schemas.names import LANGUAGE_CODE
 from freki.streams.feed.files import FileDocument, FileFields, FileSource, Publication
 from freki.streams.ports import IndexedDocuments, WholeIndex
 from freki.streams.wire.connect import open_ledger
@@ -30,7 +30,6 @@ SHOWN_CONFLICTS = 5
 """Maximum number of conflicts printed."""
 YEAR_2000_MS = 946_684_800_000
 """2000-01-01. Versions from then until now are taken for times; counters are smaller."""
-_LANGUAGE = re.compile("[a-z]{2,3}")
 
 Make = Callable[[], DocumentChange | None]
 """Deferred construction of a change; None if there is nothing to publish. Raises Rejected for an unusable file."""
@@ -41,7 +40,6 @@ def as_is(change: DocumentChange) -> Make:
     return lambda: change
 
 
-Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 Principals = Annotated[
     list[str] | None,
     typer.Option(
@@ -97,7 +95,7 @@ class FileArguments(ArgumentGroup):
 
         named_elsewhere: each document may name its own readers, so that none are needed here.
         """
-        if self.language is not None and not _LANGUAGE.fullmatch(self.language):
+        if self.language is not None and not LANGUAGE_CODE.fullmatch(self.language):
             fail(f"--language {self.language} is no code such as de or en", code=2)
         return FileFields(
             tenant=TenantId(self.tenant or settings.tenant),

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import expanded
+from freki.cli.arguments import Tenant, expanded
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, print_json
-from freki.cli.selection import SelectionArguments, Tenant, roots_named
+from freki.cli.selection import SelectionArguments, roots_named
 from freki.cli.show_document import show_document, show_history, show_list
 from freki.infra.settings import Settings
 from freki.operators.identify import record_key

@@ -25,10 +25,9 @@ from freki.operators.fit import Misfit, misfits
 from freki.schemas import AuditKind
 from freki.schemas.archive import ArchiveManifest
 from freki.streams.archive import Importer, ImportReport
+from freki.streams.topics import DAY_MS
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import generation_of, wall_clock
-
-DAY_MS = 86_400_000
 
 
 @command

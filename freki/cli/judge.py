@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import Tenant
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import whole_table
 from freki.cli.words import counted
@@ -23,7 +24,6 @@ from freki.streams.wire.topic_records import current_values
 
 judge_app = typer.Typer(help="Judgements of answers by users.", no_args_is_help=True)
 
-Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 Of = Annotated[str | None, typer.Option("--document", help="Only judgements of this document")]
 By = Annotated[str | None, typer.Option("--as", help="Only judgements by this judge")]
 On = Annotated[str | None, typer.Option("--query", help="Only judgements for this query id")]

@@ -4,7 +4,8 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.cases import Tenant, by_user, whose
+from freki.cli.arguments import Tenant
+from freki.cli.cases import by_user, whose
 from freki.cli.context import command, load_settings
 from freki.cli.erase import REMOVING, Key, Report, show_held, signing_key, write_report
 from freki.cli.prompts import agreed

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup
+from freki.cli.arguments import ArgumentGroup, Tenant
 from freki.cli.context import console, fail
 from freki.cli.prompts import agreed
 from freki.infra.milvus.index import MilvusIndex
@@ -20,7 +20,6 @@ from freki.streams.wire.rules import fingerprints_of
 
 SHOWN = 10
 """Documents shown of those that a command is about to change."""
-Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,9 +8,9 @@ from typing import Annotated, Generic, Protocol, TypeVar
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup
+from freki.cli.arguments import ArgumentGroup, Tenant
 from freki.cli.bars import bars
-from freki.cli.changes import Principals, Tenant, readers_of
+from freki.cli.changes import Principals, readers_of
 from freki.cli.context import console, errors
 from freki.cli.receipts import PATIENCE_S, collect, show_receipts
 from freki.cli.show import show_error

@@ -11,7 +11,7 @@ from freki.cli.context import command, errors, load_settings
 from freki.infra.extras import require
 from freki.infra.mcp_server import PATH, Callers, make_app, make_server, serve_http, serve_stdio
 from freki.schemas import TenantId
-from freki.schemas.query_options import QUERY_OPTIONS
+from freki.schemas.query_options import MAX_DEADLINE_MS
 from freki.streams.client import Asker
 from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
 from freki.streams.tools.definition import INSTRUCTIONS, tools
@@ -20,8 +20,6 @@ from freki.streams.tools.toolbox import Toolbox, ToolCaller
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import wall_clock
-
-_MOST_MS = int((QUERY_OPTIONS["deadline_ms"].bounds or (1, 600_000))[1])
 
 
 def describe() -> None:
@@ -39,7 +37,7 @@ async def serve(
         typer.Option("--as", help="User or group of the queries; may be repeated; default: FREKI_MCP__PRINCIPALS"),
     ] = None,
     deadline: Annotated[
-        int | None, typer.Option(help="Deadline of a call in milliseconds", min=1, max=_MOST_MS)
+        int | None, typer.Option(help="Deadline of a call in milliseconds", min=1, max=MAX_DEADLINE_MS)
     ] = None,
 ) -> None:
     """Serve keyword_search, semantic_search and chunk_read over the Model Context Protocol."""

@@ -4,7 +4,13 @@ import re
 
 from freki.operators.errors import InvalidChange
 from freki.schemas import ClaimCheck, DocumentChange, Operation
-from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER, YEAR_10000_MS
+from freki.schemas.names import (
+    FORBIDDEN_IN_LINE,
+    FORBIDDEN_IN_TEXT,
+    LANGUAGE_CODE,
+    LARGEST_INTEGER,
+    YEAR_10000_MS,
+)
 from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
 
 MAX_ID_BYTES = 512
@@ -15,8 +21,6 @@ MAX_PRINCIPALS = 256
 MAX_PRINCIPAL_BYTES = 128
 MAX_ATTRIBUTE_KEY_BYTES = 128
 
-_FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
-_LANGUAGE = re.compile(r"[a-z]{2,3}")
 _MEDIA_TYPE = re.compile(r"[\w.+-]+/[\w.+-]+(;.*)?", re.ASCII)
 _SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 # A page that shows a source as a link would run these.
@@ -63,7 +67,7 @@ def _description(change: DocumentChange) -> None:
         _line("media_type", change.media_type, MAX_MEDIA_TYPE_BYTES)
         if not _MEDIA_TYPE.fullmatch(change.media_type):
             raise InvalidChange(f"media_type: {change.media_type!r} is not of the form type/subtype; leave it out?")
-    if change.language is not None and not _LANGUAGE.fullmatch(change.language):
+    if change.language is not None and not LANGUAGE_CODE.fullmatch(change.language):
         raise InvalidChange(
             f"language: {change.language[:16]!r} is no ISO 639-1 code such as 'de'; leave it out to detect it"
         )
@@ -79,7 +83,7 @@ def _readers(change: DocumentChange) -> None:
 def _attributes(change: DocumentChange) -> None:
     for key, value in change.attributes.items():
         _line("attributes", key, MAX_ATTRIBUTE_KEY_BYTES, of="the name of an attribute")
-        if _FORBIDDEN_IN_TEXT.search(value):
+        if FORBIDDEN_IN_TEXT.search(value):
             raise InvalidChange(f"attributes: the value of {key!r} holds a NUL or a lone surrogate; remove it")
     if (size := attributes_bytes(change.attributes)) > MAX_ATTRIBUTES_BYTES:
         raise InvalidChange(
@@ -96,7 +100,7 @@ def _content(change: DocumentChange) -> None:
         return
     if given != 1:
         raise InvalidChange(f"content: an UPSERT needs either content or claim; {'both' if given else 'neither'} given")
-    if isinstance(change.content, str) and (found := _FORBIDDEN_IN_TEXT.search(change.content)):
+    if isinstance(change.content, str) and (found := FORBIDDEN_IN_TEXT.search(change.content)):
         raise InvalidChange(
             f"content: a NUL or lone surrogate stands at character {found.start()}, so this is no plain text; "
             "remove it, or send the file's bytes with their media_type"

@@ -27,6 +27,9 @@ LARGEST_INTEGER = 2**63 - 1
 """Largest integer that a record can hold."""
 FORBIDDEN_IN_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that no id and no name has: controls, line separators, and surrogates, which UTF-8 cannot encode."""
+FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
+"""Characters that no text has: the null character, and surrogates."""
+LANGUAGE_CODE = re.compile("[a-z]{2,3}")
 EVERYONE = "everyone"
 """The principal that every query of a tenant holds. A document without any principal is readable by nobody."""
 

@@ -21,6 +21,7 @@ from freki.schemas.context_query import (
 )
 from freki.schemas.names import record
 
+MAX_DEADLINE_MS = 600_000
 T = TypeVar("T")
 
 MIN_CANDIDATES = 200
@@ -209,7 +210,7 @@ class QueryOptions:
         bounds=(-10, 10),
         set_by=SetBy.SETTING,
     )
-    deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, 600_000))
+    deadline_ms: int = _option(5000, "Milliseconds until the answer must leave", _SERVICE, bounds=(1, MAX_DEADLINE_MS))
     feedback: float = _option(
         0.0, "Maximum change of a score by judgements of users; needs `FREKI_FEEDBACK__READ`", _RERANKING, bounds=(0, 1)
     )

@@ -24,12 +24,11 @@ from freki.schemas.errors import Unavailable
 from freki.schemas.names import record
 from freki.streams.client import Publisher, ReceiptBoard
 from freki.streams.deliver.outbox import Sink
+from freki.streams.documents.handler import DEADLINE_MS
 from freki.streams.ports import QueryClient
 from freki.streams.retrieve.direct import DirectAsker, DirectDocumentAsker
 from freki.streams.retrieve.steps.judged import judgement_key
 
-DOCUMENTS_MS = 30_000
-"""Deadline of a document query that names none."""
 _LOOK_S = 5.0
 """Interval of looks whether the broker answers, and the longest wait for one, in seconds."""
 
@@ -171,7 +170,7 @@ class Gateway:
     async def ask_documents(self, query: DocumentQuery, *, token: str | None) -> DocumentReport:
         """Ask about documents under a new id. Raises TimeoutError as `ask` does."""
         query = replace(query, query_id=QueryId(str(uuid.uuid4())), asked_at=self._now())
-        patience_s = patience_of(query.deadline_ms or DOCUMENTS_MS)
+        patience_s = patience_of(query.deadline_ms or DEADLINE_MS)
         return await self._documents.ask(query, patience_s=patience_s, token=token)
 
     async def judge(self, judgement: Judgement) -> None:

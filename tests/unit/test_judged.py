@@ -27,7 +27,8 @@ from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Rejected
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.retriever import Retriever
-from freki.streams.retrieve.steps.judged import DAY_MS, JudgementBounds, Judgements, judgement_key, key_parts
+from freki.streams.retrieve.steps.judged import JudgementBounds, Judgements, judgement_key, key_parts
+from freki.streams.topics import DAY_MS
 from tests.unit.questions import OPTIONS, now, stores
 from tests.unit.revisions import TENANT, World, revision
 

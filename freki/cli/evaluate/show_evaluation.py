@@ -9,9 +9,9 @@ from rich.text import Text
 
 from freki.cli.words import counted
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean, most_changed
+from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.streams.evaluate.result import Answered, Run, SetResult, breakdown, headline
 
-LIKELY_CHANCE = 0.05
 _LEAST_P = 0.001
 SHOWN_CHANGES = 5
 QUESTION_CHARACTERS = 90

@@ -7,10 +7,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from freki.cli.evaluate.show_evaluation import LIKELY_CHANCE, probability
+from freki.cli.evaluate.show_evaluation import probability
 from freki.cli.words import counted
 from freki.operators.evaluate import Cost, Gain, TuningVerdict
 from freki.operators.evaluate.figures import FAILED, MRR
+from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.streams.evaluate.tuning import Check, Tried, Tuning, TuningStep
 
 PREFIX = "FREKI_RETRIEVAL__"

@@ -22,10 +22,9 @@ from freki.schemas import (
 )
 from freki.schemas.proto.convert import fill, values_of
 from freki.schemas.proto.freki.v1 import freki_pb2 as proto
-from freki.schemas.query_options import QUERY_OPTIONS
+from freki.schemas.query_options import MAX_DEADLINE_MS
 
 SERVICE = proto.DESCRIPTOR.services_by_name["Freki"].full_name
-_MOST_DEADLINE_MS = int((QUERY_OPTIONS["deadline_ms"].bounds or (1, 600_000))[1])
 
 
 class FrekiService:
@@ -121,7 +120,7 @@ def in_time(query: ContextQuery, call: Call) -> ContextQuery:
     remaining_ms = call.remaining_ms
     if remaining_ms is None:
         return query
-    limit_ms = min(remaining_ms, _MOST_DEADLINE_MS)
+    limit_ms = min(remaining_ms, MAX_DEADLINE_MS)
     return replace(query, deadline_ms=limit_ms if query.deadline_ms is None else min(query.deadline_ms, limit_ms))
 
 

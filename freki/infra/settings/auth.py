@@ -7,11 +7,10 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import SettingsSection, check_ascending
+from freki.infra.settings.section import LOOPBACK, SettingsSection, check_ascending
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by private keys. `none` and HS256 are none of them: with public keys as secrets, everybody could sign."""
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 TENANT = "{tenant}"
 _TOPIC = re.compile(r"[a-zA-Z0-9._-]*\{tenant\}[a-zA-Z0-9._-]*")
 _NEEDED = ("jwks", "issuer", "audience")
@@ -101,7 +100,7 @@ class AuthSettings(SettingsSection):
         if self.jwks is None or "://" not in self.jwks:
             return self
         parts = urlsplit(self.jwks)
-        if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+        if parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK):
             return self
         raise ValueError(
             f"FREKI_AUTH__JWKS begins with {parts.scheme}://: who changes an answer on its way could sign tokens; "

@@ -6,9 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import SettingsSection
-
-_LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
+from freki.infra.settings.section import LOOPBACK, SettingsSection
 
 
 class EncryptionSettings(SettingsSection):
@@ -56,7 +54,7 @@ class EncryptionSettings(SettingsSection):
             )
         if self.vault_url is not None:
             parts = urlsplit(self.vault_url)
-            if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in _LOOPBACK):
+            if parts.scheme != "https" and not (parts.scheme == "http" and parts.hostname in LOOPBACK):
                 raise ValueError(
                     f"FREKI_ENCRYPTION__VAULT_URL begins with {parts.scheme}://: data keys would be readable on their "
                     "way; use https"

@@ -27,6 +27,7 @@ SecretFile = Annotated[Path | None, _MARK]
 SECRET_TWICE, SECRET_UNUSABLE = "secret_twice", "secret_unusable"
 """Types of the pydantic errors of secret files."""
 
+LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _LAST_PORT = 65_535
 
 

@@ -27,7 +27,7 @@ from freki.schemas import (
     Widening,
 )
 from freki.schemas.conditions import NO_PREFIX, Comparator, Condition, comparisons_of
-from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER
+from freki.schemas.names import FORBIDDEN_IN_LINE, FORBIDDEN_IN_TEXT, LANGUAGE_CODE, LARGEST_INTEGER
 from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 
 MAX_FILTERS = 32
@@ -39,7 +39,6 @@ MAX_READ = 20
 
 _SEVERAL = (FilterOperator.IN, FilterOperator.NOT_IN)
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
-_FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
 _NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
     RequestKind.RETRIEVE: (),
     RequestKind.KEYWORD_SEARCH: ("alpha", "lexical_pivot"),
@@ -48,7 +47,6 @@ _NOT_FOR: dict[RequestKind, tuple[str, ...]] = {
 }
 _LEFT_OUT: tuple[object, ...] = (None, ())
 _CHUNK_ID = re.compile("[0-9a-f]{32}")
-_LANGUAGE = re.compile(r"[a-z]{2,3}")
 
 
 def validate_query(
@@ -116,7 +114,7 @@ def _text(text: str, max_characters: int, *, may_be_empty: bool) -> None:
         raise InvalidQuery(f"text: it is empty; ask something in 1 to {max_characters} characters")
     if len(text) > max_characters:
         raise InvalidQuery(f"text: {len(text)} characters are more than {max_characters}; shorten it")
-    if found := _FORBIDDEN_IN_TEXT.search(text):
+    if found := FORBIDDEN_IN_TEXT.search(text):
         raise InvalidQuery(f"text: a NUL or lone surrogate stands at character {found.start()}; remove it")
 
 
@@ -130,7 +128,7 @@ def _options(query: ContextQuery) -> None:
     levels = at_most("levels", query.levels or (), len(_LEVELS))
     if query.levels is not None and (not levels or any(level not in _LEVELS for level in levels)):
         raise InvalidQuery(f"levels: give some of {_LEVELS}; null chooses by the type of query")
-    if query.language is not None and not _LANGUAGE.fullmatch(query.language):
+    if query.language is not None and not LANGUAGE_CODE.fullmatch(query.language):
         raise InvalidQuery(
             f"language: {query.language[:16]!r} is no ISO 639-1 code such as 'de'; leave it out to detect it"
         )

@@ -7,8 +7,8 @@ from freki.operators.identify import root_id
 from freki.schemas import DocumentId, IndexOutcome, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.index import Root
 from freki.schemas.limits import Admission, TenantUse
+from freki.streams.topics import DAY_MS
 
-DAY_MS = 24 * 60 * 60 * 1000
 _REMEMBERED = 10_000
 """Receipts that are remembered for admissions that are read after them."""
 _APPLIED = frozenset({OutcomeStatus.INDEXED, OutcomeStatus.UNCHANGED, OutcomeStatus.DELETED})

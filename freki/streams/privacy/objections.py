@@ -48,9 +48,7 @@ class Objections:
 
     def take(self, stored: Stored, decode: Callable[[bytes], Objection]) -> None:
         """Take a record. One that cannot be decoded leaves out all of its tenant: nobody knows what it is about."""
-        if not self._read.is_new(stored):
-            return
-        if self._order.is_outdated(stored):
+        if not self._read.is_new(stored) or self._order.is_outdated(stored):
             return
         try:
             whose, name = case_of(stored.key or b"")

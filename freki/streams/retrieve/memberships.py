@@ -36,9 +36,7 @@ class Memberships:
 
     def take(self, stored: Stored, decode: Callable[[bytes], GroupMembership]) -> None:
         """Take a record. One that cannot be decoded takes the groups away: they may be fewer now."""
-        if not self._read.is_new(stored):
-            return
-        if self._order.is_outdated(stored):
+        if not self._read.is_new(stored) or self._order.is_outdated(stored):
             return
         try:
             whose = membership_of(stored.key or b"")

@@ -14,8 +14,8 @@ from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.names import key_of_texts, record, texts_of_key
 from freki.streams.ports import Embedder
+from freki.streams.topics import DAY_MS
 
-DAY_MS = 86_400_000
 WORN_HALF_LIVES = 10
 """Age in half-lives after which a judgement is ignored: less than a thousandth of its weight is left."""
 QUESTION_CHARACTERS = 2_000

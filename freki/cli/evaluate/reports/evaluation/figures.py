@@ -3,9 +3,10 @@
 from collections.abc import Iterable
 
 from freki.cli.evaluate.reports.evaluation.plots import PlotRow, columns, dot_plot
-from freki.cli.evaluate.show_evaluation import BREAKDOWNS, LIKELY_CHANCE, NAMES, bounded, is_gain, p_value, probability
+from freki.cli.evaluate.show_evaluation import BREAKDOWNS, NAMES, bounded, is_gain, p_value, probability
 from freki.cli.words import counted
 from freki.operators.evaluate import FIGURES, Comparison, Figure, Mean
+from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.streams.evaluate.result import Answered, QueryGroup, SetResult, breakdown, headline
 
 _PLACES = (("1", 1, 1), ("2", 2, 2), ("3", 3, 3), ("4–10", 4, 10), ("11–20", 11, 20), ("21 and on", 21, 200))
