@@ -136,7 +136,7 @@ class Freki:
                 generation=GENERATION,
             ),
             QueryDefaults(options=RETRIEVAL.options),
-            Clocks(now=wall_clock, ns=time.time_ns),
+            Clocks(now=wall_clock, ns=time.monotonic_ns),
         )
 
 

@@ -116,7 +116,7 @@ class Pipeline:
                 RetrievalModels(embedder=embedder, rerankers=list(rerankers)),
                 stores(self.index),
                 QueryDefaults(options=RetrievalSettings(**options).options, left_out=left_out),
-                Clocks(now=_now, ns=time.time_ns),
+                Clocks(now=_now, ns=time.monotonic_ns),
             ),
             replies=Replies(Sink(outbox, "contexts", Codec(ContextResult).encode), noted=noted),
             reply_topics=reply_topics,

@@ -89,7 +89,7 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     profiles: Mapping[str, ReaderProfile] | None = None,
     rewriter: Rewriter | None = None,
     thesaurus: Thesaurus | None = None,
-    clock_ns: Callable[[], int] = time.time_ns,
+    clock_ns: Callable[[], int] = time.monotonic_ns,
 ) -> Retriever:
     store = store or world.index
     return Retriever(

@@ -14,16 +14,20 @@ class Clock:
     def __call__(self) -> Timestamp:
         return Timestamp(self.ms)
 
+    def seconds(self) -> float:
+        return self.ms / 1000
+
 
 def broken(clock: Clock) -> Breaker:
-    breaker = Breaker(clock)
+    breaker = Breaker(clock, clock.seconds)
     for _ in range(FAILURES):
         breaker.failed("remote", "it is down")
     return breaker
 
 
 def test_single_failures_change_nothing() -> None:
-    breaker = Breaker(Clock())
+    clock = Clock()
+    breaker = Breaker(clock, clock.seconds)
     for _ in range(3 * FAILURES):
         breaker.failed("remote", "it is down")
         breaker.succeeded("remote")
@@ -87,7 +91,7 @@ def test_a_trial_that_nobody_heard_of_again_is_made_again() -> None:
 
 def test_a_service_that_says_when_to_come_again_is_left_alone_at_once() -> None:
     clock = Clock()
-    breaker = Breaker(clock)
+    breaker = Breaker(clock, clock.seconds)
 
     breaker.failed("remote", "too many requests", wait_s=30)
 
@@ -97,10 +101,22 @@ def test_a_service_that_says_when_to_come_again_is_left_alone_at_once() -> None:
     assert breaker.refusal("remote") == ""
 
 
+def test_a_clock_that_is_set_back_prolongs_no_rest() -> None:
+    clock, elapsed = Clock(), Clock()
+    breaker = Breaker(clock, elapsed.seconds)
+    for _ in range(FAILURES):
+        breaker.failed("remote", "it is down")
+    clock.ms = 0
+
+    assert breaker.refusal("remote") == "left alone until 00:00:05 UTC: it is down"
+    elapsed.ms += REST_MS
+    assert breaker.refusal("remote") == ""
+
+
 @given(events=st.lists(st.sampled_from(["fail", "wait"]), max_size=60), wait_s=st.floats(0, 1e9))
 def test_however_often_it_fails_it_is_tried_again_in_the_end(events: list[str], wait_s: float) -> None:
     clock = Clock()
-    breaker = Breaker(clock)
+    breaker = Breaker(clock, clock.seconds)
     for event in events:
         if event == "wait":
             clock.ms += REST_MS

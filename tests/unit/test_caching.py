@@ -90,7 +90,7 @@ class Service:
             RetrievalModels(embedder=embedder, embeddings=embeddings),
             stores(store, search),
             QueryDefaults(options=replace(OPTIONS, cached=True, reranker=RerankerChoice.NONE)),
-            Clocks(now=now, ns=time.time_ns),
+            Clocks(now=now, ns=time.monotonic_ns),
         )
 
     async def ask(self, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:

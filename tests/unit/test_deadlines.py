@@ -3,13 +3,14 @@
 import asyncio
 import time
 from contextlib import suppress
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.analyse_text import query_terms
-from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
+from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
 from freki.streams.observe.meters import Meters
 from freki.streams.retrieve.budget.admit import Admission
 from freki.streams.retrieve.budget.attempts import LEAVING, RECHECK, Attempts
@@ -17,10 +18,13 @@ from freki.streams.retrieve.budget.deadline_lock import DeadlineLock
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import CROWD_S, InFlight
 from freki.streams.retrieve.budget.load import Load
+from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.surround import AUGMENT
-from tests.unit.questions import OPTIONS, now
+from tests.unit.questions import OPTIONS, now, stores
+from tests.unit.revisions import TENANT, World
 
 times = st.floats(0.001, 10, allow_nan=False)
 
@@ -93,7 +97,7 @@ class TestAtHand:
         clock = Clock()
         estimates, in_flight = Estimates(clock), InFlight(clock.ms)
         estimates.learn("assemble", 0.02)
-        attempts = Attempts(now=clock.ms, estimates=estimates, in_flight=in_flight, meters=Meters())
+        attempts = Attempts(now=clock.ms, clock_s=clock, estimates=estimates, in_flight=in_flight, meters=Meters())
         own, *crowd = (_parsed(clock, deadline_ms) for deadline_ms in (1000, *others))
 
         alone_s = attempts.spare_s(own, before=LEAVING)
@@ -106,9 +110,11 @@ class TestAtHand:
         assert attempts.spare_s(own, before=LEAVING) == alone_s
 
     async def test_what_is_read_around_hits_leaves_time_to_look_whether_their_documents_still_stand(self) -> None:
-        estimates = Estimates(time.time)
+        estimates = Estimates(time.monotonic)
         estimates.learn("manifest", 5)
-        attempts = Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters())
+        attempts = Attempts(
+            now=now, clock_s=time.monotonic, estimates=estimates, in_flight=InFlight(now), meters=Meters()
+        )
         query = _parsed(Clock(time.time()), 5_000)
 
         around = await attempts([query], AUGMENT, asyncio.Event().wait())
@@ -326,10 +332,37 @@ class TestAdmission:
         assert [reason is None for reason in reasons] == [True] * 3 + [False] * 13
 
 
+@pytest.mark.parametrize("set_back_s", [60, 3_600, 6_000])
+async def test_a_clock_that_is_set_back_takes_no_time_from_the_next_query(world: World, set_back_s: int) -> None:
+    clock = Clock(1e9)
+    retriever = Retriever(
+        RetrievalModels(embedder=world.embedder, rerankers=()),
+        stores(world.index),
+        QueryDefaults(options=OPTIONS),
+        Clocks(now=clock.ms, ns=time.monotonic_ns),
+    )
+
+    async def status() -> ResultStatus:
+        query = replace(_query(clock, OPTIONS.deadline_ms), tenant=TENANT)
+        assert retriever.refusals([query]) == [None]
+        ((_, result, _),) = [answer async for answer in retriever.answer([(query, "")])]
+        retriever.learn_sending(0.01)
+        return result.status
+
+    before = await status()
+    clock.now_s -= set_back_s
+
+    assert (before, await status()) == (ResultStatus.COMPLETE, ResultStatus.COMPLETE)
+
+
 def _admission(clock: Clock, *, estimates: Estimates | None = None, in_flight: InFlight | None = None) -> Admission:
     estimates = estimates or Estimates(clock)
     return Admission(
-        deadline_ms=OPTIONS.deadline_ms, estimates=estimates, in_flight=in_flight or InFlight(clock.ms), now=clock.ms
+        deadline_ms=OPTIONS.deadline_ms,
+        estimates=estimates,
+        in_flight=in_flight or InFlight(clock.ms),
+        now=clock.ms,
+        clock_s=clock,
     )
 
 

@@ -147,7 +147,7 @@ async def ranking(world: World, judgements: Judgements | None, **options: Any) -
         RetrievalModels(embedder=world.embedder),
         stores(world.index),
         QueryDefaults(options=replace(OPTIONS, reranker=RerankerChoice.NONE)),
-        Clocks(now=now, ns=time.time_ns),
+        Clocks(now=now, ns=time.monotonic_ns),
         judgements=judgements,
     )
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=QUESTION, asked_at=now(), **options)

@@ -2,6 +2,7 @@
 
 import json
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -149,6 +150,7 @@ async def test_content_is_cut() -> None:
 
 
 async def test_a_query_reads_as_a_story() -> None:
+    began_ns = time.time_ns()
     pipeline = await answered(rerankers=[Scorer("Landratsamt")])
 
     root, search = one(pipeline, "process queries"), one(pipeline, "retrieve")
@@ -178,6 +180,7 @@ async def test_a_query_reads_as_a_story() -> None:
         "assemble": "CHAIN",
     }
     start, end = search.start_time or 0, search.end_time or 0
+    assert began_ns <= start
     assert all(start <= (span.start_time or 0) <= (span.end_time or 0) <= end for span in below)
 
 

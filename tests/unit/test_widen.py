@@ -134,7 +134,7 @@ async def test_a_query_has_all_of_its_own_time_for_the_second_search_that_it_sha
 
 def a_query(text: str = "Wie hoch ist die Gebühr?", **options: Any) -> EmbeddedQuery:
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
-    parse = QueryParser(defaults=OPTIONS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)
+    parse = QueryParser(defaults=OPTIONS, profiles={}, analyse_text=query_terms, clock_ns=time.monotonic_ns)
     return EmbeddedQuery.of(parse(query, "", now()), None, {})
 
 
@@ -152,9 +152,11 @@ def a_widener(attempts: Any) -> Widener:
 
 def short_of_time() -> Widener:
     """Return a widener for queries whose whole time is needed for loading."""
-    estimates = Estimates(time.time)
+    estimates = Estimates(time.monotonic)
     estimates.learn("load", OPTIONS.deadline_ms)
-    return a_widener(Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters()))
+    return a_widener(
+        Attempts(now=now, clock_s=time.monotonic, estimates=estimates, in_flight=InFlight(now), meters=Meters())
+    )
 
 
 @pytest.mark.parametrize(
@@ -166,8 +168,10 @@ def short_of_time() -> Widener:
 )
 def test_no_second_search_begins_where_time_is_short(text: str, kind: Widening) -> None:
     given_ = without_hits(a_query(text, widen=(kind,), widen_when=WidenWhen.ALWAYS))
-    estimates = Estimates(time.time)
-    in_time = a_widener(Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters()))
+    estimates = Estimates(time.monotonic)
+    in_time = a_widener(
+        Attempts(now=now, clock_s=time.monotonic, estimates=estimates, in_flight=InFlight(now), meters=Meters())
+    )
 
     assert in_time.wants(given_)
     assert not short_of_time().wants(given_)

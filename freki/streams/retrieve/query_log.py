@@ -11,7 +11,7 @@ NANOS_PER_MS = 1_000_000
 
 @record
 class StepRun:
-    """One run of one step, as traces show it."""
+    """One run of one step, by the clock of its log."""
 
     step: str
     started_ns: int
@@ -30,6 +30,7 @@ class QueryLog:
     """Collects what results, traces and metrics tell of the steps. Identifies the query among those in flight."""
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
+        """Create one; clock_ns: a clock that nobody sets."""
         self.clock_ns = clock_ns
         self.runs: list[StepRun] = []
         self.notices: list[Notice] = []

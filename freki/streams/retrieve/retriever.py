@@ -80,12 +80,26 @@ class Retriever:
     ) -> None:
         embedder, now = models.embedder, clocks.now
         self._embedder, self._stores, self._now, self._judgements = embedder, stores, now, judgements
-        self._estimates = Estimates(lambda: now() / 1000)
+
+        def clock_s() -> float:
+            return clocks.ns() / 1e9
+
+        self._estimates = Estimates(clock_s)
         self._in_flight = InFlight(now)
         self._admission = Admission(
-            deadline_ms=defaults.options.deadline_ms, estimates=self._estimates, in_flight=self._in_flight, now=now
+            deadline_ms=defaults.options.deadline_ms,
+            estimates=self._estimates,
+            in_flight=self._in_flight,
+            now=now,
+            clock_s=clock_s,
         )
-        attempts = Attempts(now=now, estimates=self._estimates, in_flight=self._in_flight, meters=meters or Meters())
+        attempts = Attempts(
+            now=now,
+            clock_s=clock_s,
+            estimates=self._estimates,
+            in_flight=self._in_flight,
+            meters=meters or Meters(),
+        )
         self._attempts = attempts
         self._parse = QueryParser(
             defaults=defaults.options,

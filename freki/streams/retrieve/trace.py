@@ -4,6 +4,7 @@ Spans hold texts of queries and documents only if `content` is set, cut to what 
 """
 
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import fields
 from typing import TYPE_CHECKING, NamedTuple
@@ -66,8 +67,10 @@ class QueryTrace:
     def report(self, trace: Context, retrieval: "Retrieval", result: ContextResult) -> None:
         """Report a query below the span in `trace`, unless that span is not sampled."""
         query, runs = retrieval.query, retrieval.query.log.runs
+        # Steps are timed by a clock that nobody sets, spans have the time of day.
+        epoch_ns = time.time_ns() - query.log.clock_ns()
         start_ns = min(run.started_ns for run in runs)
-        search = self._tracer.start_span("retrieve", context=trace, start_time=start_ns)
+        search = self._tracer.start_span("retrieve", context=trace, start_time=epoch_ns + start_ns)
         if not search.is_recording():
             return
         # If the query was answered beside its batch, its span has ended.
@@ -77,7 +80,7 @@ class QueryTrace:
         search.set_attributes({**said, **_search(retrieval, result)})
         search.set_attributes(self._documents(names.RETRIEVAL_DOCUMENTS, map(_hit, result.hits)))
         last = {run.step: run for run in runs}
-        ended_ns = {run.step: run.ended_ns for run in runs}
+        ended_ns = {run.step: epoch_ns + run.ended_ns for run in runs}
         notices = query.log.notices if result.cached_ms is None else result.notices
         _notify(search, notices, ended_ns, content=self._content)
         below = set_span_in_context(search, Context())
@@ -85,10 +88,10 @@ class QueryTrace:
             # Of a step that ran again, the documents of the last run are known.
             described = self._step(retrieval, run) if last[run.step] is run else _plain(run)
             span = self._tracer.start_span(
-                run.step, context=below, start_time=run.started_ns, attributes=dict(described)
+                run.step, context=below, start_time=epoch_ns + run.started_ns, attributes=dict(described)
             )
-            span.end(end_time=run.ended_ns)
-        search.end(end_time=max(run.ended_ns for run in runs))
+            span.end(end_time=epoch_ns + run.ended_ns)
+        search.end(end_time=epoch_ns + max(run.ended_ns for run in runs))
 
     def refuse(self, trace: Context, query: ContextQuery, refusal: ContextResult) -> None:
         """Report on the span in `trace` that its query was refused."""

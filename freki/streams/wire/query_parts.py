@@ -175,7 +175,7 @@ class QueryParts:
                 generation=self._settings.milvus.generation,
             ),
             self._defaults(self._settings),
-            Clocks(now=wall_clock, ns=time.time_ns),
+            Clocks(now=wall_clock, ns=time.monotonic_ns),
             judgements=await self._open_judgements(caches.epochs if caches else None),
             meters=parts.meters,
         )

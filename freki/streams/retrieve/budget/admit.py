@@ -18,13 +18,21 @@ class Admission:
     """Refuses queries at once under overload, so that not all of them are late."""
 
     def __init__(
-        self, *, deadline_ms: int, estimates: Estimates, in_flight: InFlight, now: Callable[[], Timestamp]
+        self,
+        *,
+        deadline_ms: int,
+        estimates: Estimates,
+        in_flight: InFlight,
+        now: Callable[[], Timestamp],
+        clock_s: Callable[[], float],
     ) -> None:
+        """Create one; now: clock of deadlines; clock_s: clock of durations, which nobody sets."""
         self.deadline_ms = deadline_ms
         """Of queries that name none."""
         self._estimates = estimates
         self._in_flight = in_flight
         self._now = now
+        self._clock_s = clock_s
         self._load = Load()
         self._at_once = 0
 
@@ -54,7 +62,7 @@ class Admission:
     def counted(self, queries: int) -> Iterator[None]:
         """Learn how long a lookup of so many queries takes, also if it is given up."""
         self._at_once += queries
-        at_once, started = self._at_once, self._now()
+        at_once, started_s = self._at_once, self._clock_s()
         patience = 1.0
         try:
             yield
@@ -63,7 +71,7 @@ class Admission:
             raise
         finally:
             self._at_once -= queries
-            self._load.learn(at_once, patience * (self._now() - started) / 1000)
+            self._load.learn(at_once, patience * (self._clock_s() - started_s))
 
 
 def _refusal(left_ms: float, expected_ms: float, at_once: int) -> str:

@@ -62,13 +62,20 @@ class Attempts:
     """
 
     def __init__(
-        self, *, now: Callable[[], Timestamp], estimates: Estimates, in_flight: InFlight, meters: Meters
+        self,
+        *,
+        now: Callable[[], Timestamp],
+        clock_s: Callable[[], float],
+        estimates: Estimates,
+        in_flight: InFlight,
+        meters: Meters,
     ) -> None:
+        """Create it; now: clock of deadlines; clock_s: clock of durations, which nobody sets."""
         self._now = now
         self._estimates = estimates
         self._in_flight = in_flight
         self._meters = meters
-        self._breaker = Breaker(now)
+        self._breaker = Breaker(now, clock_s)
 
     async def __call__(
         self,

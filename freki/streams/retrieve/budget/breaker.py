@@ -16,8 +16,10 @@ LONGEST_REST_MS = 120_000
 class Breaker:
     """One circuit breaker for each service that has failed. A service may set the rest itself."""
 
-    def __init__(self, now: Callable[[], Timestamp]) -> None:
+    def __init__(self, now: Callable[[], Timestamp], clock_s: Callable[[], float]) -> None:
+        """Create them; now: clock of the times that are told; clock_s: clock of rests, which nobody sets."""
         self._now = now
+        self._clock_s = clock_s
         self._services: dict[str, CircuitBreaker] = {}
 
     def refusal(self, service: str) -> str:
@@ -25,7 +27,8 @@ class Breaker:
         breaker = self._services.get(service)
         if breaker is None or breaker.allows():
             return ""
-        until = datetime.fromtimestamp(breaker.until_s, UTC)
+        left_s = breaker.until_s - self._clock_s()
+        until = datetime.fromtimestamp(self._now() / 1000 + left_s, UTC)
         return f"left alone until {until:%H:%M:%S} UTC: {breaker.reason}"
 
     def is_open(self, service: str) -> bool:
@@ -45,7 +48,7 @@ class Breaker:
         breaker = self._services.get(service)
         if breaker is None:
             breaker = self._services[service] = CircuitBreaker(
-                lambda: self._now() / 1000,
+                self._clock_s,
                 failures=FAILURES,
                 rest_s=REST_MS / 1000,
                 longest_rest_s=LONGEST_REST_MS / 1000,
