@@ -1,9 +1,13 @@
 """Versions of changes that name none."""
 
+from typing import Final
+
 from freki.schemas import DocumentChange, Timestamp
 
 Document = tuple[str, str]
 """Tenant and id."""
+REMEMBERED_MS: Final = 86_400_000
+"""How far a clock may be set back so that versions still grow, in milliseconds."""
 
 
 class Versions:
@@ -14,13 +18,15 @@ class Versions:
 
     def __init__(self) -> None:
         self._given: dict[Document, int] = {}
+        """In the order of giving."""
 
     def of(self, change: DocumentChange, *, now: Timestamp) -> int:
         """Return the version of a change: its own, or else the time, or one more than the last one given."""
         if change.version:
             return change.version
-        # Earlier ones are below the time: they are in nobody's way.
-        self._given = {document: version for document, version in self._given.items() if version >= now}
         document = (change.tenant, change.document_id)
-        self._given[document] = version = max(now, self._given.get(document, 0) + 1)
+        version = max(now, self._given.pop(document, 0) + 1)
+        while self._given and self._given[first := next(iter(self._given))] < now - REMEMBERED_MS:
+            del self._given[first]
+        self._given[document] = version
         return version

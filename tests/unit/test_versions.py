@@ -66,6 +66,14 @@ def test_versions_of_a_document_grow_and_are_ahead_of_the_time_by_no_more_than_n
         last[document] = version
 
 
+def test_versions_of_a_document_grow_also_after_the_clock_was_set_back() -> None:
+    versions = Versions()
+    versions.of(change("a"), now=NOW)
+    versions.of(change("b"), now=Timestamp(NOW + 1_000))
+
+    assert versions.of(change("a"), now=Timestamp(NOW - 60_000)) == NOW + 1
+
+
 def test_what_the_producer_names_is_kept() -> None:
     versions = Versions()
     assert [versions.of(change(version=7), now=NOW) for _ in range(2)] == [7, 7]
