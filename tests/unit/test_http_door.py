@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from base64 import b64encode
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.client.exchange import AlreadyAsked, NotSent
-from freki.infra.doors.callers import Rate, network_of
+from freki.infra.doors.callers import Callers, Rate, network_of
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     DocumentId,
@@ -29,11 +30,11 @@ from freki.schemas import (
 from freki.schemas.avro import UndecodableError, UnencodableError
 from freki.schemas.document_report import NOT_ADMITTED, UNREADABLE, WITHHELD
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
-from freki.schemas.identity import RefusalReason
+from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.limits import LIMIT
 from freki.streams.retrieve.authenticate import STEP as AUTHENTICATE
 from freki.streams.retrieve.handler import UNAUDITED
-from tests.http_door import InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
+from tests.http_door import ADA, InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
 from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import TENANT, World
 
@@ -137,6 +138,29 @@ async def test_receipts_come_until_the_server_stops(gateway: InProcess) -> None:
         events = events_of((await listening).text)
 
     assert [name for name, _ in events] in (["ready", "receipt"], ["ready"])
+
+
+@pytest.mark.parametrize("why", ["the token expired", "they are no operator any more"])
+async def test_no_receipt_goes_to_who_was_an_operator(gateway: InProcess, why: str) -> None:
+    judged: list[Identity | RefusalReason] = [ADA, ADA]
+
+    async def identify(_: bytes) -> Identity | RefusalReason:
+        return judged.pop(0) if judged else RefusalReason.EXPIRED
+
+    operations = ScriptedOperations()
+    callers = Callers(ServeSettings(), identify)
+    app = app_of(gateway, callers=callers, operations=operations, operators=("t/staff",))
+    for version in (1, 2, 3):
+        operations.arrived.put_nowait(receipt(TENANT, DocumentId("a.md"), version))
+    if why == "they are no operator any more":
+        judged += [replace(ADA, principals=("ada",))]
+    async with calling(app) as client:
+        stream = await client.get("/v1/operations/receipts", headers={"Authorization": "Bearer good"})
+
+    events = events_of(stream.text)
+    assert [name for name, _ in events] == ["ready", "receipt", "failed"]
+    assert events[1][1]["version"] == 1
+    assert "no longer valid" in events[2][1]["detail"]
 
 
 async def test_ready_is_not_said_before_receipts_are_read(gateway: InProcess) -> None:

@@ -118,6 +118,13 @@ class Callers:
             raise CallRefused(Wrong.FORBIDDEN, "you are no operator: FREKI_SERVE__OPERATORS names who is")
         return caller
 
+    async def is_still_operator(self, caller: Caller) -> bool:
+        """Return whether an operator's token is still valid and one of an operator; this counts as no call."""
+        if self._identify is None:
+            return True
+        identity = await self._identify((caller.token or "").encode())
+        return isinstance(identity, Identity) and not self._operators.isdisjoint(identity.names)
+
     async def _known(self, authorization: str, address: str) -> Caller:
         if self._identify is None:
             return Caller(tenant=None, principals=(), token=None, name=address)

@@ -100,6 +100,10 @@ class Guard:
         with as_problem():
             return await self._callers.operator(request.headers.get("authorization", ""), address=_address(request))
 
+    async def is_still_operator(self, caller: Caller) -> bool:
+        """Return whether an operator's token is still valid and one of an operator; this counts as no call."""
+        return await self._callers.is_still_operator(caller)
+
 
 def _check_address(request: Request) -> None:
     """Raise Problem for an address that would be read as that of another document: with bad UTF-8, or a line break."""

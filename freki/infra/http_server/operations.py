@@ -1,9 +1,10 @@
 """Routes for operators: state of all parts, receipts as they come, dead letters and their replay."""
 
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager
-from typing import Annotated, Protocol
+from functools import partial
+from typing import Annotated, Final, Protocol
 
 import structlog
 from fastapi import Depends, FastAPI, Query
@@ -19,6 +20,9 @@ from freki.schemas.errors import InfraError
 from freki.schemas.operations import LetterGroup, Overview, ReplayResult
 
 MOST_LETTERS = 1000
+ENDED: Final = (
+    "your token is no longer valid, or you are no operator any more: open the receipts again with a valid one"
+)
 _RECEIPT = TypeAdapter(IndexOutcome)
 _log = structlog.get_logger(__name__)
 
@@ -72,15 +76,19 @@ def add_operations(app: FastAPI, door: Door, operations: Operations) -> None:
         response_class=StreamingResponse,
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "Events: ready, receipt, failed"}},
     )
-    async def receipts(_: Operator) -> StreamingResponse:
-        return streamed(_events(operations), until=app.state.stopping)
+    async def receipts(caller: Operator) -> StreamingResponse:
+        may_go_on = partial(door.guard.is_still_operator, caller)
+        return streamed(_events(operations, may_go_on), until=app.state.stopping)
 
 
-async def _events(operations: Operations) -> AsyncIterator[bytes]:
+async def _events(operations: Operations, may_go_on: Callable[[], Awaitable[bool]]) -> AsyncIterator[bytes]:
     try:
         async with operations.receipts() as receipts:
             yield event("ready", "{}")
             async for receipt in receipts:
+                if not await may_go_on():
+                    yield event("failed", json.dumps({"detail": ENDED}))
+                    return
                 yield event("receipt", _RECEIPT.dump_json(receipt).decode())
     except InfraError as error:
         _log.warning("receipts are not read any more", reason=str(error))
