@@ -123,9 +123,11 @@ class TestAtHand:
         assert (around, standing) == (None, "they stand")
 
     async def test_what_an_answer_cannot_do_without_has_the_time_of_a_second_look_that_it_makes_needless(self) -> None:
-        estimates = Estimates(time.time)
+        estimates = Estimates(time.monotonic)
         estimates.learn("manifest", 5)
-        attempts = Attempts(now=now, estimates=estimates, in_flight=InFlight(now), meters=Meters())
+        attempts = Attempts(
+            now=now, clock_s=time.monotonic, estimates=estimates, in_flight=InFlight(now), meters=Meters()
+        )
         query = _parsed(Clock(time.time()), 5_000)
 
         read = await attempts([query], "locate", asyncio.sleep(0.05, "read"), fresh_s=0.5)

@@ -97,10 +97,12 @@ async def test_a_model_that_stalls_until_the_deadline_is_not_told_as_one_with_to
 ) -> None:
     asking.server.script = asking.server.stalls
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=QUESTION, asked_at=now(), deadline_ms=500)
-    parsed = QueryParser(defaults=OPTIONS, profiles={}, analyse_text=query_terms, clock_ns=time.time_ns)(
+    parsed = QueryParser(defaults=OPTIONS, profiles={}, analyse_text=query_terms, clock_ns=time.monotonic_ns)(
         query, "", query.asked_at
     )
-    attempts = Attempts(now=now, estimates=Estimates(time.time), in_flight=InFlight(now), meters=Meters())
+    attempts = Attempts(
+        now=now, clock_s=time.monotonic, estimates=Estimates(time.monotonic), in_flight=InFlight(now), meters=Meters()
+    )
 
     async with LlmClient(LlmSettings.model_validate({"url": asking.server.url, "model": "gemma"})) as llm:
         rewriter = Rewriter(llm, TokenLedger(tmp_path / "tokens", most=0), limit_s=20.0)

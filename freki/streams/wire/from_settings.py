@@ -36,11 +36,18 @@ RETRIEVE, ERASE = "retrieve", "erase"
 """Consumer groups of the workers that answer, and of those that erase."""
 MIB = 1 << 20
 """Bytes of a mebibyte."""
+# A machine may sleep between a look at roots and the answer that quotes them.
+_ELAPSED = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
 
 
 def wall_clock() -> Timestamp:
     """Return the current time in milliseconds since 1970."""
     return Timestamp(time.time_ns() // 1_000_000)
+
+
+def elapsed_ns() -> int:
+    """Return the nanoseconds of a clock that nobody sets, and that goes on while the machine sleeps, if it has one."""
+    return time.clock_gettime_ns(_ELAPSED)
 
 
 def topics_of(settings: Settings) -> Topics:
