@@ -560,6 +560,21 @@ async def test_an_unfinished_crawl_goes_on_where_it_ended(site: Site) -> None:
     assert paths(world) == ["/", "/a", "/b", "/c"]
 
 
+async def test_a_crawl_for_other_readers_does_not_go_on_with_an_unfinished_one(site: Site) -> None:
+    world = World()
+    site.lives = 4
+    with pytest.raises(Killed):
+        await crawl(site, world)
+    assert world.changes
+    site.lives = 100
+
+    await crawl(site, world, principals=("staff",))
+
+    last = {change.document_id: change.principals for change in world.changes}
+    assert set(last.values()) == {("staff",)}
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
 webs = st.dictionaries(st.sampled_from("abcde"), st.lists(st.sampled_from("abcde"), max_size=3), max_size=5)
 
 

@@ -106,12 +106,14 @@ class Crawl:
     async def _begin(self, seeds: tuple[str, ...]) -> None:
         self.report.known = sum(bool(visit.fingerprint) for _, visit in self._ledger)
         last, now = self._ledger[ITSELF], self._ports.now()
+        readers = self._scope.readers
         # Only an unfinished run has links.
-        if not self._force and last is not None and last.links == seeds and now - int(last.run) < RESUME_MS:
+        is_same = last is not None and (last.links, last.readers) == (seeds, readers)
+        if not self._force and last is not None and is_same and now - int(last.run) < RESUME_MS:
             self._run = last.run
             return
         self._run = str(now)
-        await self._ledger.write({ITSELF: Visit(run=self._run, links=seeds)})
+        await self._ledger.write({ITSELF: Visit(run=self._run, links=seeds, readers=readers)})
 
     def _found(self, url: str, depth: int) -> None:
         """Queue a URL, or its links if this run has visited it; again if it is now reachable at a smaller depth."""

@@ -22,7 +22,7 @@ BATCH_DELETIONS = 64
 
 @record
 class Visit:
-    """Ledger entry of a URL; the one of the crawl itself has the start pages as links."""
+    """Ledger entry of a URL; the one of an unfinished crawl itself has the start pages as links, and its readers."""
 
     run: str
     """Last crawl that reached the URL."""
