@@ -4,12 +4,11 @@ from collections.abc import Sequence
 
 from freki.operators.errors import InvalidRequest
 from freki.schemas import Coverage, ErasureRequest, Hold, Objection
-from freki.schemas.names import FORBIDDEN_IN_LINE
+from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES
 
 MAX_DOCUMENTS = 10_000
 MAX_ATTRIBUTES = 16
 MAX_NAME_BYTES = 256
-MAX_ID_BYTES = 512
 MAX_VALUE_BYTES = 1_024
 MAX_REASON_BYTES = 1_024
 

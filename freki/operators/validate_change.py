@@ -9,11 +9,11 @@ from freki.schemas.names import (
     FORBIDDEN_IN_TEXT,
     LANGUAGE_CODE,
     LARGEST_INTEGER,
+    MAX_ID_BYTES,
     YEAR_10000_MS,
 )
 from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
 
-MAX_ID_BYTES = 512
 MAX_NAME_BYTES = 512
 MAX_URI_BYTES = 2048
 MAX_MEDIA_TYPE_BYTES = 128

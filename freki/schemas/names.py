@@ -25,6 +25,8 @@ YEAR_10000_MS = 253_402_300_800_000
 
 LARGEST_INTEGER = 2**63 - 1
 """Largest integer that a record can hold."""
+MAX_ID_BYTES = 512
+"""Maximum size of the id of a document or tenant, in bytes of UTF-8."""
 FORBIDDEN_IN_LINE = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """Characters that no id and no name has: controls, line separators, and surrogates, which UTF-8 cannot encode."""
 FORBIDDEN_IN_TEXT = re.compile("[\x00\ud800-\udfff]")
@@ -76,6 +78,17 @@ def same_keys(keys: Iterable[bytes], key: bytes) -> list[bytes]:
             return False
 
     return [other for other in keys if is_same(other)] or [key]
+
+
+def why_no_id(path: str) -> str | None:
+    """Return why the path of a file can be no document id, and what to do; None if it can."""
+    if found := FORBIDDEN_IN_LINE.search(path):
+        is_surrogate = "\ud800" <= found[0] <= "\udfff"
+        what = "is not UTF-8" if is_surrogate else f"holds control character U+{ord(found[0]):04X}"
+        return f"the name {what}, so it can be no document id: rename the file"
+    if (size := len(path.encode())) > MAX_ID_BYTES:
+        return f"its document id would have {size} bytes, more than {MAX_ID_BYTES}: rename the file or its folders"
+    return None
 
 
 def root_id(tenant: TenantId, document_id: DocumentId) -> RootId:

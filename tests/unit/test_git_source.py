@@ -266,6 +266,16 @@ async def test_what_cannot_be_a_document_is_left_out_and_named(repository: Repos
     assert "FREKI_CLAIMS__MAX_BYTES" in tally.left_out[0]
 
 
+async def test_a_path_that_no_worker_would_take_as_an_id_is_left_out_and_named(repository: Repository) -> None:
+    repository.commit({"a.md": "text", "two\nlines.md": "text", f"{'ü' * 120}/{'ü' * 120}/{'ü' * 120}.md": "text"})
+    world = World()
+
+    report = await sync(repository, world)
+
+    assert world.documents == {"wiki/a.md": "text"}
+    assert ["U+000A" in line or "bytes, more than 512" in line for line in report.left_out] == [True, True]
+
+
 async def test_a_pointer_to_git_lfs_is_no_document(repository: Repository) -> None:
     pointer = "version https://git-lfs.github.com/spec/v1\noid sha256:4d7a2146\nsize 12345\n"
     repository.commit({"a.md": "1", "b.csv": pointer})

@@ -275,6 +275,24 @@ def test_a_name_that_is_no_text_in_a_folder_may_be_left_out(tmp_path: Path) -> N
     assert [str(each).partition(":")[0] for each in left_out] == [ascii(str(tmp_path / "l\udce4nge.md"))]
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("two\nlines.md", "U+000A"),
+        ("tab\t.md", "U+0009"),
+        (f"{'ü' * 120}/{'ü' * 120}/{'ü' * 120}.md", "bytes, more than 512"),
+    ],
+)
+def test_a_name_that_no_worker_would_take_as_an_id_is_left_out(tmp_path: Path, name: str, reason: str) -> None:
+    folder = make(tmp_path / "amt", "a.md", name)
+    left_out: list[Rejected] = []
+
+    found = list(walk([folder], leave_out=left_out.append))
+
+    assert [file.path.name for file in found] == ["a.md"]
+    assert [reason in str(each) for each in left_out] == [True]
+
+
 def test_a_name_that_is_no_text_is_refused(tmp_path: Path) -> None:
     (tmp_path / os.fsdecode(b"a\xff.md")).touch()
 

@@ -12,6 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from freki.schemas import DocumentId, Timestamp
 from freki.schemas.errors import InfraError, Rejected, Unavailable
+from freki.schemas.names import why_no_id
 
 _MEDIA_TYPES = {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -78,16 +79,13 @@ class Naming:
     def document_id(self, path: Path) -> DocumentId:
         """Return the id of a file below the root, with forward slashes, in Unicode form NFC.
 
-        Raises Nameless if its path is not UTF-8.
+        Raises Nameless if its path is not UTF-8, is too long or holds control characters.
         """
         below = path.relative_to(self.root).as_posix()
-        document_id = f"{self.name}/{below}" if self.name else below
-        try:
-            document_id.encode()
-        except UnicodeEncodeError as error:
-            shown = ascii(str(path))
-            raise Nameless(f"{shown}: the name is not UTF-8, so it can be no document id: rename the file") from error
-        return DocumentId(unicodedata.normalize("NFC", document_id))
+        document_id = unicodedata.normalize("NFC", f"{self.name}/{below}" if self.name else below)
+        if reason := why_no_id(document_id):
+            raise Nameless(f"{str(path)!a}: {reason}")
+        return DocumentId(document_id)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
