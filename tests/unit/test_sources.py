@@ -76,6 +76,14 @@ def test_a_hidden_folder_that_is_named_itself_is_read(tmp_path: Path) -> None:
         "a.md.filepart",
         "a.md___jb_tmp___",
         "lost+found/#123",
+        "THUMBS.DB",
+        "Desktop.ini",
+        "3F2A1B00.TMP",
+        "$RECYCLE.BIN/S-1-5/a.md",
+        "System Volume Information/a.md",
+        "#recycle/a.md",
+        "@Recycle/a.md",
+        "@eaDir/a.md",
     ],
 )
 def test_what_is_hidden_or_left_by_tools_is_no_document(tmp_path: Path, name: str) -> None:

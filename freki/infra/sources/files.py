@@ -33,7 +33,14 @@ _MEDIA_TYPES = {
 }
 """Media types by suffix, independent of the operating system; the worker recognises other types."""
 
-_SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "Thumbs.db", "desktop.ini", "lost+found"})
+_SKIPPED_NAMES = frozenset({"CVS", "_darcs", "4913", "lost+found"})
+# Recycle bins too: what is deleted on a share of Windows, Synology or QNAP moves there, and must not be found.
+_SKIPPED_IN_ANY_CASE = frozenset(
+    {
+        *("thumbs.db", "desktop.ini"),
+        *("$recycle.bin", "system volume information", "#recycle", "@recycle", "@eadir"),
+    }
+)
 _SKIPPED_BEGINNINGS = (".", "~$")
 _SKIPPED_ENDINGS = (
     *("~", "#", ".swp", ".swo", "___jb_tmp___", "___jb_old___"),
@@ -204,8 +211,10 @@ def is_missing(uri: str) -> bool:
 
 
 def is_skipped(name: str) -> bool:
-    """Return whether a file or folder of this name is hidden, or belongs to version control or an editor."""
-    return name in _SKIPPED_NAMES or name.startswith(_SKIPPED_BEGINNINGS) or name.endswith(_SKIPPED_ENDINGS)
+    """Return whether a file or folder of this name is hidden, or of version control, an editor or a recycle bin."""
+    lower = name.lower()
+    is_named = name in _SKIPPED_NAMES or lower in _SKIPPED_IN_ANY_CASE
+    return is_named or lower.startswith(_SKIPPED_BEGINNINGS) or lower.endswith(_SKIPPED_ENDINGS)
 
 
 def media_type_of(name: str) -> str | None:
