@@ -70,7 +70,7 @@ def assign_ids(
         owner = owners.get(document_id, source)
         is_free = owner is not None and (
             ids.get(owner, document_id) != document_id
-            or (owner in missing and (chosen or _composed(owner) == _composed(source)))
+            or (owner in missing and (chosen or composed(owner) == composed(source)))
         )
         if owner != source and not is_free:
             conflicts.append(Conflict(document_id, source, owner))
@@ -80,5 +80,6 @@ def assign_ids(
     return Assignment(ids, conflicts, sorted(superseded))
 
 
-def _composed(source: str) -> str:
+def composed(source: str) -> str:
+    """Return an address without escapes, in Unicode form NFC."""
     return unicodedata.normalize("NFC", unquote(source, errors="surrogateescape"))

@@ -149,6 +149,16 @@ def test_two_files_with_one_id_are_refused_with_the_options_that_keep_them_apart
     assert both == [f"{tmp_path.name}/a/doc/index.md", f"{tmp_path.name}/b/doc/index.md"]
 
 
+def test_two_files_whose_names_differ_in_unicode_form_are_refused_with_what_helps(tmp_path: Path) -> None:
+    make(tmp_path, "A\u0308mter/a.md", "\u00c4mter/a.md")
+
+    with pytest.raises(Rejected, match="differ only in Unicode normalisation") as refused:
+        ids(tmp_path)
+
+    assert "--root" not in str(refused.value)
+    assert r"A\u0308mter" in str(refused.value)
+
+
 def test_an_id_is_the_name_of_the_root_and_the_path_below_it(tmp_path: Path) -> None:
     folder = make(tmp_path / "handbook", "a/b.md", "c.md")
 

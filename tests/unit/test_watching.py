@@ -332,6 +332,7 @@ async def test_a_file_that_can_be_no_document_of_its_own_hinders_no_other(
     assert broker.documents == {"handbook/a.md": "eins", "handbook/\u00e4.md": "eins", "handbook/b.md": "zwei"}
     assert "".join(said).count("gr\\udcf6") == 1
     assert "cannot be document handbook/\u00e4.md, which belongs to" in "".join(said)
+    assert "only in Unicode normalisation (NFC, NFD): rename one of them" in "".join(said)
 
 
 async def test_a_priority_goes_with_every_change(broker: Broker, handbook: Path) -> None:

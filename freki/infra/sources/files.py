@@ -141,10 +141,7 @@ def walk(
                 seen[file.document_id] = file.path
                 yield file
             elif earlier != file.path:
-                raise Rejected(
-                    f"{earlier} and {file.path} would both be document {file.document_id}: publish them with"
-                    f" --root {os.path.commonpath([earlier, file.path])}, or apart, each with its own --name"
-                )
+                raise Rejected(_one_id(earlier, file))
 
 
 def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = None) -> Iterator[SourceFile]:
@@ -230,6 +227,17 @@ def _named(given: Path, naming: Naming, leave_out: LeaveOut | None) -> Iterator[
         yield file
     else:
         raise Rejected(f"{given} is neither a file nor a folder")
+
+
+def _one_id(earlier: Path, file: SourceFile) -> str:
+    """Return the error of two files with one document id."""
+    if unicodedata.normalize("NFC", str(earlier)) == unicodedata.normalize("NFC", str(file.path)):
+        both = f"{str(earlier)!a} and {str(file.path)!a}"
+        return f"{both} differ only in Unicode normalisation (NFC, NFD): rename one of them"
+    return (
+        f"{earlier} and {file.path} would both be document {file.document_id}: publish them with"
+        f" --root {os.path.commonpath([earlier, file.path])}, or apart, each with its own --name"
+    )
 
 
 def _resolved(given: Path) -> Path:
