@@ -73,6 +73,23 @@ def test_a_page_tells_where_it_leads() -> None:
 
 
 @pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("0; url=/de/", "https://example.org/de/"),
+        ("5;URL='start.html'", "https://example.org/docs/start.html"),
+        ("0,/de/", "https://example.org/de/"),
+        ("300", None),
+        ("0; url=javascript:alert(1)", None),
+    ],
+)
+def test_a_page_may_lead_on_by_itself(content: str, target: str | None) -> None:
+    page = read_links(f'<meta http-equiv="REFRESH" content="{content}">', url="https://example.org/docs/")
+
+    assert page.refresh == target
+    assert page.links == (() if target is None else (target,))
+
+
+@pytest.mark.parametrize(
     ("rules", "links", "is_indexed"), [("noindex", 1, False), ("index, NoFollow", 0, True), ("none", 0, False)]
 )
 def test_a_page_may_ask_not_to_be_indexed_or_followed(rules: str, links: int, *, is_indexed: bool) -> None:

@@ -535,6 +535,26 @@ async def test_a_page_without_text_is_not_taken_for_an_empty_document(site: Site
     assert "scripts" in report.failed[0]
 
 
+async def test_a_page_that_only_leads_on_is_no_document_and_hinders_no_deletion(site: Site) -> None:
+    world = World()
+    site.pages |= {"/start": '<meta http-equiv="Refresh" content="0; URL=\'/\'">'}
+
+    report = await crawl(site, world, "/start")
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+    assert (report.failed, report.complete) == ([], True)
+
+
+async def test_links_of_a_page_without_text_are_followed(site: Site) -> None:
+    world = World()
+    site.pages |= {"/start": '<a href="/"><img src="arms.png"></a>'}
+
+    report = await crawl(site, world, "/start")
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+    assert report.failed
+
+
 async def test_other_readers_are_a_change_of_every_document(site: Site) -> None:
     world = World()
     await crawl(site, world)

@@ -4,7 +4,7 @@ import codecs
 import re
 from collections.abc import Iterator
 
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from freki.operators.crawl.url import normalise_url
 from freki.schemas.charsets import text_codec
@@ -12,6 +12,7 @@ from freki.schemas.names import record
 
 MAX_LINKS = 5000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_REFRESH = re.compile(r"\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?(\S+)", re.IGNORECASE)
 _HEAD_BYTES = 2048
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
@@ -22,6 +23,8 @@ class PageLinks:
 
     links: tuple[str, ...]
     """URLs in the order of the page, each once, without nofollow links."""
+    refresh: str | None
+    """URL that `<meta http-equiv=refresh>` leads on to; one of the links if these are followed."""
     canonical: str | None
     """Canonical URL that the page states."""
     is_indexed: bool
@@ -33,7 +36,7 @@ class PageLinks:
 def read_links(html: str, *, url: str) -> PageLinks:
     """Return the links of the page at `url`, at most 5,000.
 
-    Respects `<base>`, `rel=nofollow` and `<meta name=robots>`.
+    Respects `<base>`, `<meta http-equiv=refresh>`, `rel=nofollow` and `<meta name=robots>`.
     """
     tree = LexborHTMLParser(html)
     base = next(_addresses(tree, "base[href]", "href", url), url)
@@ -44,9 +47,14 @@ def read_links(html: str, *, url: str) -> PageLinks:
         for rule in (meta.attributes["content"] or "").split(",")
     }
     follows = rules.isdisjoint({"nofollow", "none"})
-    links = dict.fromkeys(_addresses(tree, "a[href], area[href]", "href", base)) if follows else {}
+    refresh = next(
+        filter(None, (_refresh(node, base) for node in tree.css("meta[http-equiv=refresh i][content]"))), None
+    )
+    linked = filter(None, [refresh, *_addresses(tree, "a[href], area[href]", "href", base)])
+    links = dict.fromkeys(linked) if follows else {}
     return PageLinks(
         links=tuple(links)[:MAX_LINKS],
+        refresh=refresh,
         canonical=next(_addresses(tree, "link[rel~=canonical][href]", "href", base), None),
         is_indexed=rules.isdisjoint({"noindex", "none"}),
         asks_password=tree.css_first("input[type=password i]") is not None,
@@ -71,6 +79,11 @@ def _encoding(label: str) -> str:
         return "utf-8"
     # A page without a byte order mark is hardly in UTF-16 or UTF-32: browsers read one whose `<meta>` says so as UTF-8.
     return "utf-8" if codec.startswith("utf-") else codec
+
+
+def _refresh(meta: LexborNode, base: str) -> str | None:
+    found = _REFRESH.match(meta.attributes["content"] or "")
+    return None if found is None else normalise_url(found[1].strip("\"'"), base=base)
 
 
 def _addresses(tree: LexborHTMLParser, selector: str, attribute: str, base: str) -> Iterator[str]:

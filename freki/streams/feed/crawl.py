@@ -240,9 +240,19 @@ class Crawl:
         elif not is_indexed(answer, study):
             await self._vanish(url, known, visit)
         elif not study.fingerprint:
-            await self._keep(url, known, f"{url}: no text; the page may need scripts that did not run")
+            await self._lead_on(
+                url, known, visit, refreshes=study.links is not None and study.links.refresh is not None
+            )
         else:
             await self._document(answer, content, study, visit, known)
+
+    async def _lead_on(self, url: str, known: Visit | None, visit: Visit, *, refreshes: bool) -> None:
+        """Follow the links of a page without text, and keep its document; refreshes: it leads on by itself."""
+        if refreshes and (known is None or not known.fingerprint):
+            await self._arrive(url, visit)
+        else:
+            await self._keep(url, known, f"{url}: no text; the page may need scripts that did not run")
+            self._follow(url, visit)
 
     async def _study(self, answer: WebAnswer) -> tuple[str | bytes, PageStudy]:
         """Return the content of a response, a page after its scripts, and its study."""
