@@ -398,6 +398,17 @@ async def test_a_page_is_known_by_its_canonical_address() -> None:
     assert paths(world) == ["/", "/tea"]
 
 
+@pytest.mark.parametrize("there", [404, 503, page("x", head='<link rel=canonical href="/y">')])
+async def test_a_new_page_whose_canonical_address_leads_nowhere_is_named(there: Page) -> None:
+    site = Site({"/": page("Home", "/a"), "/a": page("A", head='<link rel=canonical href="/x">'), "/x": there})
+    world = World()
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/"]
+    assert f"{HOME}/a: its canonical address {HOME}/x led to no page" in report.left_out
+
+
 async def test_pages_that_point_at_each_other_are_one_document() -> None:
     site = Site(
         {"/": page("1", head='<link rel=canonical href="/x">'), "/x": page("1", head='<link rel=canonical href="/">')}

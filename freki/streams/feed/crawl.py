@@ -63,6 +63,8 @@ class Crawl:
         self._refused: dict[str, Visit] = {}
         self._moves: dict[str, Visit] = {}
         """Visits of documents that moved, until it is known whether their new addresses can be read."""
+        self._replaced: dict[str, str] = {}
+        """Canonical addresses of pages that are no documents yet."""
         self._gone: dict[str, Visit] = {}
         """Visits of documents that are to be deleted, until it is known how many these are."""
         self._unread: set[str] = set()
@@ -91,6 +93,11 @@ class Crawl:
                 break
             else:
                 await self._visit(url)
+        self.report.left_out += [
+            f"{url}: its canonical address {canonical} led to no page"
+            for url, canonical in self._replaced.items()
+            if self._leads_nowhere(url)
+        ]
         self._watch.finish()
         # Not before: a crawl that stops asks for them again when it goes on.
         await self._ledger.write({url: replace(known, run=self._run) for url, known in self._refused.items()})
@@ -236,6 +243,8 @@ class Crawl:
         canonical = self._canonical(url, study)
         if canonical is not None:
             # The content is published under its canonical URL, and links are followed from there.
+            if known is None or not known.fingerprint:
+                self._replaced[url] = canonical
             await self._move(url, known, replace(visit, links=(canonical,), moved=True))
         elif not is_indexed(answer, study):
             await self._vanish(url, known, visit)
