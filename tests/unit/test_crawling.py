@@ -484,8 +484,14 @@ async def test_a_page_that_takes_too_much_to_parse_stays_as_it_was(site: Site) -
             headers={"content-type": "text/html", "x-robots-tag": "noindex"},
             content=page("Secret", "/c").encode(),
         ),
+        WebAnswer(
+            url="",
+            status=200,
+            headers={"content-type": "text/html", "x-robots-tag": "otherbot: nofollow, Freki: noindex"},
+            content=page("Secret", "/c").encode(),
+        ),
     ],
-    ids=["meta", "header"],
+    ids=["meta", "header", "header for freki"],
 )
 async def test_a_page_that_asks_not_to_be_indexed_is_no_document(site: Site, secret: Page) -> None:
     world = World()
@@ -497,7 +503,7 @@ async def test_a_page_that_asks_not_to_be_indexed_is_no_document(site: Site, sec
     assert paths(world) == ["/", "/a", "/c"]
 
 
-@pytest.mark.parametrize("rules", ["nofollow", "None"])
+@pytest.mark.parametrize("rules", ["nofollow", "None", "freki: nofollow"])
 async def test_links_of_a_page_that_asks_so_are_not_followed(site: Site, rules: str) -> None:
     headers = {"content-type": "text/html", "x-robots-tag": rules}
     site.pages["/b"] = WebAnswer(url="", status=200, headers=headers, content=page("B", "/c").encode())

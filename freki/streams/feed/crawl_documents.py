@@ -8,6 +8,7 @@ from freki.schemas import DocumentChange, DocumentId, Operation, Timestamp
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_records import CrawlScope
 from freki.streams.feed.page_study import PageStudy
+from freki.streams.feed.polite_fetch import AGENT
 
 MAX_ID_CHARS = 500
 """Maximum length of a document id, in characters."""
@@ -66,8 +67,9 @@ def is_indexed(answer: WebAnswer, study: PageStudy) -> bool:
 
 
 def rules_of(answer: WebAnswer) -> set[str]:
-    """Return the rules of the header X-Robots-Tag."""
-    return {rule.strip().lower() for rule in answer.headers.get("x-robots-tag", "").split(",")}
+    """Return the rules of the header X-Robots-Tag, for all and for this crawler."""
+    rules = answer.headers.get("x-robots-tag", "").lower().split(",")
+    return {rule.strip().removeprefix(f"{AGENT}:").strip() for rule in rules}
 
 
 def validators(headers: Mapping[str, str]) -> dict[str, str]:
