@@ -239,21 +239,31 @@ def open_folder() -> Iterator[Path]:
         yield Path(folder).resolve()
 
 
-def test_a_folder_that_may_be_listed_and_not_entered_is_refused_and_nothing_below_is_missing(open_folder: Path) -> None:
+@pytest.mark.parametrize(("mode", "place"), [(0o644, "sub/b.md"), (0o311, "sub"), (0, "sub")])
+def test_a_closed_folder_in_a_folder_is_left_out_and_nothing_below_is_missing(
+    open_folder: Path, mode: int, place: str
+) -> None:
     make(open_folder, "a.md", "sub/b.md")
+    left_out: list[Rejected] = []
     with unprivileged(open_folder):
-        state = FolderState(open_folder, walk([open_folder]))
-        (open_folder / "sub").chmod(0o644)
+        state = FolderState(open_folder, walk([open_folder]), leave_out=left_out.append)
+        (open_folder / "sub").chmod(mode)
         try:
-            for reads in (lambda: ids(open_folder), lambda: state.look({open_folder}, now=0)):
-                with pytest.raises(Rejected, match=r"sub/b\.md: Permission denied"):
-                    reads()
+            with pytest.raises(Rejected, match=f"{place}: Permission denied"):
+                ids(open_folder)
+            with pytest.raises(Rejected, match=r"sub(/b\.md)?: Permission denied"):
+                list(walk([open_folder / "sub" / "b.md", open_folder / "sub"]))
+            found = list(walk([open_folder], leave_out=left_out.append))
+            for now in range(3):
+                assert state.look({open_folder}, now) == []
             is_taken_as_missing = is_missing((open_folder / "sub" / "b.md").as_uri())
         finally:
             (open_folder / "sub").chmod(0o755)
 
+    assert [file.path.name for file in found] == ["a.md"]
+    assert [str(each) for each in left_out] == [f"{open_folder / place}: Permission denied"] * 2
     assert not is_taken_as_missing
-    assert state.look({open_folder}, now=1) == state.look(set(), now=2) == []
+    assert state.look({open_folder}, now=4) == state.look(set(), now=5) == []
 
 
 def test_a_link_that_leads_out_to_what_is_closed_does_no_harm(open_folder: Path) -> None:

@@ -52,8 +52,16 @@ class Nameless(Rejected):
     """A file whose name can be no document id."""
 
 
-LeaveOut = Callable[[Nameless], object]
-"""Takes note of a file in a folder that can be no document."""
+class Closed(Rejected):
+    """A file or folder that this process may not read; the documents below it are not missing."""
+
+    def __init__(self, path: Path, why: str) -> None:
+        super().__init__(f"{path}: {why}")
+        self.path = path
+
+
+LeaveOut = Callable[[Nameless | Closed], object]
+"""Takes note of a file or folder in a folder that is left out."""
 
 # ESTALE: removed from a shared disk by another machine.
 _NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})
@@ -130,8 +138,8 @@ def walk(
 
     A given file is always included. Within folders these are skipped: hidden files and folders, those of version
     control and editors, non-regular files, links out of the folder, and linked folders, whose content is found at its
-    real path. Raises Rejected for a path that is missing or not readable, for two files with the same document id, and
-    for a name that can be no id, unless it is in a folder and `leave_out` is given.
+    real path. Raises Rejected for a path that is missing and for two files with the same document id; and for one that
+    is not readable or whose name can be no id, unless it is in a given folder and `leave_out` is given.
     """
     seen: dict[DocumentId, Path] = {}
     for path in paths:
@@ -152,26 +160,16 @@ def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = N
     while waiting:
         path = waiting.pop()
         try:
-            # Not `is_dir`, which raises where the folder around may be listed and not entered.
-            mode = path.stat(follow_symlinks=path == root).st_mode
-        except OSError as error:
-            if error.errno in _NOT_THERE:
-                continue
-            raise _translated(path, error) from error
-        if S_ISDIR(mode):
-            waiting += sorted(_children(path), reverse=True)
-        elif S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(root):
-            continue  # before what it leads to is looked at, which may be closed to us
-        else:
-            try:
-                file = _file(path, naming)
-            except Nameless as error:
-                if leave_out is None:
-                    raise
-                leave_out(error)
-                continue
-            if file is not None:
-                yield file
+            found = _at(path, root, naming)
+        except (Nameless, Closed) as error:
+            if leave_out is None or path == root:
+                raise
+            leave_out(error)
+            continue
+        if isinstance(found, list):
+            waiting += found
+        elif found is not None:
+            yield found
 
 
 def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
@@ -249,6 +247,22 @@ def _resolved(given: Path) -> Path:
         raise _translated(given, error) from error
 
 
+def _at(path: Path, root: Path, naming: Naming) -> SourceFile | list[Path] | None:
+    """Return the file at a path below the root, or the paths in the folder there, last first; None for others."""
+    try:
+        # Not `is_dir`, which raises where the folder around may be listed and not entered.
+        mode = path.stat(follow_symlinks=path == root).st_mode
+    except OSError as error:
+        if error.errno in _NOT_THERE:
+            return None
+        raise _translated(path, error) from error
+    if S_ISDIR(mode):
+        return sorted(_children(path), reverse=True)
+    if S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(root):
+        return None  # before what it leads to is looked at, which may be closed to us
+    return _file(path, naming)
+
+
 def _file(path: Path, naming: Naming) -> SourceFile | None:
     """Return a regular file; None for anything else, or if it is removed meanwhile."""
     try:
@@ -279,6 +293,8 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _translated(path: Path, error: OSError) -> InfraError:
-    known = isinstance(error, FileNotFoundError | PermissionError | NotADirectoryError | IsADirectoryError)
+    if isinstance(error, PermissionError):
+        return Closed(path, error.strerror or str(error))
+    known = isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
     known = known or error.errno == ENAMETOOLONG
     return (Rejected if known else Unavailable)(f"{path}: {error.strerror}")

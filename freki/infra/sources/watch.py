@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from watchfiles import awatch
 
-from freki.infra.sources.files import LeaveOut, Nameless, Naming, SourceFile, scan
+from freki.infra.sources.files import Closed, LeaveOut, Nameless, Naming, SourceFile, scan
 from freki.schemas import DocumentId
 from freki.schemas.errors import Rejected, Unavailable
 
@@ -69,9 +69,10 @@ async def watch(
     poll_s: scan the folder at this interval instead of using events of the operating system, which do not exist for
     disks that other machines write to. A change is then reported by the second scan after it at the earliest.
 
-    leave_out: called once for each file whose name can be no document id, also from a thread.
+    leave_out: called once for each file whose name can be no document id, and each file or folder that may not be read,
+    also from a thread. What is below such a folder is not removed.
 
-    Raises Rejected where something cannot be read, FolderGone where the folder disappears: probably an unmounted disk,
+    Raises Rejected where the folder itself may not be read, FolderGone where it disappears: probably an unmounted disk,
     not an intent to delete every document.
     """
     state = await asyncio.to_thread(FolderState, folder, known, settle_s, naming, leave_out)
@@ -87,7 +88,9 @@ async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
     """Yield paths that may have changed, several times a second, and periodically the root."""
     rescan_at = time.monotonic()
     try:
-        batches = awatch(root, watch_filter=None, rust_timeout=_LOOK_MS, yield_on_timeout=True)
+        batches = awatch(
+            root, watch_filter=None, rust_timeout=_LOOK_MS, yield_on_timeout=True, ignore_permission_denied=True
+        )
         async with aclosing(batches):
             async for changes in batches:
                 places = {Path(path) for _, path in changes}
@@ -158,7 +161,16 @@ class FolderState:
         return place if place.is_relative_to(self.root) else None
 
     def _found(self, places: set[Path]) -> dict[Path, SourceFile | None]:
-        """Return the files at and below some paths; None for known ones that are missing."""
+        """Return the files at and below some paths; None for known ones that are missing, not for closed ones."""
+        closed: set[Path] = set()
+
+        def leave_out(error: Nameless | Closed) -> None:
+            if isinstance(error, Closed):
+                closed.add(error.path)
+            if str(error) not in self._left_out:
+                self._left_out.add(str(error))
+                self._leave_out(error)
+
         found: dict[Path, SourceFile | None] = {
             path: None
             for path in self._reported.keys() | self._unsettled.keys()
@@ -166,13 +178,8 @@ class FolderState:
         }
         for place in places:
             if places.isdisjoint(place.parents):
-                found |= {file.path: file for file in scan(self.root, place, self._naming, self._leave_out_once)}
-        return found
-
-    def _leave_out_once(self, error: Nameless) -> None:
-        if str(error) not in self._left_out:
-            self._left_out.add(str(error))
-            self._leave_out(error)
+                found |= {file.path: file for file in scan(self.root, place, self._naming, leave_out)}
+        return {path: file for path, file in found.items() if file or closed.isdisjoint((path, *path.parents))}
 
     def _settled(
         self, path: Path, file: SourceFile | None, now: float, awaited: Container[DocumentId] = ()
