@@ -1,6 +1,8 @@
 import asyncio
 import os
 import shutil
+import subprocess
+import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
 from pathlib import Path
@@ -184,6 +186,61 @@ def test_another_folder_in_its_place_removes_no_document(folder: Path) -> None:
 
     with pytest.raises(Unavailable, match="nothing was removed"):
         state.look({folder}, now=0)
+
+
+UNMOUNT = """
+import subprocess, sys
+from pathlib import Path
+from freki.infra.sources import walk
+from freki.infra.sources.watch import FolderState
+
+folder, said = Path(sys.argv[1]), []
+disk = folder / "sub"
+
+def mount():
+    subprocess.run(["mount", "-t", "tmpfs", "none", disk], check=True)
+    for name in "xyz":
+        (disk / f"{name}.md").write_text(name)
+
+def look(first):
+    events = [event for now in (first, first + 1) for event in state.look({folder}, now)]
+    return [f"{event.change} {event.file.document_id}" for event in events]
+
+(disk / "b.md").unlink()
+mount()
+state = FolderState(folder, walk([folder]), leave_out=lambda error: said.append(str(error)))
+subprocess.run(["umount", disk], check=True)
+(folder / "a.md").unlink()
+print(look(0))
+(disk / "under.md").write_text("u")
+state.look({disk / "under.md"}, 2), state.look(set(), 3)
+print(look(4), look(6))
+(disk / "under.md").unlink()
+mount()
+look(8)
+(disk / "x.md").unlink()
+print(look(10), said)
+(disk / "new.md").write_text("n")
+print(look(12))
+"""
+
+
+def test_a_disk_within_a_folder_that_is_gone_removes_no_document(folder: Path) -> None:
+    alone = ["unshare", "--map-root-user", "--mount"]
+    if subprocess.run([*alone, "true"], capture_output=True, check=False).returncode:
+        pytest.skip("needs the right to mount a disk")
+
+    run = subprocess.run(
+        [*alone, sys.executable, "-c", UNMOUNT, str(folder)], capture_output=True, text=True, check=True
+    )
+
+    said = [f"{folder}/sub: another disk was there before: nothing is removed, and new files are left out"]
+    assert run.stdout.splitlines() == [
+        "['REMOVED home/a.md']",
+        "[] []",
+        f"['REMOVED home/sub/x.md'] {said}",
+        "['CREATED home/sub/new.md']",
+    ]
 
 
 def test_a_removed_file_is_reported_as_it_was_last_seen(folder: Path) -> None:

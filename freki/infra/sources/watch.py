@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Container, Iterable
-from contextlib import aclosing
+from contextlib import aclosing, suppress
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -114,6 +114,23 @@ class _Look(NamedTuple):
     since: float
 
 
+class _Disks:
+    """Device of each folder in which reported files were seen."""
+
+    def __init__(self, files: Iterable[Path]) -> None:
+        self._devices: dict[Path, int] = {}
+        self.note(files)
+
+    def note(self, files: Iterable[Path]) -> None:
+        """Learn the devices of the folders of reported files that are there."""
+        self._devices |= {folder: _disk(folder)[1] for folder in {path.parent for path in files}}
+
+    def lost(self, path: Path) -> Path | None:
+        """Return where the disk with the folder of a path seems to be unmounted; None if it does not."""
+        place, device = _disk(path.parent)
+        return place if self._devices.get(path.parent, device) != device else None
+
+
 class FolderState:
     """Reported files of a folder, and pending changes."""
 
@@ -132,6 +149,7 @@ class FolderState:
             raise Rejected(f"{folder} is no folder")
         self._naming = naming or Naming.of(folder)
         self._reported = {file.path: file for file in known}
+        self._disks = _Disks(self._reported)
         self._unsettled: dict[Path, _Look] = {}
         self._leave_out = leave_out
         self._left_out: set[str] = set()
@@ -161,12 +179,15 @@ class FolderState:
         return place if place.is_relative_to(self.root) else None
 
     def _found(self, places: set[Path]) -> dict[Path, SourceFile | None]:
-        """Return the files at and below some paths; None for known ones that are missing, not for closed ones."""
-        closed: set[Path] = set()
+        """Return the files at and below some paths; None for known ones that were removed.
+
+        Of closed folders, and places where a disk is missing, only known files that are there are returned.
+        """
+        hidden: set[Path] = set()
 
         def leave_out(error: Nameless | Closed) -> None:
             if isinstance(error, Closed):
-                closed.add(error.path)
+                hidden.add(error.path)
             if str(error) not in self._left_out:
                 self._left_out.add(str(error))
                 self._leave_out(error)
@@ -179,7 +200,16 @@ class FolderState:
         for place in places:
             if places.isdisjoint(place.parents):
                 found |= {file.path: file for file in scan(self.root, place, self._naming, leave_out)}
-        return {path: file for path, file in found.items() if file or closed.isdisjoint((path, *path.parents))}
+        known = {path for path, file in found.items() if file and path in self._reported}
+        self._disks.note(known)
+        # New files, too: one that is written where a disk is missing would look like a sign that the disk is back.
+        # Where the folder itself is gone, `look` says so.
+        for path in found.keys() - known if _identity(self.root) == self._identity else ():
+            if hidden.isdisjoint((path, *path.parents)) and (mount := self._disks.lost(path)):
+                leave_out(
+                    Closed(mount, "another disk was there before: nothing is removed, and new files are left out")
+                )
+        return {path: file for path, file in found.items() if path in known or hidden.isdisjoint((path, *path.parents))}
 
     def _settled(
         self, path: Path, file: SourceFile | None, now: float, awaited: Container[DocumentId] = ()
@@ -199,6 +229,14 @@ class FolderState:
             self._reported[path] = file
             return FileEvent(change=FileChange.MODIFIED if reported else FileChange.CREATED, file=file)
         return FileEvent(change=FileChange.REMOVED, file=self._reported.pop(path))
+
+
+def _disk(folder: Path) -> tuple[Path, int]:
+    """Return the nearest folder at or above one that can be reached, with its device."""
+    for place in (folder, *folder.parents):
+        with suppress(OSError):
+            return place, place.stat().st_dev
+    return folder, 0
 
 
 def _identity(folder: Path) -> tuple[int, int] | None:
