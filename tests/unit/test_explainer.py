@@ -55,7 +55,7 @@ async def test_each_hit_has_its_place_in_each_search_and_after_each_step(world: 
             "dense": None, "bm25": None, **{each.search: pytest.approx(each.score) for each in story.retrieved}
         }  # fmt: skip
         assert story.rerank_score == hit.rerank_score
-        assert [rank.step for rank in story.ranks] == ["fuse", "load", "rerank", "diversify", "hits"]
+        assert [rank.step for rank in story.ranks] == ["fuse", "match", "load", "rerank", "diversify", "hits"]
         assert story.ranks[-1].rank == hit.rank
         assert all(1 <= rank.rank <= rank.of for rank in story.ranks)
 
@@ -91,6 +91,18 @@ async def test_what_stands_too_far_down_after_fusion_is_lost_before_it_is_read(w
     (expected,) = explained(result).expected
     assert expected.lost_at == "load"
     assert "too far down" in expected.reason
+
+
+async def test_what_late_interaction_ranks_too_far_down_is_not_said_to_be_lost_by_fusion(world: World) -> None:
+    asked: dict[str, Any] = {"top_k": 1, "rerank_candidates": 1, "alpha": 0.0}
+
+    result = await ask(retriever(world), "amt entscheidet", **asked, expect=(DocumentId("b"),))
+
+    (expected,) = explained(result).expected
+    assert expected.best is not None
+    # Two candidates are read: by the order of fusion it would have been one of them.
+    assert [(each.step, each.rank <= 2) for each in expected.best.ranks] == [("fuse", True), ("match", False)]
+    assert (expected.lost_at, "fusion" in expected.reason) == ("load", False)
 
 
 async def test_a_threshold_is_named_as_the_reason(world: World) -> None:

@@ -14,7 +14,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.index import ChunkContent, ManifestEntry, Passage, Root, RowId
 from freki.schemas.names import record
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
-from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, variant_of
+from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult, variant_of
 from freki.streams.retrieve.steps.live import LiveDocument
 
 NO_RERANKER = "none"
@@ -88,7 +88,7 @@ class History:
     dropped: Mapping[tuple[str, str], tuple[ChunkId, ...]] = field(default_factory=dict)
     """By step and reason, each chunk once."""
 
-    def after(self, step: str, chunks: Iterable[LiveChunk]) -> "History":
+    def after(self, step: str, chunks: Iterable[LiveChunk | Ranked]) -> "History":
         """Add the order after a step."""
         return replace(self, orders={**self.orders, step: tuple(each.chunk_id for each in chunks)})
 

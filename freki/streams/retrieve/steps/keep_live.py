@@ -161,11 +161,12 @@ class _LiveSelection:
         self._best_first = match(self.query, self.ranked, self._codes)
 
     def result(self) -> LiveCandidates:
+        history = self._history.after(MATCH, self._best_first) if self.matched else self._history
         search = SearchResult(
             variants=tuple(self._variants), ranked=tuple(self.ranked), alpha=self._alpha, roots=self._roots
         )
         return LiveCandidates(
-            search=search, found=tuple(self.found), rows=self.rows, history=self._history, has_moved=self._has_moved
+            search=search, found=tuple(self.found), rows=self.rows, history=history, has_moved=self._has_moved
         )
 
     @property
