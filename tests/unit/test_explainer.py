@@ -109,7 +109,7 @@ async def test_a_threshold_is_named_as_the_reason(world: World) -> None:
     result = await ask(retriever(world, rerankers=[Scorer("amt")]), QUESTION, expect=(DocumentId("b"),), min_score=0.5)
 
     (expected,) = explained(result).expected
-    assert "below min_score" in expected.reason
+    assert (expected.lost_at, expected.reason) == ("threshold", "its score is below min_score")
 
 
 async def test_a_filter_that_leaves_a_document_out_is_named(world: World) -> None:

@@ -21,7 +21,7 @@ from freki.schemas.index import Candidate, Scope
 from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
 from freki.streams.retrieve.candidates import LocatedHits, Retrieval
 from freki.streams.retrieve.dependencies import Stores
-from freki.streams.retrieve.losses import Orders, orders_of, reason_of
+from freki.streams.retrieve.losses import Orders, loss_in, orders_of
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 
 ALL_LEVELS = (0, 1, 2)
@@ -92,8 +92,7 @@ class Explainer:
         if len(best.ranks) == len(orders):
             reason = f"it is hit {best.ranks[-1].rank}"
             return ExpectedDocument(document_id=document_id, lost_at=None, reason=reason, best=best)
-        lost_at = orders[len(best.ranks)][0]
-        reason = reason_of(hits, best.chunk_id, lost_at)
+        lost_at, reason = loss_in(hits)(best.chunk_id)
         return ExpectedDocument(document_id=document_id, lost_at=lost_at, reason=reason, best=best)
 
     async def _missed(self, query: EmbeddedQuery, hits: LocatedHits, document_id: DocumentId) -> tuple[str, str]:

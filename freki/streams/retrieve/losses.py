@@ -1,7 +1,7 @@
 """What became of each candidate: the orders after all steps, and which step left a candidate out, and why."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 from freki.schemas import ChunkId
 from freki.streams.retrieve.candidates import LocatedHits, Retrieval
@@ -11,8 +11,6 @@ _LOSSES = {
     "load": "it stood too far down to be looked at closely",
     "rerank": "too many candidates answer the query better",
     "diversify": "it says what better hits say already, or too many candidates answer the query better",
-    "locate": "its document was replaced while it was being read",
-    "recheck": "its document was replaced while the answer was made",
 }
 """Reasons of steps that record none."""
 
@@ -26,11 +24,20 @@ def orders_of(hits: LocatedHits) -> Orders:
     return [fused, *hits.history.orders.items(), ("hits", [each.chunk_id for each in hits.found])]
 
 
-def reason_of(hits: LocatedHits, chunk_id: ChunkId, lost_at: str) -> str:
-    """Return why the step `lost_at` left a chunk out."""
-    dropped = hits.history.dropped.items()
-    reasons = [f"{step}: {reason}" for (step, reason), chunk_ids in dropped if chunk_id in chunk_ids]
-    return "; ".join(reasons) or _LOSSES.get(lost_at, f"the step {lost_at} left it out")
+def loss_in(hits: LocatedHits) -> Callable[[ChunkId], tuple[str, str]]:
+    """Return what tells of a chunk that is no hit which step left it out, and why.
+
+    That is what the step recorded, or else the first order that lacks the chunk.
+    """
+    recorded = hits.history.dropped.items()
+    told = {chunk_id: loss for loss, chunk_ids in reversed(list(recorded)) for chunk_id in chunk_ids}
+    left = [(step, frozenset(order)) for step, order in orders_of(hits)]
+
+    def loss_of(chunk_id: ChunkId) -> tuple[str, str]:
+        lost_at = next((step for step, order in left if chunk_id not in order), "hits")
+        return told.get(chunk_id) or (lost_at, _LOSSES.get(lost_at, f"the step {lost_at} left it out"))
+
+    return loss_of
 
 
 def losses_of(retrieval: Retrieval) -> Mapping[tuple[str, str], Sequence[ChunkId]]:
@@ -40,20 +47,15 @@ def losses_of(retrieval: Retrieval) -> Mapping[tuple[str, str], Sequence[ChunkId
     """
     hits = retrieval.hits
     shown = {each.chunk_id for each in hits.found} | {each.entry.chunk_id for each in retrieval.further}
-    orders = orders_of(hits)
-    left = [(step, frozenset(order)) for step, order in orders]
     found = dict.fromkeys(
         [
             *(hit.chunk_id for ranking in (*hits.search.dense, *hits.search.lexical) for hit in ranking),
             *(chunk_id for chunk_ids in hits.history.dropped.values() for chunk_id in chunk_ids),
         ]
     )
-    told = {chunk_id: key for key, chunk_ids in reversed(list(hits.history.dropped.items())) for chunk_id in chunk_ids}
+    loss_of = loss_in(hits)
     losses: defaultdict[tuple[str, str], list[ChunkId]] = defaultdict(list)
     for chunk_id in found:
         if chunk_id not in shown:
-            lost_at = next((step for step, order in left if chunk_id not in order), "hits")
-            losses[told.get(chunk_id) or (lost_at, _LOSSES.get(lost_at, f"the step {lost_at} left it out"))].append(
-                chunk_id
-            )
+            losses[loss_of(chunk_id)].append(chunk_id)
     return losses
