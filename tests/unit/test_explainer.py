@@ -112,6 +112,14 @@ async def test_a_threshold_is_named_as_the_reason(world: World) -> None:
     assert (expected.lost_at, expected.reason) == ("threshold", "its score is below min_score")
 
 
+async def test_where_nothing_passes_a_threshold_it_is_the_reason_for_all_but_the_nearest(world: World) -> None:
+    result = await ask(retriever(world), "zehn euro", expect=(DocumentId("b"),), min_score=1.0, top_k=1)
+
+    (expected,) = explained(result).expected
+    assert result.hits
+    assert (expected.lost_at, expected.reason) == ("threshold", "its score is below min_score")
+
+
 async def test_a_filter_that_leaves_a_document_out_is_named(world: World) -> None:
     only_a = Filter(field="document_id", operator=FilterOperator.EQ, values=("a",))
 

@@ -21,6 +21,7 @@ from freki.streams.retrieve.steps.rerank import COSINE, LLM, LOCAL, PROBABILITIE
 Relevance = NDArray[np.float64]
 
 STEP = "diversify"
+THRESHOLD = "threshold"
 MAX_BEST_EFFORT_HITS = 3
 _SCORES = {
     LOCAL: "probabilities",
@@ -53,6 +54,8 @@ def select(query: EmbeddedQuery, candidates: RankedCandidates, *, unrelated: flo
         places = limit_each([each.root.root_id for each in found], most=query.options.per_document)
         kept = [found[place] for place in places]
         selection = selection.keep_only(STEP, "its document has its share of the hits", kept)
+        if selection.best_effort:
+            selection = selection.keep_only(THRESHOLD, _reason(query), selection.found[:limit])
         hits = tuple(replace(each, score=each.score + each.judged) for each in selection.found[:limit])
         return replace(selection, found=hits).after(STEP)
 
@@ -133,8 +136,8 @@ def _cut(query: EmbeddedQuery, selection: Selection) -> Selection:
     if not dropped:
         return selection
     message = f"{dropped} candidates are below {_thresholds(query, selection)}"
-    query.log.notice("threshold", NoticeKind.DROPPED, message)
-    return selection.keep_only("threshold", _reason(query), passed)
+    query.log.notice(THRESHOLD, NoticeKind.DROPPED, message)
+    return selection.keep_only(THRESHOLD, _reason(query), passed)
 
 
 def _passes(query: EmbeddedQuery, selection: Selection, chunk: ScoredChunk) -> bool:
@@ -147,7 +150,7 @@ def _passes(query: EmbeddedQuery, selection: Selection, chunk: ScoredChunk) -> b
 def _fall_back(query: EmbeddedQuery, selection: Selection) -> Selection:
     """Order by similarity to the query: no candidate passes, and a notice says how weak the hits are."""
     message = f"no candidate reaches {_thresholds(query, selection)}: these are only the nearest to the query"
-    query.log.notice("threshold", NoticeKind.DEGRADED, message)
+    query.log.notice(THRESHOLD, NoticeKind.DEGRADED, message)
     found = [replace(each, judged=0.0) for each in selection.found]
     if query.vector is not None:
         found.sort(key=lambda each: (-(query.similarity(each.vector) or 0.0), each.chunk_id))
