@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib.metadata import version
 from typing import Annotated
 
 import typer
 from pydantic import TypeAdapter
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.table import Table
 from rich.text import Text
@@ -53,8 +54,21 @@ async def status(
         raise typer.Exit(0 if found.fine else 1)
     with Live(Text("looking …"), console=console, auto_refresh=False, screen=console.is_terminal) as live:
         while True:
-            live.update(_page(settings, await overview(settings, worker or [])), refresh=True)
+            live.update(watched(console, settings, await overview(settings, worker or [])), refresh=True)
             await asyncio.sleep(_EVERY_S)
+
+
+def watched(screen: Console, settings: Settings, found: Overview) -> RenderableType:
+    """Return the page; without the stages for which nothing waits, where a terminal has too few lines for all."""
+    page = _page(settings, found)
+    if not screen.is_terminal or len(screen.render_lines(page)) <= screen.height:
+        return page
+    busy = tuple(each for each in found.stages if each.waiting)
+    idle = counted(len(found.stages) - len(busy), "stage")
+    return Group(
+        _page(settings, replace(found, stages=busy)),
+        Text(f"{idle} for which nothing waits not shown: this terminal has {screen.height} lines", style="dim"),
+    )
 
 
 def _page(settings: Settings, found: Overview) -> RenderableType:

@@ -6,13 +6,15 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from rich.console import Console
 from typer.testing import CliRunner
 
 from freki.cli.main import app
+from freki.cli.status import watched
 from freki.infra.local.state import Ports, StackState
 from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import Timestamp
-from freki.schemas.operations import GenerationSize, Overview, WorkerHealth
+from freki.schemas.operations import GenerationSize, Overview, StageLag, WorkerHealth
 from freki.streams.wire.overview import overview, quantile
 
 BOUNDS = (0.1, 1.0, 10.0, float("inf"))
@@ -80,6 +82,32 @@ def test_records_on_the_topic_of_dead_letters_are_not_all_said_to_be_open(monkey
     shown = CliRunner().invoke(app, ["status", "--worker", "http://127.0.0.1:1"], env={"COLUMNS": "200"})
 
     assert "dead letters: at most 2, see `freki dead-letters list`" in shown.output
+
+
+def test_on_a_low_terminal_idle_stages_make_room_for_what_follows_them() -> None:
+    names = [f"stage-{number}" for number in range(20)]
+    stages = [
+        StageLag(stage=name, topic="documents", records=9, waiting=int(name == "stage-7"), oldest_ms=None)
+        for name in names
+    ]
+    found = Overview(
+        at=Timestamp(1_000),
+        stages=tuple(stages),
+        workers=(),
+        generations=(),
+        freshness=None,
+        dead_letters=2,
+        problems=("the store does not answer",),
+    )
+    low, high = (Console(width=80, height=height, force_terminal=True) for height in (24, 60))
+
+    def shown(screen: Console) -> str:
+        page = watched(screen, Settings(), found)
+        return "".join(segment.text for line in screen.render_lines(page)[: screen.height] for segment in line)
+
+    assert [name in shown(low) for name in names] == [name == "stage-7" for name in names]
+    assert all(said in shown(low) for said in ("dead letters: at most 2", "the store does not answer", "19 stages"))
+    assert all(name in shown(high) for name in names)
 
 
 @pytest.mark.usefixtures("folder")
