@@ -323,6 +323,28 @@ async def test_a_query_that_its_asker_did_not_sample_leaves_no_span() -> None:
     assert pipeline.producer.to("contexts")[-1].headers[0][1].endswith(b"-00")
 
 
+async def test_each_stage_names_the_document_and_the_version_of_its_record() -> None:
+    pipeline = Pipeline()
+
+    await pipeline.publish(document())
+
+    for topic in ("documents", "chunks", "contextual-chunks"):
+        of_stage = attributes(pipeline, f"process {topic}")
+        assert (of_stage["freki.tenant"], of_stage["freki.document.id"]) == (TENANT, "d1")
+        assert (of_stage["freki.document.version"], of_stage["freki.chunks"] > 0) == (1, True)
+
+
+async def test_the_span_of_a_rejected_change_names_its_document() -> None:
+    pipeline = Pipeline()
+
+    await pipeline.publish(document(version=7, media_type="application/pdf", content=b"%PDF-1.4 cut off"))
+
+    rejected = one(pipeline, "process documents")
+    told = rejected.attributes or {}
+    assert rejected.status.status_code is StatusCode.ERROR
+    assert (told["freki.document.id"], told["freki.document.version"], told["freki.status"]) == ("d1", 7, "REJECTED")
+
+
 async def test_a_change_can_be_followed_to_its_outcome() -> None:
     pipeline = Pipeline()
 

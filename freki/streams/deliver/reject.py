@@ -2,6 +2,8 @@
 
 from typing import TypeVar
 
+from opentelemetry.trace import get_current_span
+
 from freki.schemas import (
     ChunkBatch,
     ContextualChunkBatch,
@@ -17,14 +19,19 @@ from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
 from freki.streams.messages import Received, recorded_at, version_in
+from freki.streams.observe import attributes
 from freki.streams.observe.meters import Meters
+from freki.streams.observe.tracing import describe, of_document
 
 Source = DocumentChange | ChunkBatch | ContextualChunkBatch | None
 T = TypeVar("T", bound=Source)
 
 
 def reject_with_receipt(receipts: Sink[IndexOutcome], *, generation: str, meters: Meters) -> OnDeadLetter[T]:
-    """Return a callback that sends a REJECTED receipt for each dead letter whose key names a document."""
+    """Return a callback that sends a REJECTED receipt for each dead letter whose key names a document.
+
+    The current span, that of the record, is told which document it was.
+    """
 
     async def reject(letter: DeadLetter, received: Received[T] | None) -> None:
         tenant, slash, document_id = (letter.key or b"").decode(errors="replace").partition("/")
@@ -48,6 +55,7 @@ def reject_with_receipt(receipts: Sink[IndexOutcome], *, generation: str, meters
             embedded_at=None,
             searchable_at=None,
         )
+        describe(get_current_span(), lambda: {**of_document(outcome), attributes.FREKI_STATUS: outcome.status})
         trace = None if received is None else received.trace
         await receipts.send(receipts.record(outcome, key=letter.key, trace=trace))
         meters.count_receipt(outcome)

@@ -2,7 +2,10 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Protocol
+
+from opentelemetry.trace import get_current_span
 
 from freki.operators.breadcrumb import VERSION, breadcrumb, context_key, joined
 from freki.operators.define import explain
@@ -10,6 +13,8 @@ from freki.schemas import ChunkBatch, ContextualChunk, ContextualChunkBatch, Rev
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.outbox import Sink
 from freki.streams.messages import Outgoing, Received, request_in
+from freki.streams.observe import attributes
+from freki.streams.observe.tracing import Attributes, describe, of_document
 
 PLAIN = str(VERSION)
 """Fingerprint of contexts without text by a language model."""
@@ -40,9 +45,14 @@ def contextualise_handler(
             await sink.send(outgoing(received, part))
 
     def outgoing(received: Received[ChunkBatch], part: ContextualChunkBatch) -> Outgoing:
+        describe(get_current_span(received.trace), partial(_described, part))
         return sink.record(part, key=received.key, trace=received.trace, headers=request_in(received.headers))
 
     return handle
+
+
+def _described(part: ContextualChunkBatch) -> Attributes:
+    return {**of_document(part.revision), attributes.FREKI_CHUNKS: len(part.chunks)}
 
 
 def contextualise(batch: ChunkBatch, *, rules: str = PLAIN) -> ContextualChunkBatch:
