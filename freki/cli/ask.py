@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from freki.cli.arguments import expanded
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.query_arguments import OutputArguments, OverrideArguments, QueryArguments, checked, with_flags
 from freki.cli.show import show_result, show_trace
 from freki.cli.show_explanation import show_explanation
@@ -56,7 +56,8 @@ async def ask(
     result = await _answer(_traced(settings) if output.trace else settings, query)
     _show(result, query, output)
     if output.trace:
-        show_trace(console, result.trace_id, await _spans(settings, result.trace_id))
+        screen = errors if output.as_json or output.context else console
+        show_trace(screen, result.trace_id, await _spans(settings, result.trace_id))
     if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
         raise typer.Exit(1)
     if not hits_of(result):

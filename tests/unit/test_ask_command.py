@@ -1,5 +1,6 @@
 """`freki ask`: what its exit code says of the answer."""
 
+import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
@@ -53,6 +54,20 @@ def test_the_exit_code_tells_nothing_found_from_not_searched(
     assert shown.exit_code == code, shown.output
     told = "the query was not answered: search.dense failed: it does not answer"
     assert (told in shown.output) == (code == 1)
+
+
+@pytest.mark.parametrize("machine_output", ["--json", "--context"])
+def test_a_trace_is_no_part_of_output_for_programs(monkeypatch: pytest.MonkeyPatch, machine_output: str) -> None:
+    monkeypatch.setattr(command, "open_asker", OverTopics().open)
+    monkeypatch.setattr(command, "TRACE_PAUSE_S", 0.0)
+    asked = ["ask", TEXTS[0], "--tenant", "t", "--trace", machine_output]
+
+    shown = CliRunner().invoke(app, asked, env={"FREKI_TELEMETRY__TRACE_DIR": "."})
+
+    assert shown.exit_code == 0
+    assert "no span of trace" in shown.stderr
+    assert "no span of trace" not in shown.stdout
+    assert machine_output == "--context" or json.loads(shown.stdout)["hits"]
 
 
 class Nobody(OverTopics):
