@@ -334,6 +334,31 @@ async def test_each_stage_names_the_document_and_the_version_of_its_record() -> 
         assert (of_stage["freki.document.version"], of_stage["freki.chunks"] > 0) == (1, True)
 
 
+async def test_each_part_of_a_large_document_names_it() -> None:
+    pipeline = Pipeline()
+
+    await pipeline.publish(document([f"{text} ({place})" for place in range(4) for text in PARAGRAPHS]))
+
+    parts = [span.attributes or {} for span in pipeline.spans.finished if span.name == "process contextual-chunks"]
+    assert len(parts) > 1
+    assert [part.get("freki.document.id") for part in parts] == ["d1"] * len(parts)
+
+
+async def test_two_deletions_of_one_version_in_a_batch_have_their_receipts_in_their_own_traces() -> None:
+    pipeline = Pipeline()
+    await pipeline.publish(document())
+    deletion = document(operation=Operation.DELETE, version=2, content=None)
+
+    await pipeline.publish(deletion, deletion)
+
+    def traces(name: str) -> list[int]:
+        contexts = [span.get_span_context() for span in pipeline.spans.finished if span.name == name]
+        return sorted(context.trace_id for context in contexts if context is not None)
+
+    assert len(traces("send outcomes")) == 3
+    assert traces("send outcomes") == traces("process documents")
+
+
 async def test_the_span_of_a_rejected_change_names_its_document() -> None:
     pipeline = Pipeline()
 

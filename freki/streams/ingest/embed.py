@@ -1,9 +1,11 @@
 """Embed stage: embed chunks, make them searchable, and send receipts."""
 
+from collections import defaultdict
 from collections.abc import Sequence
 from contextlib import aclosing
 from functools import partial
 
+from opentelemetry.context import Context
 from opentelemetry.trace import get_current_span
 
 from freki.operators.errors import InvalidChange
@@ -25,9 +27,13 @@ def embed_handler(
     """Return a handler that indexes batches of a lane and sends each receipt as soon as its change is visible."""
 
     async def handle(batch: Sequence[Received[ContextualChunkBatch]]) -> None:
+        # The same change may be in a batch twice, and has two receipts then.
+        traces = defaultdict[tuple[bytes, int], list[Context]](list)
         for received in batch:
             _check_part(received.value)
-        traces = {(received.key, received.value.revision.version): received.trace for received in batch}
+            revision = received.value.revision
+            traces[received.key, revision.version].append(received.trace)
+            describe(get_current_span(received.trace), partial(of_document, revision))
         parts = [ReceivedPart(received.value, received.partition, edition_in(received.headers)) for received in batch]
         requested = {
             (received.key, received.value.revision.version) for received in batch if edition_in(received.headers)
@@ -37,7 +43,8 @@ def embed_handler(
                 records = []
                 for outcome in outcomes:
                     key = record_key(outcome.tenant, outcome.document_id)
-                    trace = traces[key, outcome.version]
+                    own = traces[key, outcome.version]
+                    trace = own.pop(0) if len(own) > 1 else own[0]
                     describe(get_current_span(trace), partial(_described, outcome))
                     records.append(receipts.record(outcome, key=key, trace=trace))
                 await receipts.send(*records)
