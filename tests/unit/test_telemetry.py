@@ -65,6 +65,20 @@ def test_a_trace_is_read_back_as_it_was_with_parents_in_order(tmp_path: Path) ->
     assert spans[0].start_ns <= spans[0].end_ns <= spans[1].start_ns
 
 
+def test_the_file_has_the_events_of_a_span(tmp_path: Path) -> None:
+    with (
+        tracing(TelemetrySettings(trace_dir=tmp_path), "retrieve") as tracer,
+        tracer.start_as_current_span("q") as span,
+    ):
+        span.add_event("freki.notice", {"freki.notice.kind": "SKIPPED"}, timestamp=7)
+
+    [file] = tmp_path.iterdir()
+
+    assert json.loads(file.read_text())["events"] == [
+        {"name": "freki.notice", "at_ns": 7, "attributes": {"freki.notice.kind": "SKIPPED"}}
+    ]
+
+
 def test_a_trace_of_several_processes_is_read_as_one(tmp_path: Path) -> None:
     with tracing(TelemetrySettings(trace_dir=tmp_path), "chunk") as tracer:
         trace, _, context = ids(tracer, "first", Context())

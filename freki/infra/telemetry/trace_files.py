@@ -123,6 +123,10 @@ def _as_json(span: ReadableSpan) -> dict[str, Any]:
         "links": [
             [format_trace_id(link.context.trace_id), format_span_id(link.context.span_id)] for link in span.links
         ],
+        "events": [
+            {"name": event.name, "at_ns": event.timestamp, "attributes": dict(event.attributes or {})}
+            for event in span.events
+        ],
         "failed": span.status.status_code is StatusCode.ERROR,
     }
 
