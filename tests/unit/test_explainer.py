@@ -44,6 +44,13 @@ async def test_nothing_is_explained_unless_asked(world: World) -> None:
     assert (await ask(retriever(world))).explanation is None
 
 
+async def test_the_time_that_explaining_takes_is_that_of_a_step(world: World) -> None:
+    result = await ask(retriever(world), QUESTION, expect=(DocumentId("b"), DocumentId("nowhere")))
+
+    (explaining,) = [stage for stage in result.stages if stage.stage == "explain"]
+    assert explaining.items == len(result.hits) + 2
+
+
 @pytest.mark.parametrize("metric", Metric)
 async def test_each_hit_has_its_place_in_each_search_and_after_each_step(world: World, metric: Metric) -> None:
     result = await ask(retriever(world, rerankers=[Scorer("amt")]), QUESTION, explain=True, metric=metric)

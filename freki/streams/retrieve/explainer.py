@@ -23,6 +23,7 @@ from freki.streams.retrieve.candidates import LocatedHits, Retrieval
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.losses import Orders, loss_in, orders_of
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.query_log import timed
 
 ALL_LEVELS = (0, 1, 2)
 STEP = "explain"
@@ -42,9 +43,13 @@ class Explainer:
 
     async def __call__(self, retrieval: Retrieval) -> Explanation:
         """Explain a result. Nothing is told of documents that the principals may not read, not even their existence."""
-        query, hits = retrieval.query, retrieval.hits
-        orders, metric = orders_of(hits), query.options.metric
+        query = retrieval.query
         asked = tuple(dict.fromkeys(query.query.expect))
+        with timed([query.log], STEP, lambda _: len(retrieval.hits.found) + len(asked)):
+            return await self._explanation(query, retrieval.hits, asked)
+
+    async def _explanation(self, query: EmbeddedQuery, hits: LocatedHits, asked: Sequence[DocumentId]) -> Explanation:
+        orders, metric = orders_of(hits), query.options.metric
         unreadable = await self._unreadable(query, hits, asked)
         return Explanation(
             hits=tuple(_story(hits, orders, each.chunk_id, each.root.document_id, metric) for each in hits.found),

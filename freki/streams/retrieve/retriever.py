@@ -305,7 +305,8 @@ class Retriever:
         retrieval = replace(retrieval, hits=replace(retrieval.hits, history=history))
         self._in_flight.end([query])
         if query.query.explain or query.query.expect:
-            result = replace(result, explanation=await self._explain(retrieval))
+            explanation = await self._explain(retrieval)
+            result = replace(result, explanation=explanation, stages=query.log.times())
         self._learn(query, after=searched)
         return place, result, retrieval
 
