@@ -251,6 +251,37 @@ async def test_candidates_that_were_not_reranked_come_last_and_are_counted(world
     assert ("rerank", NoticeKind.SKIPPED) in kinds(result)
 
 
+@pytest.mark.parametrize("calls", [("roots",), ("dense", "lexical")])
+async def test_what_was_found_before_a_document_was_replaced_is_kept_if_the_second_look_fails(
+    world: World, calls: Sequence[str]
+) -> None:
+    await world.feed(revision("b", 1, ["der antrag eilt"]))
+
+    async def replace() -> None:
+        await world.feed(revision("a", 2, ["die gebühr beträgt elf euro"]))
+
+    store = Broken(world.index, before={"roots": replace}, fails_from=dict.fromkeys(calls, 2))
+    result = await ask(retriever(world, store))
+
+    assert [hit.text for hit in result.hits] == ["der antrag eilt"]
+    assert result.status is ResultStatus.DEGRADED
+
+
+async def test_candidates_of_former_revisions_are_told_of_also_if_those_further_down_cannot_be_looked_up(
+    world: World,
+) -> None:
+    await world.feed(revision("b", 1, ["das freibad öffnet um acht", "der hund bellt laut", "die katze schläft"]))
+
+    async def replace() -> None:
+        await world.feed(revision("a", 2, ["der schnee fällt leise"]))
+
+    store = Broken(world.index, before={"roots": replace}, fails_from={"roots": 2})
+    result = await ask(retriever(world, store), top_k=1, rerank_candidates=1)
+
+    assert not result.hits
+    assert {("manifest", NoticeKind.DROPPED), ("manifest", NoticeKind.DEGRADED)} <= kinds(result)
+
+
 async def test_a_document_that_is_replaced_while_it_is_read_is_read_again(world: World) -> None:
     new = ["das amt entscheidet über den antrag im mai", "die gebühr beträgt elf euro"]
 

@@ -84,6 +84,11 @@ class SearchResult:
         """Rankings of BM25, in the order of the variants."""
         return [each.lexical for each in self.variants if each.lexical is not None]
 
+    @property
+    def is_answered(self) -> bool:
+        """Did one of the searches answer, perhaps with nothing?"""
+        return bool(self.dense or self.lexical)
+
 
 def variant_of(query: EmbeddedQuery) -> QueryVariant:
     """Return the variant that is the query itself."""

@@ -84,7 +84,7 @@ async def _match(stores: Stores, attempts: Attempts, selections: "Sequence[_Live
 
 
 async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_LiveSelection]") -> bool:
-    short = selections
+    short, is_read = selections, True
     while short:
         # The best candidates are nearly always live, so that looking further down is seldom necessary, and few of
         # what is found there are needed.
@@ -95,7 +95,8 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
         reading = _read(stores, candidates, wanted, now_ns=now_ns)
         found = await attempts([each.query for each in short], STEP, reading, fresh_s=MAX_ROOT_AGE_NS / 1e9)
         if found is None:
-            return False
+            is_read = False
+            break
         live, rows = found
         for each, ranked in zip(short, slices, strict=True):
             if each.hide_unreadable(ranked, live):
@@ -108,7 +109,7 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
         if each.dead:
             message = f"{each.dead} candidates are not of a live revision"
             each.query.log.notice(STEP, NoticeKind.DROPPED, message)
-    return True
+    return is_read
 
 
 async def _read(

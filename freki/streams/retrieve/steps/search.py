@@ -69,7 +69,10 @@ class Searcher:
         if moved:
             anew = [_all_variants(searches[place], found[place].search) for place in moved]
             second, is_live = await self._live(anew)
-            found = [dict(zip(moved, second, strict=True)).get(place, each) for place, each in enumerate(found)]
+            for place, each in zip(moved, second, strict=True):
+                # What was found at first is live; a second look that fails says nothing of it.
+                if is_live and each.search.is_answered:
+                    found[place] = each
         return found, is_live
 
     async def _live(self, searches: Sequence[Search]) -> tuple[list[LiveCandidates], bool]:
