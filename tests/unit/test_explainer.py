@@ -19,6 +19,7 @@ from freki.schemas import (
     RootId,
 )
 from freki.streams.retrieve.explainer import NO_ANSWER, NO_TIME, NO_WORD, NOT_THERE
+from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
 from tests.unit.questions import TEXTS, Broken, Scorer, ask, retriever
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_rerank_chain import DEADLINE_MS, Chain, Clock
@@ -127,6 +128,29 @@ async def test_where_nothing_passes_a_threshold_it_is_the_reason_for_all_but_the
     assert (expected.lost_at, expected.reason) == ("threshold", "its score is below min_score")
 
 
+@pytest.mark.parametrize("texts", [None, ["das freibad hat zu"]])
+async def test_no_hit_is_shown_of_a_document_that_was_replaced_while_others_were_looked_up(
+    world: World, texts: list[str] | None
+) -> None:
+    now_ns = 0
+
+    class Slow(Broken):
+        async def roots(self, keys: Sequence[RootId]) -> Any:
+            nonlocal now_ns
+            if root_id(TENANT, DocumentId("nowhere")) in keys:
+                now_ns += MAX_ROOT_AGE_NS + 1
+                await world.feed(revision("a", 2, texts))
+            return await world.index.roots(keys)
+
+    asked = retriever(world, Slow(world.index), clock_ns=lambda: now_ns)
+    result = await ask(asked, QUESTION, explain=True, expect=(DocumentId("nowhere"),))
+
+    assert {hit.document_id for hit in result.hits} == {"b"}
+    assert [story.chunk_id for story in explained(result).hits] == [hit.chunk_id for hit in result.hits]
+    assert not any(text in result.context for text in TEXTS)
+    assert len(result.notices) == len(set(result.notices))
+
+
 async def test_a_filter_that_leaves_a_document_out_is_named(world: World) -> None:
     only_a = Filter(field="document_id", operator=FilterOperator.EQ, values=("a",))
 
@@ -184,7 +208,9 @@ async def test_what_no_time_is_left_for_is_not_looked_up_and_that_is_said(world:
     *missing, there = explained(result).expected
     assert {each.reason for each in missing} == {NOT_THERE}
     assert there.reason == NO_TIME
-    assert slow.calls["roots"] == whole.calls["roots"] + 1
+    # One that explains, and a last look at the documents of hits.
+    assert slow.calls["roots"] == whole.calls["roots"] + 2
+    assert result.hits
 
 
 async def test_a_document_without_the_words_of_a_search_for_words_is_not_said_to_be_missing(world: World) -> None:

@@ -18,7 +18,7 @@ from freki.schemas import (
     StepRank,
 )
 from freki.schemas.index import Candidate, Scope
-from freki.streams.retrieve.budget.attempts import LEAVING, Attempts
+from freki.streams.retrieve.budget.attempts import LEAVING, SHARE, Attempts
 from freki.streams.retrieve.candidates import LocatedHits, Retrieval
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.losses import Orders, loss_in, orders_of
@@ -77,7 +77,7 @@ class Explainer:
             return {}
         if self._attempts.spare_s(query, before=LEAVING) <= 0:
             return dict.fromkeys(unseen, NO_TIME)
-        roots = await self._attempts([query], STEP, self._stores.roots.roots(list(unseen.values())))
+        roots = await self._attempts([query], STEP, self._stores.roots.roots(list(unseen.values())), share=SHARE)
         if roots is None:
             return dict.fromkeys(unseen, NO_ANSWER)
         readable = {key for key, root in roots.items() if not root.deleted and query.may_show(root)}
@@ -124,12 +124,12 @@ class Explainer:
         search, strong = self._stores.search, self._stores.strong
         if query.vector is not None:
             call = search.dense(query.vector[None], [scope], limit=1, strong=strong)
-            found = await self._attempts([query], STEP, call)
+            found = await self._attempts([query], STEP, call, share=SHARE)
             if found is None:
                 return None
             told += _compared("cosine", found, hits.search.dense)
         call = search.lexical([query.analysis.lexical], [scope], limit=1, strong=strong)
-        found = await self._attempts([query], STEP, call)
+        found = await self._attempts([query], STEP, call, share=SHARE)
         if found is None:
             return told or None
         return told + _compared("BM25", found, hits.search.lexical)

@@ -300,15 +300,27 @@ class Retriever:
         searched = self._learn(query)
         candidates = found.candidates if widened is None else await widened()
         retrieval = await self._retrieval(query, candidates)
+        noted = tuple(query.log.notices)
+        result, composed = self._composed(retrieval, watermarks)
+        self._in_flight.end([query])
+        while query.query.explain or query.query.expect:
+            explanation = await self._explain(composed)
+            # What was expected may have been looked up for seconds.
+            standing = await self._standing(retrieval)
+            if standing is retrieval:
+                result = replace(result, explanation=explanation, stages=query.log.times())
+                break
+            query.log.notices[:] = noted
+            retrieval = standing
+            result, composed = self._composed(retrieval, watermarks)
+        self._learn(query, after=searched)
+        return place, result, composed
+
+    def _composed(self, retrieval: Retrieval, watermarks: Sequence[Watermark]) -> tuple[ContextResult, Retrieval]:
+        """Compose a result; return it, and the retrieval with what had no room."""
         result, omitted = self._composer.compose(retrieval, watermarks)
         history = retrieval.hits.history.dropping(COMPOSE, NO_ROOM, omitted)
-        retrieval = replace(retrieval, hits=replace(retrieval.hits, history=history))
-        self._in_flight.end([query])
-        if query.query.explain or query.query.expect:
-            explanation = await self._explain(retrieval)
-            result = replace(result, explanation=explanation, stages=query.log.times())
-        self._learn(query, after=searched)
-        return place, result, retrieval
+        return result, replace(retrieval, hits=replace(retrieval.hits, history=history))
 
     def _learn(self, query: EmbeddedQuery, *, after: int = 0) -> int:
         """Learn how long the steps of a query took, after the first ones; return how many there are by now."""
@@ -344,10 +356,18 @@ class Retriever:
         excluded = await self._count_filtered_out(query, hits)
         surroundings = await self._surround(query, hits, further, extras)
         # Last of all: what is read before may take any time.
-        hits = await still_standing(self._stores, self._attempts, query, hits)
+        return await self._standing(
+            Retrieval(query=query, hits=hits, further=further, surroundings=surroundings, excluded=excluded)
+        )
+
+    async def _standing(self, retrieval: Retrieval) -> Retrieval:
+        """Leave out hits whose documents do not stand any more, with their further chunks; the same if all stand."""
+        hits = await still_standing(self._stores, self._attempts, retrieval.query, retrieval.hits)
+        if hits is retrieval.hits:
+            return retrieval
         shown = {each.root.root_id for each in hits.found}
-        further = [each for each in further if each.root.root_id in shown]
-        return Retrieval(query=query, hits=hits, further=further, surroundings=surroundings, excluded=excluded)
+        further = [each for each in retrieval.further if each.root.root_id in shown]
+        return replace(retrieval, hits=hits, further=further)
 
     def _widening(
         self, wanting: Sequence[int], found: Sequence[QueryCandidates], tasks: list[asyncio.Task[Any]]
