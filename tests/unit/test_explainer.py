@@ -14,13 +14,16 @@ from freki.schemas import (
     Filter,
     FilterOperator,
     Metric,
+    NoticeKind,
     RequestKind,
     RerankerChoice,
+    ResultStatus,
     RootId,
 )
+from freki.schemas.errors import Unavailable
 from freki.streams.retrieve.explainer import NO_ANSWER, NO_TIME, NO_WORD, NOT_THERE
 from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
-from tests.unit.questions import TEXTS, Broken, Scorer, ask, retriever
+from tests.unit.questions import TEXTS, Broken, Scorer, ask, kinds, retriever
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_rerank_chain import DEADLINE_MS, Chain, Clock
 
@@ -149,6 +152,27 @@ async def test_no_hit_is_shown_of_a_document_that_was_replaced_while_others_were
     assert [story.chunk_id for story in explained(result).hits] == [hit.chunk_id for hit in result.hits]
     assert not any(text in result.context for text in TEXTS)
     assert len(result.notices) == len(set(result.notices))
+
+
+async def test_an_answer_whose_documents_cannot_be_looked_at_again_after_explaining_is_told_as_degraded(
+    world: World,
+) -> None:
+    now_ns = 0
+
+    class Slow(Broken):
+        async def roots(self, keys: Sequence[RootId]) -> Any:
+            nonlocal now_ns
+            if now_ns:
+                raise Unavailable("roots are down")
+            if root_id(TENANT, DocumentId("nowhere")) in keys:
+                now_ns += MAX_ROOT_AGE_NS + 1
+            return await world.index.roots(keys)
+
+    asked = retriever(world, Slow(world.index), clock_ns=lambda: now_ns)
+    result = await ask(asked, QUESTION, explain=True, expect=(DocumentId("nowhere"),))
+
+    assert (result.hits, result.status) == ((), ResultStatus.DEGRADED)
+    assert ("recheck", NoticeKind.DEGRADED) in kinds(result)
 
 
 async def test_a_filter_that_leaves_a_document_out_is_named(world: World) -> None:

@@ -300,19 +300,23 @@ class Retriever:
         searched = self._learn(query)
         candidates = found.candidates if widened is None else await widened()
         retrieval = await self._retrieval(query, candidates)
-        noted = tuple(query.log.notices)
-        result, composed = self._composed(retrieval, watermarks)
-        self._in_flight.end([query])
-        while query.query.explain or query.query.expect:
+        log = query.log
+        while True:
+            before = len(log.notices)
+            result, composed = self._composed(retrieval, watermarks)
+            after = len(log.notices)
+            self._in_flight.end([query])
+            if not query.query.explain and not query.query.expect:
+                break
             explanation = await self._explain(composed)
             # What was expected may have been looked up for seconds.
             standing = await self._standing(retrieval)
             if standing is retrieval:
-                result = replace(result, explanation=explanation, stages=query.log.times())
+                result = replace(result, explanation=explanation, stages=log.times())
                 break
-            query.log.notices[:] = noted
+            # Notices of the composed result go with it; those of looking up and of the last look at documents stay.
+            del log.notices[before:after]
             retrieval = standing
-            result, composed = self._composed(retrieval, watermarks)
         self._learn(query, after=searched)
         return place, result, composed
 

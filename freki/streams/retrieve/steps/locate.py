@@ -29,8 +29,7 @@ async def locate(stores: Stores, attempts: Attempts, query: EmbeddedQuery, selec
 async def still_standing(stores: Stores, attempts: Attempts, query: EmbeddedQuery, hits: LocatedHits) -> LocatedHits:
     """Read roots again if that was some time ago; hits and duplicates of a revision that was replaced are lost.
 
-    Returns the same if none is.
-    A model may rank for seconds, and a process may stand still for minutes.
+    Returns `hits` itself if none is lost. A model may rank for seconds, and a process may stand still for minutes.
     """
     documents = [each.document for hit in hits.found for each in (hit, *hit.duplicates)]
     if is_recent(documents, now_ns=query.log.clock_ns()):
@@ -43,6 +42,7 @@ async def still_standing(stores: Stores, attempts: Attempts, query: EmbeddedQuer
         for hit in hits.found
         if hit.root.commit_id in standing
     ]
+    # A hit is lost as a whole, or some of its duplicates are.
     if [len(each.duplicates) for each in there] == [len(each.duplicates) for each in hits.found]:
         return hits
     is_lost = hits.is_lost or len(there) < len(hits.found)
