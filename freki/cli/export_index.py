@@ -17,8 +17,8 @@ from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.archive.folder import dated_folders, remove_folder
-from freki.infra.archive.tables import check_installed
 from freki.infra.archive.writer import ArchiveWriter, continues
+from freki.infra.extras import require
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import VERSION
 from freki.infra.models import embedder_identity
@@ -63,7 +63,7 @@ async def export_index(
 ) -> None:
     """Write the index to files, with vectors and token vectors; continue an interrupted export."""
     settings = load_settings()
-    check_installed()
+    require("export")
     every_s = _seconds(every)
     whose = None if tenant is None else TenantId(tenant)
     if every_s is None:

@@ -8,6 +8,7 @@ from freki.schemas.errors import Misconfigured
 _PACKAGES = {
     "crawl": ("playwright",),
     "eval": ("ir_measures", "scipy"),
+    # pyarrow instead would be imported by pandas, and so by pymilvus: 35 MB in every process.
     "export": ("polars",),
     "mcp": ("mcp",),
     "models-export": ("torch", "transformers", "onnxscript", "safetensors"),

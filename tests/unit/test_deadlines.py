@@ -110,11 +110,7 @@ class TestAtHand:
         assert attempts.spare_s(own, before=LEAVING) == alone_s
 
     async def test_what_is_read_around_hits_leaves_time_to_look_whether_their_documents_still_stand(self) -> None:
-        estimates = Estimates(time.monotonic)
-        estimates.learn("manifest", 5)
-        attempts = Attempts(
-            now=now, clock_s=time.monotonic, estimates=estimates, in_flight=InFlight(now), meters=Meters()
-        )
+        attempts = _after_a_slow_look_at_roots()
         query = _parsed(Clock(time.time()), 5_000)
 
         around = await attempts([query], AUGMENT, asyncio.Event().wait())
@@ -123,11 +119,7 @@ class TestAtHand:
         assert (around, standing) == (None, "they stand")
 
     async def test_what_an_answer_cannot_do_without_has_the_time_of_a_second_look_that_it_makes_needless(self) -> None:
-        estimates = Estimates(time.monotonic)
-        estimates.learn("manifest", 5)
-        attempts = Attempts(
-            now=now, clock_s=time.monotonic, estimates=estimates, in_flight=InFlight(now), meters=Meters()
-        )
+        attempts = _after_a_slow_look_at_roots()
         query = _parsed(Clock(time.time()), 5_000)
 
         read = await attempts([query], "locate", asyncio.sleep(0.05, "read"), fresh_s=0.5)
@@ -366,6 +358,12 @@ def _admission(clock: Clock, *, estimates: Estimates | None = None, in_flight: I
         now=clock.ms,
         clock_s=clock,
     )
+
+
+def _after_a_slow_look_at_roots() -> Attempts:
+    estimates = Estimates(time.monotonic)
+    estimates.learn("manifest", 5)
+    return Attempts(now=now, clock_s=time.monotonic, estimates=estimates, in_flight=InFlight(now), meters=Meters())
 
 
 def _parsed(clock: Clock, deadline_ms: int) -> ParsedQuery:

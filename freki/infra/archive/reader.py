@@ -9,7 +9,8 @@ import numpy as np
 from pydantic import TypeAdapter, ValidationError
 
 from freki.infra.archive.folder import MANIFEST, UNFINISHED, disk, sha256_of
-from freki.infra.archive.tables import check_installed, read_rows
+from freki.infra.archive.tables import read_rows
+from freki.infra.extras import require
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.rows import chunk_of, page_of, root_of
 from freki.infra.milvus.shards import shards_of
@@ -25,7 +26,7 @@ _MANIFEST = TypeAdapter(ArchiveManifest)
 
 def read_manifest(folder: Path) -> ArchiveManifest:
     """Return the manifest of an archive. Raises Misconfigured if the folder holds no complete one."""
-    check_installed()
+    require("export")
     path = folder / MANIFEST
     if not path.exists():
         if (folder / UNFINISHED).exists():

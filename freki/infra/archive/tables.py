@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from freki.infra.extras import require
 from freki.infra.milvus.layout import Column, Kind, Layout, Row
 from freki.schemas.errors import Rejected
 
@@ -17,12 +16,6 @@ if TYPE_CHECKING:
 
 GROUP_ROWS = 1_000
 """Rows per row group."""
-
-
-def check_installed() -> None:
-    """Raise Misconfigured if polars is not installed."""
-    # pyarrow instead would be imported by pandas, and so by pymilvus: 35 MB in every process.
-    require("export")
 
 
 def columns_of(layout: Layout) -> tuple[Column, ...]:

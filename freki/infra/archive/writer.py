@@ -12,8 +12,9 @@ from pydantic import TypeAdapter, ValidationError
 
 from freki.infra.archive.folder import LOCK, MANIFEST, UNFINISHED, disk, sha256_of
 from freki.infra.archive.readme import readme
-from freki.infra.archive.tables import Table, check_installed
+from freki.infra.archive.tables import Table
 from freki.infra.durable_files import PARTIAL, write_atomically
+from freki.infra.extras import require
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Layout, Row
 from freki.infra.milvus.rows import chunk_row, page_row, root_row
 from freki.infra.milvus.shards import shard_of, shards_of
@@ -71,7 +72,7 @@ class ArchiveWriter:
         self._open_volume = _OpenVolume()
 
     async def __aenter__(self) -> Self:
-        check_installed()
+        require("export")
         await asyncio.to_thread(self._open)
         return self
 

@@ -24,7 +24,7 @@ from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import SearchedVariant, SearchResult, variant_of
-from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS, LiveDocument, read_live
+from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_S, LiveDocument, read_live
 
 STEP = "read"
 SCORE = 1.0
@@ -42,8 +42,7 @@ class ChunkReader:
         """Return the chunks in the order in which they are named, and notices of those that cannot be read."""
         found = [_candidates(query, ()) for query in queries]
         with timed([query.log for query in queries], STEP, lambda place: len(found[place].found)):
-            left_s = MAX_ROOT_AGE_NS / 1e9
-            found = await self._attempts(queries, STEP, self._read(queries), fresh_s=left_s) or found
+            found = await self._attempts(queries, STEP, self._read(queries), fresh_s=MAX_ROOT_AGE_S) or found
         return found
 
     async def _read(self, queries: Sequence[EmbeddedQuery]) -> list[LoadedCandidates]:

@@ -15,7 +15,7 @@ from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
-from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS, LiveDocument, read_live
+from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_S, LiveDocument, read_live
 from freki.streams.retrieve.steps.match import STEP as MATCH
 from freki.streams.retrieve.steps.match import match, matched_rows
 
@@ -93,7 +93,7 @@ async def _take_best(stores: Stores, attempts: Attempts, selections: "Sequence[_
         wanted = candidates if short is selections else ()
         now_ns = short[0].query.log.clock_ns()
         reading = _read(stores, candidates, wanted, now_ns=now_ns)
-        found = await attempts([each.query for each in short], STEP, reading, fresh_s=MAX_ROOT_AGE_NS / 1e9)
+        found = await attempts([each.query for each in short], STEP, reading, fresh_s=MAX_ROOT_AGE_S)
         if found is None:
             is_read = False
             break

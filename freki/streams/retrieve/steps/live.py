@@ -14,6 +14,7 @@ BESIDE = 32
 """Entries that are read at least on either side of a hit, for neighbours and sections of 4,000 characters."""
 MAX_ROOT_AGE_NS = 250_000_000
 """Age above which roots are read again before they are quoted, in nanoseconds: a model may rank for seconds."""
+MAX_ROOT_AGE_S = MAX_ROOT_AGE_NS / 1e9
 _PLACE_BYTES = 400
 """Approximate size of a kept place: two ids, and the records around them."""
 _ENTRY_BYTES = 600
