@@ -71,4 +71,4 @@ class Clocks:
     now: Callable[[], Timestamp]
     """Wall clock, which deadlines are compared with."""
     ns: Callable[[], int]
-    """Nanoseconds, for durations: of a clock that nobody sets."""
+    """Nanoseconds of a monotonic clock, for durations."""

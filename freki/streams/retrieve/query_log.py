@@ -30,7 +30,7 @@ class QueryLog:
     """Collects what results, traces and metrics tell of the steps. Identifies the query among those in flight."""
 
     def __init__(self, clock_ns: Callable[[], int]) -> None:
-        """Create one; clock_ns: a clock that nobody sets."""
+        """Create one; clock_ns: a monotonic clock."""
         self.clock_ns = clock_ns
         self.runs: list[StepRun] = []
         self.notices: list[Notice] = []

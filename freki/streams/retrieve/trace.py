@@ -67,7 +67,7 @@ class QueryTrace:
     def report(self, trace: Context, retrieval: "Retrieval", result: ContextResult) -> None:
         """Report a query below the span in `trace`, unless that span is not sampled."""
         query, runs = retrieval.query, retrieval.query.log.runs
-        # Steps are timed by a clock that nobody sets, spans have the time of day.
+        # Steps are timed by a monotonic clock, spans have the time of day.
         epoch_ns = time.time_ns() - query.log.clock_ns()
         start_ns = min(run.started_ns for run in runs)
         search = self._tracer.start_span("retrieve", context=trace, start_time=epoch_ns + start_ns)

@@ -37,7 +37,7 @@ RETRIEVE, ERASE = "retrieve", "erase"
 MIB = 1 << 20
 """Bytes of a mebibyte."""
 # A machine may sleep between a look at roots and the answer that quotes them.
-_ELAPSED = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
+_MONOTONIC = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
 
 
 def wall_clock() -> Timestamp:
@@ -45,9 +45,9 @@ def wall_clock() -> Timestamp:
     return Timestamp(time.time_ns() // 1_000_000)
 
 
-def elapsed_ns() -> int:
-    """Return the nanoseconds of a clock that nobody sets, and that goes on while the machine sleeps, if it has one."""
-    return time.clock_gettime_ns(_ELAPSED)
+def monotonic_ns() -> int:
+    """Return the nanoseconds of a monotonic clock, if possible of one that goes on while the machine sleeps."""
+    return time.clock_gettime_ns(_MONOTONIC)
 
 
 def topics_of(settings: Settings) -> Topics:

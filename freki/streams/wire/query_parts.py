@@ -30,7 +30,7 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
-from freki.streams.wire.from_settings import MIB, analyser_of, elapsed_ns, profiles_of, thesaurus_of, wall_clock
+from freki.streams.wire.from_settings import MIB, analyser_of, monotonic_ns, profiles_of, thesaurus_of, wall_clock
 from freki.streams.wire.reload import TakeOver
 from freki.streams.wire.rules import fingerprints_of
 from freki.streams.wire.topic_records import TopicRecords
@@ -174,7 +174,7 @@ class QueryParts:
                 generation=self._settings.milvus.generation,
             ),
             self._defaults(self._settings),
-            Clocks(now=wall_clock, ns=elapsed_ns),
+            Clocks(now=wall_clock, ns=monotonic_ns),
             judgements=await self._open_judgements(caches.epochs if caches else None),
             meters=parts.meters,
         )

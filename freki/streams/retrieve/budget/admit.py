@@ -26,7 +26,7 @@ class Admission:
         now: Callable[[], Timestamp],
         clock_s: Callable[[], float],
     ) -> None:
-        """Create one; now: clock of deadlines; clock_s: clock of durations, which nobody sets."""
+        """Create one; now: clock of deadlines; clock_s: monotonic clock of durations."""
         self.deadline_ms = deadline_ms
         """Of queries that name none."""
         self._estimates = estimates

@@ -70,7 +70,7 @@ class Attempts:
         in_flight: InFlight,
         meters: Meters,
     ) -> None:
-        """Create it; now: clock of deadlines; clock_s: clock of durations, which nobody sets."""
+        """Create it; now: clock of deadlines; clock_s: monotonic clock of durations."""
         self._now = now
         self._estimates = estimates
         self._in_flight = in_flight

@@ -17,7 +17,7 @@ class Breaker:
     """One circuit breaker for each service that has failed. A service may set the rest itself."""
 
     def __init__(self, now: Callable[[], Timestamp], clock_s: Callable[[], float]) -> None:
-        """Create them; now: clock of the times that are told; clock_s: clock of rests, which nobody sets."""
+        """Create them; now: clock of the times that are told; clock_s: monotonic clock of rests."""
         self._now = now
         self._clock_s = clock_s
         self._services: dict[str, CircuitBreaker] = {}

@@ -23,7 +23,7 @@ class Estimates:
     """Smoothed means and deviations of durations by step, as RFC 6298 has them for round trips."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
-        """Create them; clock_s: a clock that nobody sets."""
+        """Create them; clock_s: a monotonic clock."""
         self._clock_s = clock_s
         self._of: dict[str, _Estimate] = {}
 
