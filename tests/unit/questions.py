@@ -6,7 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
 
 from freki.infra.caches import BoundedCache
-from freki.operators.rephrase import Thesaurus
+from freki.operators.detect_language import load_languages
+from freki.operators.rephrase import Thesaurus, load_synonyms
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -127,6 +128,9 @@ def stores(store: Any, search: Any = None) -> Stores:
 async def ask(
     asked: Retriever | CachingRetriever, text: str = "Wer entscheidet über den Antrag?", **options: Any
 ) -> ContextResult:
+    # Loaded as by a worker: not in the time of a query.
+    load_languages()
+    load_synonyms()
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
     ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
     return result

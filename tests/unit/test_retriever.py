@@ -213,6 +213,18 @@ async def test_a_store_that_was_slow_once_is_waited_for_though_there_may_be_no_t
     assert NoticeKind.DEGRADED not in {kind for _, kind in kinds(result)}
 
 
+@pytest.mark.parametrize(("call", "step"), [("dense", "search.dense"), ("lexical", "search.lexical")])
+async def test_a_search_that_takes_too_long_leaves_time_to_show_what_the_other_found(
+    world: World, call: str, step: str
+) -> None:
+    never = asyncio.Event()
+
+    result = await ask(retriever(world, Broken(world.index, before={call: never.wait})), deadline_ms=2_000)
+
+    assert result.hits
+    assert kinds(result) == {(step, NoticeKind.DEGRADED)}
+
+
 async def test_an_embedder_that_takes_too_long_leaves_time_to_search_by_words(world: World) -> None:
     result = await ask(retriever(world, embedder=Stalling(world.embedder)), deadline_ms=2_000)
 

@@ -2,7 +2,8 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TypeVar
 
 import structlog
@@ -55,6 +56,37 @@ _OUTAGES = (Unavailable, Misconfigured, StepFailed)
 """Failures of a service that is down, not of a request that it cannot answer."""
 
 
+class Alternatives:
+    """Calls that run at once, of which one is enough for an answer."""
+
+    def __init__(self) -> None:
+        self._running: list[asyncio.Timeout] = []
+        self._has_answer = False
+
+    @contextmanager
+    def running(self, limit: asyncio.Timeout) -> Iterator[None]:
+        """Count a call as one of these; limit: its time."""
+        self._running.append(limit)
+        if self._has_answer:
+            _shorten(limit)
+        try:
+            yield
+        finally:
+            self._running.remove(limit)
+
+    def answered(self) -> None:
+        """Leave the others SHARE of their time: one of these calls has an answer."""
+        self._has_answer = True
+        for limit in self._running:
+            _shorten(limit)
+
+
+def _shorten(limit: asyncio.Timeout) -> None:
+    now_s, ends_s = asyncio.get_running_loop().time(), limit.when()
+    if ends_s is not None and not limit.expired():
+        limit.reschedule(now_s + SHARE * (ends_s - now_s))
+
+
 class Attempts:
     """Runs calls that may fail: steps fail open, with a notice, when a call fails or the time to leave has come.
 
@@ -86,12 +118,14 @@ class Attempts:
         service: str | None = None,
         share: float = 1.0,
         fresh_s: float = 0.0,
+        alternatives: Alternatives | None = None,
     ) -> T | None:
         """Await a call within the time that is left; on failure add a notice to the queries and return None.
 
         service: name of the service that is called, if there are others for this step. No call begins while the
         service is down. share: share of that time which the call may take, where later steps can do without it.
         fresh_s: seconds in which the answer can leave without a second look at roots, for which no time is kept then.
+        alternatives: calls of which one is enough, this one among them.
         """
         if not queries:
             return await call
@@ -107,14 +141,17 @@ class Attempts:
         if step == RECHECK:
             fresh_s = math.inf
         limit_s = max(share * max(self._longest_s(query, fresh_s) for query in queries), MIN_RESERVE_S)
+        began_s = asyncio.get_running_loop().time()
         try:
-            async with asyncio.timeout(limit_s):
-                result = await call
+            async with asyncio.timeout(limit_s) as limit:
+                with (alternatives or Alternatives()).running(limit):
+                    result = await call
         except (InfraError, StepFailed, NotInTime, TimeoutError) as error:
             reason = _told(error)
+            waited_s = asyncio.get_running_loop().time() - began_s
             traces = [query.trace_id for query in queries]
             _log.warning("a step failed", stage=step, service=service, error=repr(error), trace_ids=traces)
-            if isinstance(error, _OUTAGES) or (isinstance(error, TimeoutError) and limit_s >= PATIENCE_S):
+            if isinstance(error, _OUTAGES) or (isinstance(error, TimeoutError) and waited_s >= PATIENCE_S):
                 wait_s = getattr(error, "wait_s", 0.0)
                 self._breaker.failed(service, reason, wait_s=wait_s, longest_rest_ms=longest_rest_ms)
             self._meters.set_circuit_open(service, resting=self._breaker.is_open(service))

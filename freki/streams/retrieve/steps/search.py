@@ -11,7 +11,7 @@ import numpy as np
 from freki.schemas import RootId
 from freki.schemas.index import Candidate, Root, Watermark
 from freki.schemas.names import record
-from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, SHARE, Attempts
+from freki.streams.retrieve.budget.attempts import FINISHING, LOOKING_UP, SHARE, Alternatives, Attempts
 from freki.streams.retrieve.candidates import LoadedCandidates
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
@@ -84,7 +84,10 @@ class Searcher:
         """Search the variants of all queries by both retrievers at once."""
         asked = [(search.query, variant) for search in searches for variant in search.variants]
         anew = any(search.anew for search in searches)
-        dense, lexical = await asyncio.gather(self._dense(asked, anew=anew), self._lexical(asked, anew=anew))
+        # What one of them found is an answer: the other may not take all of its time.
+        both = Alternatives()
+        searching = self._dense(asked, both, anew=anew), self._lexical(asked, both, anew=anew)
+        dense, lexical = await asyncio.gather(*searching)
         searched = iter(
             SearchedVariant(variant=variant, dense=dense.get(place), lexical=lexical.get(place))
             for place, (_, variant) in enumerate(asked)
@@ -94,21 +97,26 @@ class Searcher:
             for search in searches
         ]
 
-    async def _dense(self, asked: Asked, *, anew: bool) -> dict[int, list[Candidate]]:
+    async def _dense(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by vectors; return rankings by place of the variant, none if the search failed."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.vector is not None]
         vectors = np.array([asked[place][1].vector for place in places], dtype=np.float32)
         search = partial(self._stores.search.dense, vectors, anew=anew)
-        return await self._rankings("search.dense", asked, places, search)
+        return await self._rankings("search.dense", asked, places, search, both)
 
-    async def _lexical(self, asked: Asked, *, anew: bool) -> dict[int, list[Candidate]]:
+    async def _lexical(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by BM25; the query itself also without terms."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.terms or variant.kind is None]
         search = partial(self._stores.search.lexical, [asked[place][1].terms for place in places], anew=anew)
-        return await self._rankings("search.lexical", asked, places, search)
+        return await self._rankings("search.lexical", asked, places, search, both)
 
     async def _rankings(
-        self, step: str, asked: Asked, places: Sequence[int], search: Callable[..., Awaitable[list[list[Candidate]]]]
+        self,
+        step: str,
+        asked: Asked,
+        places: Sequence[int],
+        search: Callable[..., Awaitable[list[list[Candidate]]]],
+        both: Alternatives,
     ) -> dict[int, list[Candidate]]:
         if not places:
             return {}
@@ -118,7 +126,9 @@ class Searcher:
         scopes = [asked[place][0].scope for place in places]
         with timed([query.log for query in queries], step, lambda at: variants[queries[at].log]):
             call = search(scopes, limit=depth, strong=self._stores.strong)
-            rankings = await self._attempts(queries, step, call) or ()
+            rankings = await self._attempts(queries, step, call, alternatives=both) or ()
+        if len(places) == len(rankings) == len(asked) and all(rankings):
+            both.answered()
         return {
             place: ranking[: asked[place][0].options.depth] for place, ranking in zip(places, rankings, strict=False)
         }
