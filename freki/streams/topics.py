@@ -194,11 +194,12 @@ class Topics:
         """
         name = template.replace("{tenant}", tenant)
         is_legal = _LEGAL_NAME.fullmatch(name) and _LEGAL_NAME.fullmatch(tenant) and not name.startswith("__")
+        return name if is_legal and not self.is_own(name) else None
+
+    def is_own(self, name: str) -> bool:
+        """Return whether a topic is Freki's, in this or another generation."""
         stems = [each.name.removesuffix(self.suffix) for each in self.own]
-        is_taken = name in {*stems, *(each.name for each in self)} or name.startswith(
-            tuple(f"{stem}." for stem in stems)
-        )
-        return name if is_legal and not is_taken else None
+        return name in {*stems, *(each.name for each in self)} or name.startswith(tuple(f"{stem}." for stem in stems))
 
     def answers_to(self, template: str, tenant: str) -> Topic | None:
         """Return the topic of the answers to a tenant, of the size of `contexts`; None as for `reply_topic`."""

@@ -82,6 +82,17 @@ def reply_topics_of(settings: Settings, tenants: Sequence[str]) -> list[Topic]:
     return [topic for topic in found.values() if topic is not None]
 
 
+def allowed_reply_topics(settings: Settings) -> tuple[str, ...]:
+    """Return the topics that queries may name. Raises Misconfigured for one of Freki's own."""
+    topics, named = topics_of(settings), settings.retrieval.reply_topics
+    if own := [name for name in named if topics.is_own(name)]:
+        raise Misconfigured(
+            f"FREKI_RETRIEVAL__REPLY_TOPICS names {', '.join(own)}, of Freki itself: name topics of your services;"
+            f" answers to queries without `reply_to` go to {topics.contexts.name}"
+        )
+    return named
+
+
 def group_of(settings: Settings, name: str) -> str:
     """Return the full name of a consumer group: each generation is filled by its own.
 

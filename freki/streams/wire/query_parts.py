@@ -30,7 +30,15 @@ from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.topics import Topic
 from freki.streams.wire.background import embed_judgements, follow
-from freki.streams.wire.from_settings import MIB, analyser_of, monotonic_ns, profiles_of, thesaurus_of, wall_clock
+from freki.streams.wire.from_settings import (
+    MIB,
+    allowed_reply_topics,
+    analyser_of,
+    monotonic_ns,
+    profiles_of,
+    thesaurus_of,
+    wall_clock,
+)
 from freki.streams.wire.reload import TakeOver
 from freki.streams.wire.rules import fingerprints_of
 from freki.streams.wire.topic_records import TopicRecords
@@ -83,6 +91,7 @@ class QueryParts:
 
         def prepare(settings: Settings) -> TakeOver:
             retrieval, defaults = settings.retrieval, self._defaults(settings)
+            reply_topics = allowed_reply_topics(settings)
 
             def take_over() -> None:
                 self._settings = settings
@@ -92,8 +101,8 @@ class QueryParts:
                     retriever.take_over(defaults, self._renewed_answers())
                 else:
                     retriever.take_over(defaults)
-                queries.take_over(reply_topics=retrieval.reply_topics, max_query_chars=retrieval.max_query_chars)
-                documents.take_over(retrieval.reply_topics)
+                queries.take_over(reply_topics=reply_topics, max_query_chars=retrieval.max_query_chars)
+                documents.take_over(reply_topics)
 
             return take_over
 
@@ -107,7 +116,7 @@ class QueryParts:
         return QueryHandler(
             retriever,
             replies=Replies(results, noted=noted, emptied=without_content) if direct is None else direct.results,
-            reply_topics=settings.reply_topics,
+            reply_topics=allowed_reply_topics(self._settings),
             max_query_chars=settings.max_query_chars,
             traces=QueryTrace(parts.tracer, models=models, content=self._settings.telemetry.content),
             meters=parts.meters,
@@ -129,7 +138,7 @@ class QueryParts:
                 generation=settings.milvus.generation,
                 current=fingerprints_of(settings),
                 max_bytes=min(REPORT_BYTES, settings.kafka.max_message_bytes - RECORD_MARGIN_BYTES),
-                reply_topics=settings.retrieval.reply_topics,
+                reply_topics=allowed_reply_topics(settings),
             ),
             replies=Replies(reports, noted=noted_in_report) if parts.mailboxes is None else parts.mailboxes.reports,
             encode=reports.encode,

@@ -15,7 +15,7 @@ from freki.infra.rerankers.vertex import VertexReranker
 from freki.infra.settings import Settings
 from freki.infra.settings.reload import leaves
 from freki.schemas.errors import Misconfigured
-from freki.streams.wire.from_settings import analyser_of, profiles_of, thesaurus_of
+from freki.streams.wire.from_settings import allowed_reply_topics, analyser_of, profiles_of, thesaurus_of
 
 _READ = ("_file", "cookies", "tokenizer")
 """Last parts of the names of settings of files that are read, not written."""
@@ -60,6 +60,7 @@ def _parts(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: key_service(settings.encryption)
     yield lambda: _check_models(settings)
     yield lambda: analyser_of(settings.lexical)
+    yield lambda: allowed_reply_topics(settings)
     yield lambda: profiles_of(settings.retrieval)
     yield lambda: thesaurus_of(settings.retrieval)
     yield lambda: load_certificate(settings.serve)
