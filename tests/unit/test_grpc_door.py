@@ -223,6 +223,14 @@ async def test_bytes_that_are_no_message_end_a_stream_of_answers_the_same_way(ga
             pass
 
 
+@pytest.mark.parametrize("method", ["Freki/RetrieveContext", "Freki/IndexDocument", "Wolf/Enrich"])
+async def test_no_message_of_a_stranger_is_parsed(gateway: InProcess, method: str) -> None:
+    async with door(gateway, tokens=True, failures_per_minute=2) as client:
+        for code in (Code.UNAUTHENTICATED, Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED):
+            async with refused(code):
+                await client.channel.unary_unary(f"/freki.v1.{method}")(b"\xff\xff\xff")
+
+
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:
     async with door(gateway) as client:
         waited = await client.index(document_id="a/b.pdf", file=b"%PDF", principals=["ada"])

@@ -798,6 +798,15 @@ async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InPro
     assert 1 <= int(replies[-1].headers["retry-after"]) <= 31
 
 
+@pytest.mark.parametrize("address", ["queries", "documents", "vector_stores/t/search"])
+async def test_no_body_of_a_stranger_is_parsed(gateway: InProcess, address: str) -> None:
+    headers = {"Content-Type": "application/json"}
+    async with door(gateway, tokens=True, failures_per_minute=2) as client:
+        replies = [await client.post(f"/v1/{address}", content=b"no JSON", headers=headers) for _ in range(3)]
+
+    assert [reply.status_code for reply in replies] == [401, 401, 429]
+
+
 async def test_who_tries_tokens_is_stopped_by_address_and_each_refused_one_is_told(gateway: InProcess) -> None:
     told: list[tuple[str, str]] = []
 

@@ -35,6 +35,10 @@ class Caller:
     """User and groups of the token, each as `tenant/group`."""
 
 
+Judge = Callable[..., Awaitable[Caller]]
+"""Tells who calls, by an authorization and an address, as the methods of Callers do."""
+
+
 class Wrong(Enum):
     """What is wrong with a call."""
 

@@ -17,7 +17,7 @@ from opentelemetry.context import attach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from freki.client.exchange import AlreadyAsked, NotSent
-from freki.infra.doors.callers import Caller, Callers, CallRefused, Wrong
+from freki.infra.doors.callers import Caller, CallRefused, Judge, Wrong
 from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.avro import UnencodableError
@@ -85,16 +85,17 @@ class CallFailed(Exception):
 class Call:
     """One call."""
 
-    def __init__(self, context: "grpc.aio.ServicerContext[Any, Any]", callers: Callers) -> None:
+    caller: Caller
+    """Who calls, once judged."""
+
+    def __init__(self, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         self._context = context
-        self._callers = callers
         self.metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
         self.request_id = self.metadata.get("x-request-id", "")[:64] or secrets.token_hex(8)
 
-    async def caller(self, *, publishes: bool = False) -> Caller:
-        """Tell who calls; publishes: whether documents are changed. Raises CallRefused."""
-        ask = self._callers.publisher if publishes else self._callers.caller
-        return await ask(self.metadata.get("authorization", ""), address=_address(self._context.peer()))
+    async def judge(self, judge: Judge) -> None:
+        """Find out who calls. Raises CallRefused."""
+        self.caller = await judge(self.metadata.get("authorization", ""), address=_address(self._context.peer()))
 
     @property
     def remaining_ms(self) -> int | None:
@@ -113,24 +114,24 @@ def _fitting(detail: str) -> str:
 
 
 def unary(
-    callers: Callers, answer: Callable[[Q, Call], Awaitable[A]], request: type[Q], response: type[A]
+    judge: Judge, answer: Callable[[Q, Call], Awaitable[A]], request: type[Q], response: type[A]
 ) -> grpc.RpcMethodHandler:
-    """Return the handler of a method with one response."""
+    """Return the handler of a method with one response; judge: tells who calls, and whether they may."""
 
     async def handle(message: bytes, context: "grpc.aio.ServicerContext[bytes, A]") -> A:
-        async with _answered(context, callers) as call:
+        async with _answered(context, judge) as call:
             return await answer(_read(request, message), call)
 
     return grpc.unary_unary_rpc_method_handler(handle, None, response.SerializeToString)
 
 
 def streamed(
-    callers: Callers, answers: Callable[[Q, Call], AsyncGenerator[A, None]], request: type[Q], response: type[A]
+    judge: Judge, answers: Callable[[Q, Call], AsyncGenerator[A, None]], request: type[Q], response: type[A]
 ) -> grpc.RpcMethodHandler:
-    """Return the handler of a method with a stream of responses."""
+    """Return the handler of a method with a stream of responses; judge: as for one."""
 
     async def handle(message: bytes, context: "grpc.aio.ServicerContext[bytes, A]") -> AsyncIterator[A]:
-        async with _answered(context, callers) as call, aclosing(answers(_read(request, message), call)) as stream:
+        async with _answered(context, judge) as call, aclosing(answers(_read(request, message), call)) as stream:
             async for each in stream:
                 yield each
 
@@ -146,13 +147,15 @@ def _read(kind: type[Q], message: bytes) -> Q:
 
 
 @asynccontextmanager
-async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", callers: Callers) -> AsyncIterator[Call]:
+async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", judge: Judge) -> AsyncIterator[Call]:
     """Continue the caller's trace, and end the call with a status for each error."""
-    call = Call(context, callers)
+    call = Call(context)
     await context.send_initial_metadata((("x-request-id", call.request_id),))
     # Never detached: a call has a task, and so a context, of its own; and what ends a stream may be another one.
     attach(_W3C.extract({"traceparent": call.metadata.get("traceparent", "")}))
     try:
+        # Before the message is parsed: that of a stranger may be made to take long, and much memory.
+        await call.judge(judge)
         yield call
     except Exception as error:  # noqa: BLE001 - a call ends with a status
         failed = _failed(error)

@@ -38,31 +38,29 @@ class FrekiService:
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handler of each method."""
-        callers = self._callers
+        caller, publisher = self._callers.caller, self._callers.publisher
         return {
-            "IndexDocument": unary(callers, self.index, proto.IndexDocumentRequest, proto.ChangeResponse),
-            "DeleteDocument": unary(callers, self.delete, proto.DeleteDocumentRequest, proto.ChangeResponse),
-            "RetrieveContext": unary(callers, self.retrieve, proto.RetrieveContextRequest, proto.ContextResult),
-            "StreamContext": streamed(callers, self.stream, proto.RetrieveContextRequest, proto.ContextEvent),
+            "IndexDocument": unary(publisher, self.index, proto.IndexDocumentRequest, proto.ChangeResponse),
+            "DeleteDocument": unary(publisher, self.delete, proto.DeleteDocumentRequest, proto.ChangeResponse),
+            "RetrieveContext": unary(caller, self.retrieve, proto.RetrieveContextRequest, proto.ContextResult),
+            "StreamContext": streamed(caller, self.stream, proto.RetrieveContextRequest, proto.ContextEvent),
         }
 
     async def index(self, request: proto.IndexDocumentRequest, call: Call) -> proto.ChangeResponse:
         """Publish a document."""
-        caller = await call.caller(publishes=True)
         document = request.document
         if document.WhichOneof("content") is None:
             raise _invalid("document.content: give either `text` or `file`")
         values = values_of(document, DocumentChange)
-        values["tenant"] = tenant_of(caller, values.get("tenant"), self._tenant)
+        values["tenant"] = tenant_of(call.caller, values.get("tenant"), self._tenant)
         change = DocumentChange(operation=Operation.UPSERT, **values)
         return await self._publish(change, request.wait_ms, call)
 
     async def delete(self, request: proto.DeleteDocumentRequest, call: Call) -> proto.ChangeResponse:
         """Delete a document."""
-        caller = await call.caller(publishes=True)
         named = request.tenant if request.HasField("tenant") else None
         change = DocumentChange(
-            tenant=tenant_of(caller, named, self._tenant),
+            tenant=tenant_of(call.caller, named, self._tenant),
             document_id=DocumentId(request.document_id),
             operation=Operation.DELETE,
             version=request.version,
@@ -72,15 +70,15 @@ class FrekiService:
 
     async def retrieve(self, request: proto.RetrieveContextRequest, call: Call) -> proto.ContextResult:
         """Answer a query."""
-        query, token = await self._query(request.query, call)
-        return fill(proto.ContextResult(), answered(await self._gateway.ask(query, token=token)))
+        query = self._query(request.query, call)
+        return fill(proto.ContextResult(), answered(await self._gateway.ask(query, token=call.caller.token)))
 
     async def stream(
         self, request: proto.RetrieveContextRequest, call: Call
     ) -> AsyncGenerator[proto.ContextEvent, None]:
         """Answer a query step by step."""
-        query, token = await self._query(request.query, call)
-        async with aclosing(self._gateway.stream(query, token=token)) as heard:
+        query = self._query(request.query, call)
+        async with aclosing(self._gateway.stream(query, token=call.caller.token)) as heard:
             async for each in heard:
                 if isinstance(each, StageTime):
                     yield proto.ContextEvent(step=fill(proto.StageTime(), each))
@@ -88,12 +86,11 @@ class FrekiService:
                     for event in _told(answered(each)):
                         yield event
 
-    async def _query(self, message: proto.ContextQuery, call: Call) -> tuple[ContextQuery, str | None]:
-        caller = await call.caller()
+    def _query(self, message: proto.ContextQuery, call: Call) -> ContextQuery:
         values = values_of(message, ContextQuery)
-        values["tenant"] = tenant_of(caller, values.get("tenant"), self._tenant)
+        values["tenant"] = tenant_of(call.caller, values.get("tenant"), self._tenant)
         query = ContextQuery(**values | {"query_id": QueryId(""), "asked_at": Timestamp(0)})
-        return in_time(query, call), caller.token
+        return in_time(query, call)
 
     async def _publish(self, change: DocumentChange, wait_ms: int, call: Call) -> proto.ChangeResponse:
         """Publish a change, and wait for its receipt as long as the call may take."""

@@ -27,22 +27,21 @@ class WolfService:
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handler of each method."""
-        return {"Enrich": unary(self._callers, self.enrich, proto.WolfRequest, proto.WolfResponse)}
+        return {"Enrich": unary(self._callers.caller, self.enrich, proto.WolfRequest, proto.WolfResponse)}
 
     async def enrich(self, request: proto.WolfRequest, call: Call) -> proto.WolfResponse:
         """Return the documents that belong to a prompt."""
-        caller = await call.caller()
         _check(request)
         language = request.metadata.language if request.metadata.HasField("language") else None
         query = ContextQuery(
             query_id=QueryId(""),
-            tenant=tenant_of(caller, None, self._tenant),
+            tenant=tenant_of(call.caller, None, self._tenant),
             text=request.prompt,
             asked_at=Timestamp(0),
             language=language,
             citations=CitationStyle.DOCUMENT,
         )
-        result = answered(await self._gateway.ask(in_time(query, call), token=caller.token))
+        result = answered(await self._gateway.ask(in_time(query, call), token=call.caller.token))
         if not hits_of(result):
             # The contract wants at least one document in a context.
             raise CallFailed(

@@ -30,7 +30,7 @@ from freki.infra.http_server.bodies import (
     judgement_of,
 )
 from freki.infra.http_server.door import Door, answered, asked, trace_of
-from freki.infra.http_server.guard import Guard, check_reach
+from freki.infra.http_server.guard import Guard, GuardedRoute, check_reach
 from freki.infra.http_server.operations import Operations, add_operations
 from freki.infra.http_server.problems import DESCRIBED, Problem, problem_of
 from freki.infra.http_server.steps import add_steps
@@ -118,6 +118,7 @@ def make_app(
         # Also in place of FastAPI's own description of 422.
         responses={"default": DESCRIBED},
     )
+    app.router.route_class = GuardedRoute
     # For whoever changes its settings while it runs.
     app.state.guard = door.guard
     # Set when the server is told to stop: streams that never end would hold it up.

@@ -1,14 +1,17 @@
 """Which requests the HTTP door lets in: hosts, origins, sizes, and who calls."""
 
 import ipaddress
-from collections.abc import Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from typing import Any, TypeGuard
 from urllib.parse import unquote_to_bytes, urlsplit
 
+from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 
-from freki.infra.doors.callers import LOOPBACK, Caller, Callers, CallRefused, Wrong, check_tokens
+from freki.infra.doors.callers import LOOPBACK, Caller, Callers, CallRefused, Judge, Wrong, check_tokens
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured
@@ -87,22 +90,48 @@ class Guard:
 
     async def caller(self, request: Request) -> Caller:
         """Tell who calls. Raises Problem for no valid token, and for too many calls."""
-        with as_problem():
-            return await self._callers.caller(request.headers.get("authorization", ""), address=_address(request))
+        return await self._judged(request, self._callers.caller)
 
     async def publisher(self, request: Request) -> Caller:
         """Tell who calls. Raises Problem as `caller` does, and unless the caller may change documents here."""
-        with as_problem():
-            return await self._callers.publisher(request.headers.get("authorization", ""), address=_address(request))
+        return await self._judged(request, self._callers.publisher)
 
     async def operator(self, request: Request) -> Caller:
         """Tell who calls. Raises Problem as `caller` does, and unless the caller is an operator."""
-        with as_problem():
-            return await self._callers.operator(request.headers.get("authorization", ""), address=_address(request))
+        return await self._judged(request, self._callers.operator)
 
     async def is_still_operator(self, caller: Caller) -> bool:
         """Return whether an operator's token is still valid and one of an operator; this counts as no call."""
         return await self._callers.is_still_operator(caller)
+
+    async def _judged(self, request: Request, judge: Judge) -> Caller:
+        """Return who calls, judged once however often it is asked for: each time counts for the rate."""
+        found: Caller | None = getattr(request.state, judge.__name__, None)
+        if found is None:
+            with as_problem():
+                found = await judge(request.headers.get("authorization", ""), address=_address(request))
+            setattr(request.state, judge.__name__, found)
+        return found
+
+
+class GuardedRoute(APIRoute):
+    """Judges who calls before the body is parsed: that of a stranger may be made to take long, and much memory."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what answers a request."""
+        handle = super().get_route_handler()
+        judges = [each.call for each in self.dependant.dependencies if _is_of_guard(each.call)]
+
+        async def judged(request: Request) -> Response:
+            for judge in judges:
+                await judge(request)
+            return await handle(request)
+
+        return judged
+
+
+def _is_of_guard(call: Callable[..., Any] | None) -> TypeGuard[Judge]:
+    return isinstance(getattr(call, "__self__", None), Guard)
 
 
 def _check_address(request: Request) -> None:
