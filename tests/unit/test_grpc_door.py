@@ -19,13 +19,14 @@ from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Callers
 from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.settings import ServeSettings
+from freki.infra.tokens.verifier import MAX_BYTES
 from freki.schemas import Operation, OutcomeStatus, ResultStatus, Widening
 from freki.schemas.avro import UndecodableError, UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
-from freki.schemas.identity import RefusalReason
+from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.limits import LIMIT
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
-from tests.http_door import InProcess, app_of, identify
+from tests.http_door import ADA, InProcess, app_of, identify
 from tests.kafka.certificates import Authority
 from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import TENANT, World
@@ -302,6 +303,19 @@ async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_nam
 
     assert gateway.tokens == ["good"]
     assert gateway.asked[0].tenant == TENANT
+
+
+async def test_the_longest_token_is_accepted(gateway: InProcess) -> None:
+    longest = b"x" * MAX_BYTES
+
+    async def identify_longest(token: bytes) -> Identity | RefusalReason:
+        return ADA if token == longest else RefusalReason.SIGNATURE
+
+    callers = Callers(ServeSettings(), identify_longest)
+    async with door(gateway, callers=callers) as client:
+        await client.ask(text="a", metadata=(("authorization", f"Bearer {longest.decode()}"),))
+
+    assert gateway.tokens == [longest.decode()]
 
 
 @pytest.mark.parametrize(("publishers", "may"), [((), False), (("other/staff",), False), (("t/staff",), True)])

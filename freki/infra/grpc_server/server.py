@@ -11,10 +11,13 @@ from freki.infra.grpc_server import freki_service, wolf_service
 from freki.infra.grpc_server.freki_service import FrekiService
 from freki.infra.grpc_server.wolf_service import WolfService
 from freki.infra.settings import ServeSettings
+from freki.infra.tokens.verifier import MAX_BYTES as MOST_TOKEN_BYTES
 from freki.schemas.errors import Misconfigured
 
 LEAST_PING_INTERVAL_MS = 10_000
 """Least interval of a client's pings while no call is under way."""
+MOST_METADATA_BYTES = 2 * MOST_TOKEN_BYTES
+"""Most metadata of a call: the longest token, and others. By default gRPC refuses some calls from 8 KiB on."""
 SERVICES = (freki_service.SERVICE, wolf_service.SERVICE)
 
 
@@ -32,6 +35,7 @@ class GrpcServer:
             options=[
                 ("grpc.max_receive_message_length", int(settings.max_body_mb * 1_000_000)),
                 ("grpc.max_send_message_length", -1),
+                ("grpc.max_metadata_size", MOST_METADATA_BYTES),
                 # Services that watch their connections ping when idle, which would end a connection by default.
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
