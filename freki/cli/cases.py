@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
 from freki.cli.arguments import Tenant
 from freki.cli.context import command, console, fail, load_settings
@@ -101,10 +102,14 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
         covers = coverage_of(documents, attribute, everything=everything)
         case = kind.make(whose(settings, tenant), name, covers, reason, by_user())
         validate_case(case)
+        before = kind.of(await read_cases(settings, case.tenant)).get(name)
         async with open_registry(settings) as registry:
             value = Codec(type(case), registry=registry).encode(case)
             await _send(settings, case, value, _event(case, kind.audited, f"set: {case.reason}"))
         console.print(kind.set_said.format(case=case), markup=False)
+        if before is not None and (left := before.covers.beyond(covers)).ways:
+            text = f"{name} replaced one that named {left}: to cover these too, set {name} again and name all"
+            console.print(Text(text, style="yellow"), soft_wrap=True)
 
     @app.command(kind.end_command, help=kind.end_help)
     @command

@@ -1,7 +1,7 @@
 """Which documents of a tenant an erasure, a hold or an objection is about."""
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 
 from freki.schemas.names import DocumentId, record
 
@@ -24,6 +24,13 @@ class Coverage:
             or document_id in self.documents
             or (bool(self.attributes) and self.attributes.items() <= attributes.items())
         )
+
+    def beyond(self, other: "Coverage") -> "Coverage":
+        """Return what is named here and not covered by another coverage of the tenant; empty: it covers all of this."""
+        has_wider_attributes = bool(other.attributes) and other.attributes.items() <= self.attributes.items()
+        if other.whole_tenant or has_wider_attributes:
+            return Coverage()
+        return replace(self, documents=tuple(each for each in self.documents if each not in other.documents))
 
     @property
     def ways(self) -> int:

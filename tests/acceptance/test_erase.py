@@ -212,6 +212,10 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     assert "held: court" in await done(freki, "documents", "list", *of)
     assert "court: erasure and retention wait" in await done(freki, "documents", "show", "two", *of)
     assert "4 K 1/26" in await done(freki, "hold", "list", *of)
+    # Who adds a document under the same name is told that the other one is free.
+    assert "court replaced one that named two" in await done(freki, "hold", "set", "court", "one", "--reason", "x", *of)
+    both = ("hold", "set", "court", "one", "two", "--reason", "4 K 1/26", *of)
+    assert "replaced" not in await done(freki, *both)
 
     # All that is held about the subject.
     told = [json.loads(line) for line in (await done(freki, "access", *subject, *of)).splitlines()]

@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from freki.cli import cases
 from freki.cli.main import app
-from freki.schemas import Coverage, Hold, Objection, TenantId, Timestamp
+from freki.schemas import Coverage, DocumentId, Hold, Objection, TenantId, Timestamp
 from freki.streams.wire.cases import Cases
 
 pytestmark = pytest.mark.usefixtures("folder")
@@ -30,3 +30,26 @@ def test_a_case_whose_time_is_none_is_listed_without_it(
     shown = CliRunner().invoke(app, [command, "list"], env={"COLUMNS": "200"})
 
     assert (shown.exit_code, "case-7" in shown.output) == (0, True)
+
+
+A, B = DocumentId("a"), DocumentId("b")
+
+
+@pytest.mark.parametrize(
+    ("before", "now", "left"),
+    [
+        (Coverage(documents=(A, B)), Coverage(documents=(B,)), "a"),
+        (Coverage(documents=(A,)), Coverage(documents=(B, A)), ""),
+        (Coverage(documents=(A,)), Coverage(attributes={"subject": "1"}), "a"),
+        (Coverage(documents=(A,)), COVERS, ""),
+        (COVERS, Coverage(documents=(A,)), "all of the tenant"),
+        (Coverage(attributes={"subject": "1", "year": "2"}), Coverage(attributes={"subject": "1"}), ""),
+        (Coverage(attributes={"subject": "1"}), Coverage(attributes={"subject": "1", "year": "2"}), "subject=1"),
+    ],
+)
+def test_what_a_case_named_and_its_replacement_does_not_cover_is_known(
+    before: Coverage, now: Coverage, left: str
+) -> None:
+    beyond = before.beyond(now)
+
+    assert (str(beyond), bool(beyond.ways)) == (left, bool(left))
