@@ -224,6 +224,7 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     assert any(mark in each.get("text", "") for each in told if each["what"] == "chunk")
     assert told[-1]["what"] == "end"
     assert "log files, and traces with content" in told[-1]["not_searched"]
+    assert any("requests and reports of erasures" in each for each in told[-1]["not_searched"])
 
 
 @pytest.mark.timeout(600)

@@ -42,6 +42,7 @@ from freki.streams.wire.from_settings import topics_of
 Item = Mapping[str, Any]
 """One thing that is held, as JSON: `what` it is, the document, and its content."""
 _NEVER_SEARCHED = (
+    "ledgers of sources, use of limits, groups, and requests and reports of erasures: ids, and attributes in requests",
     "archives of `freki export`",
     "sets of `freki questions make`, and reports of evaluations",
     "backups and files that broker and store have not removed yet",
