@@ -17,7 +17,7 @@ from freki.infra.local.state import is_changing, nearest_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
-from freki.operators.errors import OperatorError
+from freki.operators.errors import InvalidQuery, OperatorError
 from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
@@ -66,7 +66,7 @@ def read_or_exit(file: Path | None = None) -> Settings:
 def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
     """Run an async command; what its user can mend ends it with one line.
 
-    Exit code 2: a setting is wrong, or a named file or folder cannot be read or written; else 1.
+    Exit code 2: an option or a setting is wrong, or a named file or folder cannot be read or written; else 1.
     """
 
     @wraps(function)
@@ -106,8 +106,9 @@ def terminated_as_interrupted() -> Iterator[None]:
 
 
 def _is_named_wrongly(error: Exception) -> bool:
-    """Return whether the same command would do with other settings or paths."""
-    return isinstance(error, Misconfigured) or (
+    """Return whether the same command would do with other options, settings or paths."""
+    # No command takes a query but from its options.
+    return isinstance(error, (Misconfigured, InvalidQuery)) or (
         isinstance(error, Rejected) and isinstance(error.__cause__, _WRONG_PATH)
     )
 

@@ -32,9 +32,11 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ("command", "expected", "code"),
     [
         ("eval broken", "qrels.tsv, line 2: expected a question", 1),
-        ("eval nowhere", "a set is a directory with corpus.jsonl", 1),
-        ("eval tiny --a alfa=0.4", "with a name of deadline_ms, top_k", 1),
-        ("eval tiny --b alpha=2", "alpha: 2.0 is outside 0.0..1.0", 1),
+        ("eval nowhere", "nowhere: No such file or directory", 2),
+        ("eval tiny/qrels.tsv", "a set is a directory with corpus.jsonl", 2),
+        ("eval .", "corpus.jsonl or corpus.jsonl.zst is missing", 2),
+        ("eval tiny --a alfa=0.4", "with a name of deadline_ms, top_k", 2),
+        ("eval tiny --b alpha=2", "alpha: 2.0 is outside 0.0..1.0", 2),
         ("eval tiny --a alpha=1 --b alpha=1.0", "nothing to compare", 2),
         ("eval tiny --against no.json", "no.json is not a JSON report of `freki eval`", 2),
         ("eval tiny --against earlier.json --threshold 0.7", "counts false positives from 0.5, not 0.7", 2),
@@ -43,9 +45,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("eval tiny --running --fresh", "--fresh needs a separate stack", 2),
         ("tune tiny --turn alpha=0.1 --turn alpha=0.2", "an option is given twice", 2),
         ("tune tiny --figure", "no question has facts found", 2),
-        ("ablate tiny --also alfa=0.4", "with a name of deadline_ms, top_k", 1),
-        ("ablate tiny --also top_k=8", "'top_k=8' equals the settings", 1),
-        ("ablate nowhere", "a set is a directory with corpus.jsonl", 1),
+        ("ablate tiny --also alfa=0.4", "with a name of deadline_ms, top_k", 2),
+        ("ablate tiny --also top_k=8", "'top_k=8' equals the settings", 2),
+        ("ablate nowhere", "nowhere: No such file or directory", 2),
+        ("tune tiny --turn alpha", "write name=value,value", 2),
     ],
 )
 def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(command: str, expected: str, code: int) -> None:

@@ -261,6 +261,8 @@ def test_a_corpus_without_documents_is_refused(gold: Path, tmp_path: Path) -> No
 
 
 def test_anything_else_is_no_set(tmp_path: Path) -> None:
+    (tmp_path / "set.csv").touch()
+
     with pytest.raises(Rejected, match=r"a set is a directory with corpus.jsonl, .* or a .yaml file"):
         read_set(tmp_path / "set.csv")
 

@@ -7,7 +7,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from freki.infra.text_files import read_lines, read_text
 from freki.schemas import DocumentId
-from freki.schemas.errors import Rejected
+from freki.schemas.errors import Misconfigured, Rejected
 from freki.schemas.evaluation import CorpusDocument, EvaluationSet, Question
 
 HEADER = "query-id\tcorpus-id\tscore"
@@ -34,7 +34,8 @@ class _QueryLine(_Line):
 def read_beir(directory: Path) -> EvaluationSet:
     """Read `corpus.jsonl`, `queries.jsonl`, both plain or `.zst`, and `qrels.tsv` or `qrels/test.tsv`.
 
-    Queries without a relevant document are left out. Raises Rejected for missing or invalid data.
+    Queries without a relevant document are left out. Raises Misconfigured for a missing file, Rejected for
+    invalid data.
     """
     corpus = read_corpus(_either(directory, "corpus.jsonl", "corpus.jsonl.zst"))
     queries = _either(directory, "queries.jsonl", "queries.jsonl.zst")
@@ -101,5 +102,5 @@ def _notes(unasked: int, hopeless: int, asked: Sequence[Question], known: Collec
 def _either(directory: Path, *names: str) -> Path:
     found = [directory / name for name in names if (directory / name).is_file()]
     if not found:
-        raise Rejected(f"{directory} is no evaluation set: {' or '.join(names)} is missing")
+        raise Misconfigured(f"{directory} is no evaluation set: {' or '.join(names)} is missing")
     return found[0]
