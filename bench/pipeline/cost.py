@@ -22,7 +22,8 @@ FIGURES = "docs/scaling.json"
 
 def main() -> None:
     """Print plans, or write docs/scaling.md."""
-    arguments = _arguments()
+    parser = _parser()
+    arguments = parser.parse_args()
     if arguments.write is not None:
         for path in write(arguments.figures, arguments.prices, arguments.write):
             Console().print(f"written: {path}")
@@ -34,24 +35,41 @@ def main() -> None:
         searched_share=arguments.searched_share,
     )
     basis = basis_of(arguments.figures)
-    for index in arguments.index or Index:
-        Console().print(plan_table(plan(load, Index(index), basis), arguments.prices))
+    try:
+        plans = [plan(load, Index(index), basis) for index in arguments.index or Index]
+    except ValueError as error:
+        parser.error(str(error))
+    for each in plans:
+        Console().print(plan_table(each, arguments.prices))
 
 
-def _arguments() -> argparse.Namespace:
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m bench.pipeline.cost", description=__doc__)
     parser.add_argument("--chunks", type=float, default=1e8)
     parser.add_argument("--queries-per-second", type=float, default=50.0)
     parser.add_argument("--changes-per-second", type=float, default=100.0)
     parser.add_argument("--searched-share", type=float, default=1.0, help="share of the index searched by one query")
     parser.add_argument("--index", nargs="+", choices=list(Index), help="vector index types (default: all)")
-    parser.add_argument("--figures", type=_read, default=FIGURES, help="figures of a run of `make bench` with growth")
+    parser.add_argument(
+        "--figures", type=_figures, default=FIGURES, help="figures of a run of `make bench` with growth"
+    )
     usual = Prices()
     parser.add_argument(
         "--prices", type=_prices, default=usual, help=f"JSON with other prices: {json.dumps(asdict(usual))}"
     )
     parser.add_argument("--write", type=Path, metavar="docs/scaling.md", help="write the page with these figures")
-    return parser.parse_args()
+    return parser
+
+
+def _figures(path: str) -> Figures:
+    found = _read(path)
+    try:
+        basis_of(found)
+    except (LookupError, TypeError, ValueError) as error:
+        raise argparse.ArgumentTypeError(
+            f"{path}: figures of growth are missing or incomplete: run `make bench` with growth, as --only growth"
+        ) from error
+    return found
 
 
 def _read(path: str) -> Figures:

@@ -158,8 +158,9 @@ def plan(load: Load, index: Index, basis: Basis) -> Plan:
 
 
 def _check(load: Load) -> None:
-    if load.chunks < 1 or min(load.queries_per_s, load.changes_per_s) < 0:
-        raise ValueError(f"a load has at least one chunk, and rates of at least 0: {load}")
+    rates = load.queries_per_s, load.changes_per_s
+    if not (1 <= load.chunks < math.inf and all(0 <= rate < math.inf for rate in rates)):
+        raise ValueError(f"a load has at least one chunk, and rates of at least 0, all finite: {load}")
     if not 0 < load.searched_share <= 1:
         raise ValueError(f"a query searches a share above 0 and up to 1, not {load.searched_share}")
 

@@ -1,6 +1,10 @@
 """Plans for clusters: what must hold whatever the numbers are."""
 
+import json
+import math
+import sys
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -8,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from bench.pipeline.basis import Basis, Known, Origin, basis_of
+from bench.pipeline.cost import main
 from bench.pipeline.sizing import WORKER, Index, Load, Prices, memory_bytes, plan, query_core_s, sensitivity
 from freki.infra.settings import ParsingSettings
 
@@ -128,7 +133,18 @@ def test_a_billion_rows_fill_a_shard_and_eight_shards_a_collection() -> None:
 
 @pytest.mark.parametrize(
     "change",
-    [{"chunks": 0}, {"queries_per_s": -1}, {"changes_per_s": -1}, {"searched_share": 0}, {"searched_share": 2}],
+    [
+        {"chunks": 0},
+        {"chunks": math.inf},
+        {"chunks": math.nan},
+        {"queries_per_s": -1},
+        {"queries_per_s": math.nan},
+        {"changes_per_s": -1},
+        {"changes_per_s": math.inf},
+        {"searched_share": 0},
+        {"searched_share": 2},
+        {"searched_share": math.nan},
+    ],
 )
 def test_a_load_that_cannot_be_is_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=r"load|share"):
@@ -199,3 +215,32 @@ def test_a_worker_that_chunks_has_room_for_the_largest_document_that_it_may_pars
     parsing = ParsingSettings()
 
     assert WORKER.gib * 1024 > parsing.processes * parsing.max_memory_mb + AT_REST_MB
+
+
+@pytest.mark.parametrize(
+    "found", [{}, [], {"measurements": {"query": {}}}, {"measurements": {"growth": {"figures": {}}}}]
+)
+def test_figures_without_growth_are_refused_by_name(
+    found: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text(json.dumps(found), encoding="utf-8")
+    monkeypatch.setattr(sys, "argv", ["cost", "--figures", str(path)])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == 2
+    assert "figures.json: figures of growth are missing" in capsys.readouterr().err
+
+
+def test_a_load_that_cannot_be_ends_the_command_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["cost", "--chunks", "nan"])
+
+    with pytest.raises(SystemExit) as ended:
+        main()
+
+    assert ended.value.code == 2
+    assert "a load has at least one chunk" in capsys.readouterr().err
