@@ -13,7 +13,8 @@ NAME_CHARACTERS = 60
 
 Sets = Annotated[list[Path], typer.Argument(help="Sets as for `freki eval`, all of equal weight", show_default=False)]
 Corpus = Annotated[
-    Path | None, typer.Option(help="Documents for gold questions that name none: folder, file or recorded stream")
+    Path | None,
+    typer.Option(exists=True, help="Documents for gold questions that name none: folder, file or recorded stream"),
 ]
 Queries = Annotated[int | None, typer.Option(min=1, help="Maximum number of questions of each set")]
 Part = Annotated[

@@ -60,7 +60,9 @@ class EvaluateArguments(ArgumentGroup):
     reviewed: Reviewed = False
     queries: Queries = None
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions, with --queries")] = 0
-    threshold: Annotated[float, typer.Option(help="Score from which a wrong hit counts as a false positive")] = 0.5
+    threshold: Annotated[
+        float, typer.Option(min=0, max=1, help="Score from which a wrong hit counts as a false positive")
+    ] = 0.5
     running: Annotated[
         bool, typer.Option("--running", help="Use the running Freki with a separate tenant, not a separate stack")
     ] = False
