@@ -225,6 +225,7 @@ def test_documents_without_any_question_write_no_file(folder: Path) -> None:
 
     assert result.exit_code == 1
     assert "no question could be made from 2 documents" in " ".join(result.output.split())
+    assert "see above" not in result.output
     assert not Path("new.yaml").exists()
 
 

@@ -95,7 +95,8 @@ async def make(
     added = _entries(proposals, outlined.documents, earlier)
     if not added and file is None:
         _show_left_out(left_out)
-        fail(f"no question could be made from {counted(len(corpus), 'document')}; see above what was left out")
+        why = "; see above what was left out" if left_out.total() or outlined.refused else ""
+        fail(f"no question could be made from {counted(len(corpus), 'document')}{why}")
     if file is None:
         file = GoldFile.create(given.out, _relative(sources, given.out), added)
     else:
