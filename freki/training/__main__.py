@@ -41,7 +41,7 @@ def train(
     with explained():
         recipe, models = Recipe(passages=passages, questions=questions, seed=seed), read_settings().models
         run = train_all(data, out, recipe, settings=models, cache=ArrayCache(cache.expanduser()), stage=stage)
-    _write(out / RUN, TypeAdapter(TrainingRun).dump_json(run, indent=1))
+        _write(out / RUN, TypeAdapter(TrainingRun).dump_json(run, indent=1))
 
 
 @app.command()
@@ -53,8 +53,11 @@ def weigh(
     """Learn the weights of late interaction, and their calibration, from the development split of sets."""
     with explained():
         require("train")
-        fitted = asyncio.run(fit([_split(each) for each in sets], read_settings().models, stage))
-    _write(out / WEIGHTS, TypeAdapter(Fitted).dump_json(fitted, indent=1))
+        splits = [_split(each) for each in sets]
+        # Before hours of work, not after them.
+        out.mkdir(parents=True, exist_ok=True)
+        fitted = asyncio.run(fit(splits, read_settings().models, stage))
+        _write(out / WEIGHTS, TypeAdapter(Fitted).dump_json(fitted, indent=1))
 
 
 @app.command()
@@ -66,7 +69,7 @@ def bundle(
     with explained():
         require("train")
         bundling.bundle(directory, file)
-    console.print(f"{file}: sha256 {sha256_of(file)}", soft_wrap=True, highlight=False)
+        console.print(f"{file}: sha256 {sha256_of(file)}", soft_wrap=True, highlight=False)
 
 
 def _split(text: str) -> Split:
@@ -77,7 +80,6 @@ def _split(text: str) -> Split:
 
 
 def _write(path: Path, content: bytes) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
     console.print(str(path), soft_wrap=True, highlight=False)
 
@@ -90,8 +92,10 @@ def thesaurus(
     out: Annotated[Path, typer.Option(help="Folder for synonyms_de.txt and synonyms_en.txt")],
 ) -> None:
     """Pack the synonyms that questions are widened with."""
-    (out / "synonyms_de.txt").write_text(packed(german(openthesaurus), GERMAN_HEAD), "utf-8")
-    (out / "synonyms_en.txt").write_text(packed(english(wordnet), ENGLISH_HEAD), "utf-8")
+    with explained():
+        out.mkdir(parents=True, exist_ok=True)
+        (out / "synonyms_de.txt").write_text(packed(german(openthesaurus), GERMAN_HEAD), "utf-8")
+        (out / "synonyms_en.txt").write_text(packed(english(wordnet), ENGLISH_HEAD), "utf-8")
 
 
 if __name__ == "__main__":

@@ -58,10 +58,12 @@ def train_all(
 ) -> TrainingRun:
     """Read pairs, learn the heads, and write them into `out`.
 
-    Raises Rejected for a folder without pairs, or without English ones.
+    Raises Rejected for a folder without pairs, or without English ones, and OSError where `out` can be no folder.
     """
     made_at, started = datetime.now(UTC), time.monotonic()
     material = read_material(data, seed=recipe.seed)
+    # Before hours of work, not after them.
+    out.mkdir(parents=True, exist_ok=True)
     tokenizer = open_tokenizer(obtain(settings, settings.embedder, ModelKind.EMBEDDER) / TOKENIZER)
     taught = [each for each in material.collections if each.language == TEACHER_LANGUAGE]
     if not taught:
@@ -84,7 +86,6 @@ def train_all(
         weights=weights,
         kept=_written(tokenizer),
     )
-    out.mkdir(parents=True, exist_ok=True)
     write_heads(out / FILE, heads)
     return TrainingRun(
         format="freki training 2",
