@@ -229,6 +229,21 @@ async def test_a_better_value_moves_and_all_together_is_checked_on_questions_tha
     assert check.gain.value > 0.1
 
 
+async def test_figures_that_an_answer_as_served_cannot_tell_are_left_out() -> None:
+    run = tuned(Machine(), "alpha=0.2,0.4", one=10)
+
+    (step,) = await run.tuner.tune()
+
+    # Recall@100 needs more hits, and false positives a threshold.
+    assert {name for tried in step.values for name in tried.figures} == {
+        "nDCG@10",
+        "MRR",
+        "Recall@10",
+        "failed@20",
+        "empty answers",
+    }
+
+
 async def test_what_costs_time_and_gains_nothing_is_turned_down() -> None:
     run = tuned(Machine(best_alpha=0.6), "rerank_candidates=0", one=30)
 

@@ -25,8 +25,8 @@ from freki.cli.evaluate.tuning_questions import Material, Places, material_of
 from freki.infra.extras import require
 from freki.infra.settings import RetrievalSettings
 from freki.infra.telemetry.provenance import provenance
-from freki.operators.evaluate import FIGURES, Figure
-from freki.operators.evaluate.figures import FALSE_POSITIVES, NDCG, RECALL_100
+from freki.operators.evaluate import Figure
+from freki.operators.evaluate.figures import NDCG
 from freki.schemas.errors import Rejected
 from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.configuration import Configuration
@@ -34,9 +34,7 @@ from freki.streams.evaluate.parts import PartChoice
 from freki.streams.evaluate.trials import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_tuned_option
 from freki.streams.evaluate.tuner import Tuner
 from freki.streams.evaluate.tuning import TunedSet, Tuning
-
-# Not tunable: these need more than one answer as served.
-_NEEDS_MORE = (RECALL_100, FALSE_POSITIVES)
+from freki.streams.evaluate.worth import TUNABLE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,7 +127,7 @@ async def tune(
 
 
 def _figure(name: str) -> Figure:
-    found = {figure.name: figure for figure in FIGURES if figure.name not in _NEEDS_MORE}
+    found = {figure.name: figure for figure in TUNABLE}
     if name not in found:
         fail(f"--figure {name}: choose one of {', '.join(found)}", code=2)
     return found[name]

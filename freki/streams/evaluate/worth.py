@@ -3,12 +3,16 @@
 from collections.abc import Mapping, Sequence
 
 from freki.operators.evaluate import FIGURES, Asked, Figure, Gain, cost_of, gain_of, less, mean_over_sets
+from freki.operators.evaluate.figures import FALSE_POSITIVES, RECALL_100
 from freki.streams.evaluate.tuning import Check, Tried
 
 Answers = Mapping[Asked, Mapping[str, float]]
 """Figures by question."""
 Timed = Mapping[str, Sequence[float]]
 """Latencies in milliseconds by value, in the same order of questions for each."""
+
+TUNABLE = tuple(figure for figure in FIGURES if figure.name not in (RECALL_100, FALSE_POSITIVES))
+"""Figures that an answer as served can tell: the others need more hits, or a chosen threshold."""
 
 
 class Worth:
@@ -58,9 +62,9 @@ class Worth:
 
 
 def _means(answers: Answers) -> dict[str, float]:
-    """Return the mean over sets of each figure that any question has."""
+    """Return the mean over sets of each tunable figure that any question has."""
     columns = {
         figure.name: {asked: found[figure.name] for asked, found in answers.items() if figure.name in found}
-        for figure in FIGURES
+        for figure in TUNABLE
     }
     return {name: mean_over_sets(values) for name, values in columns.items() if values}
