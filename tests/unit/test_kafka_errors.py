@@ -1,5 +1,6 @@
 import asyncio
 import inspect
+import socket
 from pathlib import Path
 
 import aiokafka.errors
@@ -7,7 +8,7 @@ import kafka.errors
 import pytest
 from pydantic import SecretStr
 
-from freki.infra.kafka.connection import client_options, translated
+from freki.infra.kafka.connection import client_options, probe, translated
 from freki.infra.kafka.reader import open_client
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -71,6 +72,17 @@ def test_what_a_setting_is_to_blame_for_names_the_setting(error: Exception, fix:
 def test_an_unreachable_broker_is_named_with_its_setting() -> None:
     with pytest.raises(Unavailable, match="FREKI_KAFKA__BOOTSTRAP=kafka:9092"), translated("connect", SETTINGS):
         raise ConnectionRefusedError
+
+
+@pytest.mark.parametrize("servers", ["127.0.0.1:1, 127.0.0.1:{}", "[::1]:{}"])
+async def test_servers_are_probed_as_clients_read_them(servers: str) -> None:
+    # Binds the port, and listens nowhere: whoever finds the host is refused.
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        settings = KafkaSettings(bootstrap=servers.format(bound.getsockname()[1]))
+
+        with pytest.raises(OSError, match="Connect call failed"):
+            await probe(settings)
 
 
 def test_where_the_local_broker_lacks_what_kafka_has_the_setting_that_leaves_it_out_is_named() -> None:

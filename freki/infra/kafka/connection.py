@@ -9,7 +9,7 @@ from pathlib import Path
 
 import aiokafka.errors
 import kafka.errors
-from aiokafka.conn import create_conn
+from aiokafka.conn import create_conn, get_ip_port_afi
 
 from freki.client.wakeups import make_directory
 from freki.infra.kafka.tokens import ForAiokafka, ForKafkaPython, NoToken, Tokens
@@ -145,9 +145,9 @@ async def probe(settings: KafkaSettings) -> None:
     servers = settings.bootstrap.split(",")
     async with asyncio.timeout(settings.delivery_timeout_s):
         for number, server in enumerate(servers, start=1):
-            host, _, port = server.rpartition(":")
+            host, port, _ = get_ip_port_afi(server)
             try:
-                connection = await create_conn(host, int(port), **options)
+                connection = await create_conn(host, port, **options)
             except (OSError, aiokafka.errors.KafkaError):
                 if number == len(servers):
                     raise
