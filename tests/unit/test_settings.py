@@ -146,7 +146,7 @@ def test_the_file_may_begin_with_a_byte_order_mark(folder: Path) -> None:
     assert Settings().llm.url == "http://host/v1"
 
 
-@pytest.mark.parametrize("servers", ["localhost", "a:1,b", ":9092", "a:1,", "a:port", "a:65536"])
+@pytest.mark.parametrize("servers", ["localhost", "a:1,b", ":9092", "a:1,", "a:port", "a:65536", "kafka://a:9092"])
 def test_a_broker_without_host_or_port_is_named(servers: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREKI_KAFKA__BOOTSTRAP", servers)
 

@@ -171,6 +171,6 @@ def check_command(setting: str, command: str | None) -> None:
 
 
 def is_address(text: str) -> bool:
-    """Tell whether a text is host:port."""
+    """Tell whether a text is host:port, not a URL."""
     host, _, port = text.rpartition(":")
-    return bool(host) and port.isdecimal() and 0 < int(port) <= _LAST_PORT
+    return bool(host) and "/" not in host and port.isdecimal() and 0 < int(port) <= _LAST_PORT
