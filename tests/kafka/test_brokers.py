@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from freki.infra.kafka.admin import Admin
 from freki.infra.settings import KafkaSettings
 from tests.chaos.brokers import BrokerFault, BrokerKind, strike
 from tests.cluster import Cluster, can_mount, cluster
@@ -69,3 +70,16 @@ async def test_records_wait_while_too_few_replicas_are_in_sync(brokers: Cluster,
     await publishing
 
     assert len(await world.read_all(world.topics.documents)) == 6
+
+
+async def test_offsets_are_read_from_the_broker_that_coordinates_a_group_now(brokers: Cluster, world: World) -> None:
+    group = f"{world.kafka.topic_prefix}.idle"
+    async with Admin(brokers.settings) as admin:
+        await admin.check_group(group)
+        former = await brokers.coordinator(group)
+        await brokers.stop(former)
+        try:
+            assert await admin.committed(group) == {}
+        finally:
+            await brokers.start(former)
+            await brokers.healthy()

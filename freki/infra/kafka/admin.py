@@ -11,7 +11,13 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError
 from kafka import TopicPartition as KafkaPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
-from kafka.errors import CoordinatorNotAvailableError, TopicAlreadyExistsError
+from kafka.errors import (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaConnectionError,
+    NotCoordinatorError,
+    TopicAlreadyExistsError,
+)
 
 from freki.client.kafka import stop_consumer
 from freki.infra.kafka.connection import PROFILES, admin_options, client_options, connecting, probe, translated
@@ -26,6 +32,12 @@ _SHOWN_S = 0.05
 _POLL_MS = 100
 _COORDINATOR_S = 10.0
 _COORDINATOR_PAUSE_S = 0.1
+_COORDINATOR_MOVES = (
+    CoordinatorLoadInProgressError,
+    CoordinatorNotAvailableError,
+    KafkaConnectionError,
+    NotCoordinatorError,
+)
 
 
 class Declared(Protocol):
@@ -301,16 +313,19 @@ def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, lis
 
 
 def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
-    # The first request for a group makes a new Kafka cluster create its topic of group offsets.
+    # The first request for a group makes a new Kafka cluster create its topic of group offsets. When
+    # the coordinator stops, another broker takes over, and reads that topic first.
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         try:
             offsets = client.list_group_offsets({group: None})[group]
             return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
-        except CoordinatorNotAvailableError:
+        except _COORDINATOR_MOVES:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_COORDINATOR_PAUSE_S)
+            # kafka-python asks only once who coordinates a group.
+            client._manager.cluster._coordinators.clear()  # noqa: SLF001
 
 
 async def _timestamps(client: AIOKafkaConsumer, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
