@@ -17,7 +17,7 @@ from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, reconcile, reconcile_rows
+from freki.operators.reconcile import Difference, Mend, reconcile, reconcile_rows
 from freki.schemas import IndexOutcome, OutcomeStatus, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
@@ -29,6 +29,11 @@ from freki.streams.wire.generations import waiting_of
 BATCH = 50
 INDEXED_S = 30.0
 """Longest wait for what is being indexed, in seconds; then it counts as a difference."""
+
+UNDECODABLE = (
+    "its last record cannot be decoded; FREKI_REGISTRY__URL must name the schema registry that its producer uses, with"
+    " all its schemas; or publish the document again"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
             key for key in roots if key not in stream.expected and before.get(key) != roots[key].rank
         }
         differences = reconcile(stream.expected, [root for key, root in roots.items() if key not in unknown])
+        differences = [spared(each, stream) for each in differences]
         differences += stream.scattered.values()
         differences += await _row_differences(index, list(roots.values()), progress)
     return Comparison(stream, roots, differences, lost)
@@ -93,6 +99,14 @@ async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: 
             differences += reconcile_rows(root, manifest, len(pages), [row.row_id for row in rows[root.root_id]])
         progress.advance(bar, len(some))
     return differences
+
+
+def spared(difference: Difference, stream: Stream) -> Difference:
+    """Return a difference without a deletion where the stream may hold the document in a record that nobody decodes."""
+    if difference.mend is not Mend.DELETE or difference.name not in stream.undecodable:
+        return difference
+    problem = f"{difference.problem} as far as that can be read: {UNDECODABLE}"
+    return Difference(difference.name, problem)
 
 
 def _lost(stream: Stream, roots: Collection[Root]) -> list[Root]:

@@ -33,6 +33,8 @@ class Stream:
     """By name of a document."""
     scattered: dict[str, Difference] = field(default_factory=dict)
     """Documents with records in several partitions."""
+    undecodable: set[str] = field(default_factory=set)
+    """Names of documents whose last record cannot be decoded."""
     rejected: dict[RootId, int] = field(default_factory=dict)
     """Highest rejected version."""
     firsts: dict[int, tuple[int, Timestamp]] = field(default_factory=dict)
@@ -93,7 +95,9 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
     try:
         change = None if stored.value is None else codec.decode(stored.value)
     except UndecodableError:
+        stream.undecodable.add(name)
         return
+    stream.undecodable.discard(name)
     key = root_id(tenant, document_id)
     # A change under a foreign key was rejected under the document id in that key.
     if change is not None and (tenant, document_id, change.version) in rejected:

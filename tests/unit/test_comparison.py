@@ -1,9 +1,9 @@
 """What `freki verify` reports beside a stream of changes."""
 
-from freki.cli.comparison import Comparison, lasting
+from freki.cli.comparison import Comparison, lasting, spared
 from freki.cli.stream_state import Stream, take
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Expected, Mend
+from freki.operators.reconcile import Difference, Expected, Mend, reconcile
 from freki.schemas import DocumentChange, DocumentId, TenantId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
@@ -57,3 +57,18 @@ def test_a_tombstone_is_a_change_of_the_document_in_its_key() -> None:
     take(stream, Event(key=b"t/d", value=None), Codec(DocumentChange), ())
 
     assert stream.deleted == {KEY}
+
+
+def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:
+    stream = Stream()
+    # As with a schema registry; this reader has none.
+    take(stream, Event(key=b"t/d", value=b"\x00\x00\x00\x00\x01ab"), Codec(DocumentChange), ())
+    (difference,) = reconcile(stream.expected, [root(KEY, tenant="t", document_id="d")])
+    assert difference.mend is Mend.DELETE
+
+    kept = spared(difference, stream)
+
+    assert kept.mend is Mend.BY_HAND
+    assert "FREKI_REGISTRY__URL" in kept.problem
+    take(stream, Event(key=b"t/d", value=None), Codec(DocumentChange), ())
+    assert spared(difference, stream) == difference
