@@ -45,7 +45,7 @@ async def topics_list(*, as_json: AsJson = False) -> None:
 def compared(topic: Topic, state: TopicState) -> str:
     """Return how a topic differs from its declaration, and what to do."""
     if not state.partitions:
-        return "missing: `freki topics apply` creates it"
+        return "missing, or may not be described: `freki topics apply` creates it, `freki topics acls` lists the rights"
     differences = list(state.differences(topic))
     if topic.cleanup == "compact" and state.partitions < topic.partitions:
         differences.append(_ADD_NONE)
