@@ -85,7 +85,7 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         except PermissionError as error:
             if error.filename is None:
                 raise
-            # Python 3.11 raises it even where a path in a closed folder is only looked for.
+            # Python 3.11 raises it even where a path in an inaccessible folder is only looked for.
             fail(f"no permission for {error.filename}: run this as a user who has it, or name another path", code=2)
 
     return run

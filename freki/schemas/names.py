@@ -80,13 +80,13 @@ def same_keys(keys: Iterable[bytes], key: bytes) -> list[bytes]:
     return [other for other in keys if is_same(other)] or [key]
 
 
-def why_no_id(path: str) -> str | None:
-    """Return why the path of a file can be no document id, and what to do; None if it can."""
-    if found := FORBIDDEN_IN_LINE.search(path):
+def invalid_id_reason(document_id: str) -> str | None:
+    """Return why an id made of the path of a file is invalid, and what to do; None if it is valid."""
+    if found := FORBIDDEN_IN_LINE.search(document_id):
         is_surrogate = "\ud800" <= found[0] <= "\udfff"
         what = "is not UTF-8" if is_surrogate else f"holds control character U+{ord(found[0]):04X}"
         return f"the name {what}, so it can be no document id: rename the file"
-    if (size := len(path.encode())) > MAX_ID_BYTES:
+    if (size := len(document_id.encode())) > MAX_ID_BYTES:
         return f"its document id would have {size} bytes, more than {MAX_ID_BYTES}: rename the file or its folders"
     return None
 

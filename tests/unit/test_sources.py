@@ -240,7 +240,7 @@ def open_folder() -> Iterator[Path]:
 
 
 @pytest.mark.parametrize(("mode", "place"), [(0o644, "sub/b.md"), (0o311, "sub"), (0, "sub")])
-def test_a_closed_folder_in_a_folder_is_left_out_and_nothing_below_is_missing(
+def test_an_inaccessible_folder_in_a_folder_is_left_out_and_nothing_below_is_missing(
     open_folder: Path, mode: int, place: str
 ) -> None:
     make(open_folder, "a.md", "sub/b.md")
@@ -266,7 +266,7 @@ def test_a_closed_folder_in_a_folder_is_left_out_and_nothing_below_is_missing(
     assert state.look({open_folder}, now=4) == state.look(set(), now=5) == []
 
 
-def test_a_link_that_leads_out_to_what_is_closed_does_no_harm(open_folder: Path) -> None:
+def test_a_link_that_leads_out_to_what_is_inaccessible_does_no_harm(open_folder: Path) -> None:
     make(open_folder, "inside/a.md", "closed/b.md")
     (open_folder / "inside" / "link.md").symlink_to(open_folder / "closed" / "b.md")
     with unprivileged(open_folder):

@@ -12,7 +12,7 @@ from urllib.parse import unquote_to_bytes, urlsplit
 
 from freki.schemas import DocumentId, Timestamp
 from freki.schemas.errors import InfraError, Rejected, Unavailable
-from freki.schemas.names import why_no_id
+from freki.schemas.names import invalid_id_reason
 
 _MEDIA_TYPES = {
     ".docx": "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
@@ -48,19 +48,19 @@ _SKIPPED_ENDINGS = (
 )
 
 
-class Nameless(Rejected):
-    """A file whose name can be no document id."""
+class InvalidName(Rejected):
+    """A file whose path makes no valid document id."""
 
 
-class Closed(Rejected):
-    """A file or folder that this process may not read; the documents below it are not missing."""
+class Inaccessible(Rejected):
+    """A file or folder that this process cannot read; the documents below it are not missing."""
 
     def __init__(self, path: Path, why: str) -> None:
         super().__init__(f"{path}: {why}")
         self.path = path
 
 
-LeaveOut = Callable[[Nameless | Closed], object]
+LeaveOut = Callable[[InvalidName | Inaccessible], object]
 """Takes note of a file or folder in a folder that is left out."""
 
 # ESTALE: removed from a shared disk by another machine.
@@ -94,12 +94,12 @@ class Naming:
     def document_id(self, path: Path) -> DocumentId:
         """Return the id of a file below the root, with forward slashes, in Unicode form NFC.
 
-        Raises Nameless if its path is not UTF-8, is too long or holds control characters.
+        Raises InvalidName if its path is not UTF-8, is too long or holds control characters.
         """
         below = path.relative_to(self.root).as_posix()
         document_id = unicodedata.normalize("NFC", f"{self.name}/{below}" if self.name else below)
-        if reason := why_no_id(document_id):
-            raise Nameless(f"{str(path)!a}: {reason}")
+        if reason := invalid_id_reason(document_id):
+            raise InvalidName(f"{str(path)!a}: {reason}")
         return DocumentId(document_id)
 
 
@@ -161,7 +161,7 @@ def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = N
         path = waiting.pop()
         try:
             found = _at(path, root, naming)
-        except (Nameless, Closed) as error:
+        except (InvalidName, Inaccessible) as error:
             if leave_out is None or path == root:
                 raise
             leave_out(error)
@@ -197,7 +197,7 @@ def is_missing(uri: str) -> bool:
     try:
         mode = Path(path).stat().st_mode
     except OSError as error:
-        # Not `exists`, for which what lies in a closed folder is missing.
+        # Not `exists`, for which what lies in an inaccessible folder is missing.
         return error.errno in _NOT_THERE
     except ValueError:
         return True
@@ -294,7 +294,7 @@ def _children(folder: Path) -> list[Path]:
 
 def _translated(path: Path, error: OSError) -> InfraError:
     if isinstance(error, PermissionError):
-        return Closed(path, error.strerror or str(error))
+        return Inaccessible(path, error.strerror or str(error))
     known = isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
     known = known or error.errno == ENAMETOOLONG
     return (Rejected if known else Unavailable)(f"{path}: {error.strerror}")

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from watchfiles import awatch
 
-from freki.infra.sources.files import Closed, LeaveOut, Nameless, Naming, SourceFile, scan
+from freki.infra.sources.files import Inaccessible, InvalidName, LeaveOut, Naming, SourceFile, scan
 from freki.schemas import DocumentId
 from freki.schemas.errors import Rejected, Unavailable
 
@@ -181,13 +181,13 @@ class FolderState:
     def _found(self, places: set[Path]) -> dict[Path, SourceFile | None]:
         """Return the files at and below some paths; None for known ones that were removed.
 
-        Of closed folders, and places where a disk is missing, only known files that are there are returned.
+        Of inaccessible folders, and places where a disk is missing, only known files that are there are returned.
         """
-        hidden: set[Path] = set()
+        inaccessible: set[Path] = set()
 
-        def leave_out(error: Nameless | Closed) -> None:
-            if isinstance(error, Closed):
-                hidden.add(error.path)
+        def leave_out(error: InvalidName | Inaccessible) -> None:
+            if isinstance(error, Inaccessible):
+                inaccessible.add(error.path)
             if str(error) not in self._left_out:
                 self._left_out.add(str(error))
                 self._leave_out(error)
@@ -205,11 +205,15 @@ class FolderState:
         # New files, too: one that is written where a disk is missing would look like a sign that the disk is back.
         # Where the folder itself is gone, `look` says so.
         for path in found.keys() - known if _identity(self.root) == self._identity else ():
-            if hidden.isdisjoint((path, *path.parents)) and (mount := self._disks.lost(path)):
+            if inaccessible.isdisjoint((path, *path.parents)) and (mount := self._disks.lost(path)):
                 leave_out(
-                    Closed(mount, "another disk was there before: nothing is removed, and new files are left out")
+                    Inaccessible(mount, "another disk was there before: nothing is removed, and new files are left out")
                 )
-        return {path: file for path, file in found.items() if path in known or hidden.isdisjoint((path, *path.parents))}
+        return {
+            path: file
+            for path, file in found.items()
+            if path in known or inaccessible.isdisjoint((path, *path.parents))
+        }
 
     def _settled(
         self, path: Path, file: SourceFile | None, now: float, awaited: Container[DocumentId] = ()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from freki.operators.errors import UnreadableContent
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected
-from freki.schemas.names import record, why_no_id
+from freki.schemas.names import invalid_id_reason, record
 from freki.streams.feed.ledger import ITSELF, SourceLedger
 from freki.streams.ports import Repository
 
@@ -235,7 +235,7 @@ class GitSource:
     def _upsert(self, target: Target, blob: str, version: int, report: SyncReport) -> DocumentChange | None:
         if any(map(self._is_skipped, target.path.split("/"))):
             return None
-        if reason := why_no_id(self._document_id(target.path)):
+        if reason := invalid_id_reason(self._document_id(target.path)):
             report.left_out.append(f"{target.path!a}: {reason}")
             return None
         try:
