@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from freki.infra.settings import ModelSettings, Settings
+from freki.infra.settings.inspect import template
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.settings.table import table
 from freki.schemas import ChunkKind, Widening
@@ -205,3 +206,24 @@ def test_a_file_at_the_home_of_nobody_is_named(variable: str, monkeypatch: pytes
 
     with pytest.raises(WrongSettings, match=f"{variable}: .*begins with the home of a user who is not known here"):
         read_settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "values"),
+    [
+        ("security", "PLAINTEXT, SSL, SASL_PLAINTEXT, SASL_SSL"),
+        ("fusion", "WEIGHTED, RRF, ZSCORE, TMM, ARCTAN"),
+        ("widen", ", ".join(Widening)),
+        ("interface", "openai, tei, cohere, ollama"),
+        ("log_format", "console, json"),
+    ],
+)
+def test_the_values_that_a_setting_takes_are_told(name: str, values: str) -> None:
+    row = re.search(rf"^\| `FREKI_\w+__{name.upper()}` .*$", table(), re.MULTILINE)
+    comment = re.search(rf"^(## .*\n)+# {name} = ", template(), re.MULTILINE)
+
+    assert row
+    assert comment
+    for value in values.split(", "):
+        assert f"`{value}`" in row[0]
+        assert f"`{value}`" in comment[0]

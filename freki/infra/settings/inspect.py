@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel
 from pydantic_core import to_json
 
+from freki.infra.settings.describe import described
 from freki.infra.settings.environment import Environment, File
 from freki.infra.settings.names import Names
 from freki.infra.settings.profiles import PROFILES
@@ -120,7 +121,7 @@ def _section(section: BaseModel, path: Names) -> Iterator[str]:
     if path:
         yield f"\n[{'.'.join(path)}]"
     for name in (one for one in fields if one not in inner):
-        yield from _wrapped(fields[name].description or name.replace("_", " "))
+        yield from _wrapped(described(name, fields[name]))
         yield f"# {name} = {_toml(_plain(getattr(section, name)))}"
     for name, value in inner.items():
         yield from _section(value, (*path, name))

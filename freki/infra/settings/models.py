@@ -28,7 +28,8 @@ class RemoteEmbedderSettings(SettingsSection):
         description="Base URL; with its version for OpenAI's and Cohere's, as https://api.openai.com/v1",
     )
     interface: Literal["openai", "tei", "cohere", "ollama"] = Field(
-        default="openai", description="`openai`: also vLLM, llama.cpp, LiteLLM; `tei`: text-embeddings-inference"
+        default="openai",
+        description="`openai`: also vLLM, llama.cpp, LiteLLM; `tei`: text-embeddings-inference; `cohere`; `ollama`",
     )
     model: str | None = Field(default=None, description="Name of the model, as the service knows it; not for `tei`")
     revision: str = Field(

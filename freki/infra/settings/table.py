@@ -9,6 +9,7 @@ from pydantic import BaseModel, SecretStr
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined
 
+from freki.infra.settings.describe import described
 from freki.infra.settings.reload import reloads_of
 from freki.infra.settings.root import Settings
 
@@ -52,8 +53,7 @@ def _rows(section: type[BaseModel], prefix: str) -> Iterator[tuple[str, str, str
                 shown = _inherited(field, sub.removeprefix(f"{prefix}{name.upper()}__").lower(), default)
                 yield sub, shown, reloads, what
         else:
-            what = field.description or name.replace("_", " ")
-            yield prefix + name.upper(), _shown(field.default), reloads_of(field) or "–", what
+            yield prefix + name.upper(), _shown(field.default), reloads_of(field) or "–", described(name, field)
 
 
 def _inherited(field: FieldInfo, name: str, default: str) -> str:
