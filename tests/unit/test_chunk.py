@@ -451,6 +451,14 @@ def test_a_summary_is_the_beginning_and_the_headings_below() -> None:
     assert (document.start, document.end) == (0, len(LAW))
 
 
+def test_a_summary_of_notes_has_their_words() -> None:
+    notes = "\n\n".join(f".. [#] Start of discussion {n}.\n   (https://example.org/{n})" for n in range(60))
+    summary, *_ = chunked(parse_rst(f"References\n==========\n\n{notes}\n"))
+
+    assert summary.level == 0
+    assert summary.text.startswith(".. [#] Start of discussion 0.")
+
+
 def test_a_list_stays_with_the_words_that_introduce_it() -> None:
     filler = "Ein ganzer Absatz ohne Liste, der für sich stehen soll und lang genug dafür ist, wirklich. " * 3
     listed = (
@@ -611,11 +619,11 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "9:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "10:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
-    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "9:text.1:30-256:1200-150:0.8"
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "10:text.1:30-256:1200-150:0.8"
     others = replace(LIMITS, breakpoint_percentile=90, min_chars=100, overlap_tokens=20)
-    assert chunker_fingerprint("text", 1, others) == "9:text.1:30-256:1200-150:p90:c100:o20"
+    assert chunker_fingerprint("text", 1, others) == "10:text.1:30-256:1200-150:p90:c100:o20"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

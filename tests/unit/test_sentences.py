@@ -1,6 +1,10 @@
 """Sentences end where readers of German and English say so."""
 
+from itertools import pairwise
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from freki.operators.chunk.sentences import sentence_ends
 from tests.unit.sentences import ENGLISH, GERMAN, marked
@@ -20,3 +24,11 @@ def test_no_break_spaces_change_no_sentence(passage: str, space: str) -> None:
     written = text.replace(" ", space)
 
     assert list(sentence_ends(written, 0, len(text))) == list(sentence_ends(text, 0, len(text)))
+
+
+@given(st.lists(st.sampled_from(["..", "...", "!", "[#]", "Ja.", "Nein!", "?", "5.2"]), max_size=30))
+def test_each_sentence_says_something(pieces: list[str]) -> None:
+    text = " ".join(pieces)
+    ends = [0, *sentence_ends(text, 0, len(text))]
+
+    assert all(any(map(str.isalnum, text[start:end])) for start, end in pairwise(ends))

@@ -48,6 +48,7 @@ _ORDINAL = re.compile(r"(?:\d{1,3}\.)*\d{1,3}")
 _BEFORE_ORDINAL = re.compile(
     r"(?i:am|im|zum|zur|vom|beim|ab|bis|seit|und|oder|das|d(?:ie|e[mnrs]))|[a-zäöüß]+e[mnrs]?|\d{1,2}\."
 )
+_WORDY = re.compile(r"[^\W_]")
 _LONGEST = 24
 _OPENING = "([{\"'„“»«‚–-"
 
@@ -56,16 +57,20 @@ def sentence_ends(text: str, start: int, end: int) -> Iterator[int]:
     """Yield the offsets between start and end at which a sentence begins.
 
     No sentence ends after an abbreviation, an initial or an ordinal number (`Abs. 2`, `z. B.`, `am 17.6.`), nor before
-    a small letter. For German and English; in other languages some boundaries are missed.
+    a small letter, nor where it has no letter and no digit: a note of reStructuredText begins with `..`. For German
+    and English; in other languages some boundaries are missed.
     """
+    says, seen = False, start
     for match in _ENDS.finditer(text, start, end):
+        says, seen = says or bool(_WORDY.search(text, seen, match.start())), match.end()
         following = match.end()
         while following < end and text[following].isspace():
             following += 1
         if following == end or text[following].islower():
             continue
-        if not _is_abbreviated(text, start, match.start(), following):
+        if says and not _is_abbreviated(text, start, match.start(), following):
             yield following
+            says = False
 
 
 def _is_abbreviated(text: str, start: int, stop: int, following: int) -> bool:
