@@ -35,8 +35,11 @@ _ENGLISH = {
     *("are", "were", "has", "the", "this", "that", "these", "those", "there", "it", "he", "she", "they", "you", "your"),
     *("our", "their", "and", "not", "any", "with", "without", "from", "about"),
 }
-# English asks `Was it …?`, with a name, or with more words.
-_WAS = re.compile(r"[Ww]as [a-zäöüß]+ ?\?")
+# English asks `Was it …?`, with a name, or with more words, but with none of these verbs.
+_WAS = re.compile(
+    r"[Ww]as (?:[a-zäöüß]+ ?\?|(?:bedeute[nt]|beträgt|enthält|erlaubt|fordert|gilt|gelten|heißt|koste[nt]|macht|meint|"
+    r"passiert|regel[nt]|sagt|sagen|steht|stehen|umfasst|verbietet|verlangt) .+)"
+)
 
 
 def detect_language(text: str, *, candidates: Sequence[str] = CANDIDATES, certainty: float = 0.5) -> str:

@@ -30,6 +30,7 @@ GERMAN_QUERIES = [
     *("Termine und Fristen", "Kafka oder RabbitMQ", "Kündigungsfrist?", "Höhe der Strafe", "Straße", "Größe"),
     *("gemäß Satzung", "Kaution zurück", "Streit wegen Lärm", "Ist stillen trotz Corona ok?"),
     *("Wie oft reist Doctor Who alleine?", "Wann kann Ben kommen?", "Nicht zugestellt"),
+    *("Was regelt § 3 NetzDG?", "Was kostet KX-200?", "was sagt PEP 8", "Was fordert DIN 18040-1?"),
 ]
 ENGLISH_QUERIES = [
     *("Who is liable?", "Who pays?", "who pays", "How long?", "How?", "Why?", "why not", "When?", "Where?"),
