@@ -196,8 +196,10 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool) -> Confidence:
         # Any text is similar to signs.
         judged = Confidence.NONE
     holds = any(holds_quoted(query, each) for each in hits.found)
-    if judged is Confidence.NONE and holds:
-        # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes.
+    is_found_word = len(query.text.split()) == 1 and covered.share == 1.0 and not query.says_nothing
+    if judged is Confidence.NONE and (holds or (is_found_word and not lacks_named)):
+        # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes, and
+        # where it is a single designation.
         return Confidence.LOW
     is_doubtful = hits.best_effort or lacks_named or (bool(query.quoted) and not holds)
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
