@@ -441,6 +441,27 @@ def test_the_overlap_is_added_where_nothing_is_shown_before_it() -> None:
     assert numbers(full.text) == [3]
 
 
+def test_the_header_of_a_table_stands_above_rows_that_are_shown_before_its_hit() -> None:
+    rows = [f"Schraube {number} | {number} Euro\n" for number in range(40)]
+    table = "".join(rows)
+    header = "Ware | Preis"
+    first, last = table.index(rows[30]), table.index(rows[35])
+    before = ContextPart(chunk_id=None, path="0/0", start=300, end=first, text=table[300:first])
+    chunk = hit(
+        1, first, last, text=table[first:last], overlap=header, kind=ChunkKind.TABLE, before=(before,), citation="[1]"
+    )
+
+    texts = [assemble([chunk], max_tokens=tokens, count_tokens=count_words).text for tokens in (40, 60, 200)]
+
+    for text, tokens in zip(texts, (40, 60, 200), strict=True):
+        assert text.startswith(f"[1]\n… {header}\n")
+        assert text.count(header) == 1
+        assert len(text.split()) <= tokens
+    assert rows[29] in texts[-1]
+    shown = replace(chunk, before=(replace(before, start=first - len(header) - 1, text=f"{header}\n"),))
+    assert assemble([shown], max_tokens=200, count_tokens=count_words).text.count(header) == 1
+
+
 def test_an_overlap_of_other_sections_is_not_added() -> None:
     chunk = hit(1, *sentences(3, 3), overlap="Satz 99 steht hier.\n\n## § 2", heading_path=("Teil", "§ 2"))
 
@@ -700,7 +721,9 @@ def spread(draw: st.DrawFn) -> tuple[list[ContextHit], list[ContextExpansion]]:
     hits = []
     for rank, (start, end) in enumerate(chunks[:own], start=1):
         section = part(*sentences(0, 23)) if draw(st.booleans()) else None
-        hits.append(hit(rank, start, end, parent=section, overlap=DOCUMENT[max(0, start - 30) : start].strip()))
+        before = DOCUMENT[max(0, start - 30) : start].strip()
+        kind, overlap = draw(st.sampled_from([(ChunkKind.PROSE, before), (ChunkKind.TABLE, "Kopf | Wert")]))
+        hits.append(hit(rank, start, end, parent=section, overlap=overlap, kind=kind))
     further = [
         expansion(number, start, end, overlap=DOCUMENT[max(0, start - 30) : start].strip())
         for number, (start, end) in enumerate(chunks[own:], start=own + 1)

@@ -22,7 +22,7 @@ from freki.operators.assemble.layout import (
     number_of,
 )
 from freki.operators.assemble.units import LONGEST_BREAK, SentenceEnds, units
-from freki.schemas import ChunkId, ContextExpansion, ContextHit, ContextPart, DocumentId
+from freki.schemas import ChunkId, ChunkKind, ContextExpansion, ContextHit, ContextPart, DocumentId
 
 T = TypeVar("T", ContextHit, ContextExpansion)
 V = TypeVar("V")
@@ -74,8 +74,9 @@ def assemble(
 
     The budget is spent first on the texts of hits by rank, then in the same order on their surroundings, sentence by
     sentence outward until a hundredth of it is left, then on expansions, best first, and last on the overlap of chunks
-    without text before them. A hit that does not fit is left out, and later smaller ones may still fit; only the best
-    one is truncated, so that the context is not empty: after a sentence, row or item, in a paragraph also after a word.
+    without text before them; the header of a table that a hit continues has its room before surroundings. A hit that
+    does not fit is left out, and later smaller ones may still fit; only the best one is truncated, so that the context
+    is not empty: after a sentence, row or item, in a paragraph also after a word.
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
@@ -86,6 +87,8 @@ def assemble(
     ranked = sorted(hits, key=lambda hit: hit.rank)
     omissions = [omission for hit, cost in choice.costs(ranked) if (omission := choice.add_hit(hit, cost))]
     there = [chunk for chunk in choice.cited if isinstance(chunk, ContextHit)]
+    for hit in there:
+        choice.reserve_header(hit)
     omissions += [omission for hit in there if (omission := choice.add_around(hit))]
     for expansion, cost in choice.costs(sorted(expansions, key=lambda each: (-each.similarity, each.number))):
         if cost > choice.room:
@@ -113,6 +116,7 @@ class _Choice:
         self.cited: list[Cited] = []
         self.shown: defaultdict[DocumentId, list[TextSpan]] = defaultdict(list)
         self.used = 0
+        self._reserved: dict[ChunkId, int] = {}
         self._max_tokens = max_tokens
         self._count = count_tokens
         self._sentence_ends = sentence_ends
@@ -168,20 +172,40 @@ class _Choice:
         complete = [self._add_outward(hit, side) for side in (after, before)]
         return None if all(complete) else self._around(hit, room)
 
+    def reserve_header(self, hit: ContextHit) -> None:
+        """Keep room for the header of the table that a hit may continue, until `add_overlap`."""
+        if hit.kind is ChunkKind.TABLE and (overlap := _below_headings(hit)):
+            (cost,) = self._count([_led_by(overlap)])
+            if cost <= self.room:
+                self._reserved[hit.chunk_id] = cost
+                self.used += cost
+
     def add_overlap(self, chunk: Cited) -> None:
-        """Add the overlap of a chunk if no adjacent text is selected and it fits."""
+        """Add the overlap of a chunk if no adjacent text is selected and it fits; a header, above the adjacent rows."""
+        self.used -= self._reserved.pop(chunk.chunk_id, 0)
         overlap = "" if is_summary(chunk) else _below_headings(chunk)
         if not overlap:
             return
+        start, above = self._above(chunk)
+        if above and not _is_header(chunk, overlap, above):
+            return
         # The white space between overlap and chunk is unknown.
-        piece = TextSpan(max(0, chunk.start - len(overlap)), chunk.start, f"… {overlap}\n")
-        near = TextSpan(max(0, piece.start - _OVERLAP_SLACK), chunk.start, "")
+        piece = TextSpan(max(0, start - len(overlap)), start, _led_by(overlap))
+        near = TextSpan(max(0, piece.start - _OVERLAP_SLACK), start, "")
         if any(other.start < near.end and near.start < other.end for other in self.shown[chunk.document_id]):
             return
         (cost,) = self._count([piece.text])
         if cost <= self.room:
             self.shown[chunk.document_id].append(piece)
             self.used += cost
+
+    def _above(self, chunk: Cited) -> tuple[int, str]:
+        """Return where the text begins that is shown without a gap before a chunk, and this text."""
+        start, text = chunk.start, ""
+        for piece in reversed(in_order(self.shown[chunk.document_id])):
+            if piece.end <= start <= piece.end + LONGEST_BREAK:
+                start, text = piece.start, f"{piece.text}\n{text}"
+        return start, text
 
     def _cut(self, hit: ContextHit) -> str:
         parts = list(units(hit.text, self._sentence_ends))
@@ -269,6 +293,18 @@ _UNSPENT_PART = 100
 _OVERLAP_SLACK = 200
 # A search skips to a single character, but not to a repeated one.
 _GAP = re.compile(rf"\s\s{{{LONGEST_BREAK},}}")
+
+
+def _led_by(overlap: str) -> str:
+    return f"… {overlap}\n"
+
+
+def _is_header(chunk: Cited, overlap: str, above: str) -> bool:
+    """Return whether an overlap is the header of a table, and not in the text above the chunk or the end of more."""
+    if not (isinstance(chunk, ContextHit) and chunk.kind is ChunkKind.TABLE):
+        return False
+    header, text = " ".join(overlap.split()), " ".join(above.split())
+    return header not in text and not header.endswith(text)
 
 
 def _below_headings(chunk: Cited) -> str:
