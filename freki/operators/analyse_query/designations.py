@@ -44,6 +44,8 @@ _GROUP = 3
 _CAMEL = re.compile(r"[^\W\d_]*[a-z][A-ZÄÖÜ][^\W\d_]*$")
 # Texts may have E-Rechnung for eRechnungen, and max_size for maxSize.
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-ZÄÖÜ])")
+# Names of programs are not inflected: --dry-run is not in `dry running`, nor max_size in max_sizeof.
+_CODE = re.compile(r"^--|_|[^\W\d_]\.[^\W\d_]")
 _PLURAL = re.compile(r"(?<=[^\W\d_]{5})(?:en|n|s)$")
 
 
@@ -100,7 +102,8 @@ def _pattern(designation: str) -> re.Pattern[str]:
         # Texts name one of several bodies, or others beside it.
         written = rf"(?:{'|'.join(pieces[:named])})[\W_]{{0,3}}{_OTHER_BODIES}{written}"
     before = r"(?<!\d)(?<!\d[.,])" if pieces[0].isdecimal() else r"(?<![^\W_])"
-    return re.compile(before + written + (r"(?!\d)" if pieces[-1].isdecimal() else ""))
+    after = r"(?!\d)" if pieces[-1].isdecimal() else r"(?![^\W_])" if _CODE.search(designation) else ""
+    return re.compile(before + written + after)
 
 
 def _written(piece: str) -> str:
