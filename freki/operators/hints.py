@@ -18,6 +18,7 @@ class Sayings(NamedTuple):
     unanswered: str
     filters: str
     min_score: str
+    min_similarity: str
     levels: str
     keyword: str
     wording: str
@@ -34,6 +35,7 @@ _GERMAN = Sayings(
     unanswered="Hier scheint nichts die Frage zu beantworten; die Treffer sind nur die nächstliegenden.",
     filters="Lassen Sie Filter weg; gesucht wurde nur nach: {fields}.",
     min_score="Senken Sie die verlangte Mindestbewertung ({min_score}).",
+    min_similarity="Senken Sie die verlangte Mindestähnlichkeit ({min_similarity}).",
     levels="Lassen Sie die Ebenen offen; gesucht wurde nur auf: {levels}.",
     keyword="Fragen Sie in einem ganzen Satz; zu Stichwörtern allein gibt es wenig Anhalt.",
     wording="Fragen Sie mit den Wörtern, die im Dokument stehen könnten, oder nach weniger auf einmal.",
@@ -49,6 +51,7 @@ _ENGLISH = Sayings(
     unanswered="Nothing here seems to answer this; the hits are only the nearest to it.",
     filters="Leave out filters; only this was searched: {fields}.",
     min_score="Lower the least score that you ask for ({min_score}).",
+    min_similarity="Lower the least similarity that you ask for ({min_similarity}).",
     levels="Leave the levels open; only these were searched: {levels}.",
     keyword="Ask in a whole sentence; keywords alone give little to go by.",
     wording="Ask in words that may stand in the document, or for less at a time.",
@@ -114,6 +117,8 @@ def _loosened(query: ContextQuery, say: Sayings) -> list[str]:
     advice = []
     if query.min_score is not None:
         advice.append(say.min_score.format(min_score=f"{query.min_score:g}"))
+    if query.min_similarity is not None:
+        advice.append(say.min_similarity.format(min_similarity=f"{query.min_similarity:g}"))
     if query.levels is not None:
         advice.append(say.levels.format(levels=", ".join(map(str, query.levels))))
     return advice

@@ -84,6 +84,13 @@ def test_that_nothing_answers_the_question_is_said_first(found: int) -> None:
     assert advice[0] == "Hier scheint nichts die Frage zu beantworten; die Treffer sind nur die nächstliegenden."
 
 
+@pytest.mark.parametrize(
+    ("language", "said"), [("de", "Mindestähnlichkeit (0.7)"), ("en", "similarity that you ask for (0.7)")]
+)
+def test_a_minimum_similarity_may_be_lowered(language: str, said: str) -> None:
+    assert said in " ".join(hints(query(min_similarity=0.7), analysis(language), found=3, wanted=8))
+
+
 def test_advice_names_what_narrowed_the_search() -> None:
     advice = " ".join(hints(query(min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8, filtered=FIELDS))
 

@@ -552,6 +552,18 @@ async def test_a_result_says_whether_some_hit_answers_the_question(
     assert said is (expected is Confidence.NONE)
 
 
+async def test_only_thresholds_that_were_asked_for_are_told(world: World) -> None:
+    asked = retriever(world, rerankers=[Scorer("gebühr")])
+    alone = await ask(asked, min_similarity=9.0)
+    both = await ask(asked, min_similarity=9.0, min_score=0.999)
+
+    (said,) = [notice.message for notice in alone.notices if notice.stage == "threshold"]
+    assert said.startswith("no candidate reaches min_similarity 9: ")
+    (said,) = [notice.message for notice in both.notices if notice.stage == "threshold"]
+    assert said.startswith("no candidate reaches min_score 0.999, compared with ")
+    assert ", or min_similarity 9: " in said
+
+
 async def test_what_no_score_judges_is_not_judged(world: World) -> None:
     by_words = await ask(retriever(world), "der antrag entscheidet", kind=RequestKind.KEYWORD_SEARCH)
     nothing = await ask(retriever(world), where="name = 'nirgends'")

@@ -160,14 +160,16 @@ def _fall_back(query: EmbeddedQuery, selection: Selection) -> Selection:
 def _reason(query: EmbeddedQuery) -> str:
     if query.options.min_similarity is None:
         return "its score is below min_score"
-    return "it is below min_score or min_similarity"
+    return "it is below min_score or min_similarity" if query.options.min_score > 0 else "it is below min_similarity"
 
 
 def _thresholds(query: EmbeddedQuery, selection: Selection) -> str:
+    """Return the thresholds that were asked for; min_score 0 is the default."""
     scores = _SCORES.get("" if _is_last_resort(query, selection) else selection.reranker, "fused scores")
-    threshold = query.options.min_similarity
-    similarity = "" if threshold is None else f", or min_similarity {threshold:g}"
-    return f"min_score {query.options.min_score:g}, compared with {scores}{similarity}"
+    score, similarity = query.options.min_score, query.options.min_similarity
+    score_said = [f"min_score {score:g}, compared with {scores}"] if score > 0 or similarity is None else []
+    similarity_said = [] if similarity is None else [f"min_similarity {similarity:g}"]
+    return ", or ".join([*score_said, *similarity_said])
 
 
 def _is_last_resort(query: EmbeddedQuery, candidates: RankedCandidates) -> bool:
