@@ -245,3 +245,20 @@ async def test_a_misspelt_name_that_was_corrected_is_there() -> None:
     asked = retriever(world, rerankers=[Equally(0.6)], defaults=defaults)
 
     assert (await ask(asked, "Wie hoch ist die Gebühr bei Kavka?", language="de")).confidence is Confidence.HIGH
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("4711-0815", Confidence.LOW),
+        ("VMA", Confidence.LOW),
+        ("max_size", Confidence.LOW),
+        ("4711-0816", Confidence.NONE),
+        ("VMB", Confidence.NONE),
+        ("Pauschale", Confidence.NONE),
+    ],
+)
+async def test_a_designation_alone_that_a_hit_has_is_not_told_to_be_missing(text: str, expected: Confidence) -> None:
+    written = "Die Pauschale (VMA) steht unter Nr. 4711-0815 in `max_size`."
+
+    assert await said(text, 0.001, asked_in="und", written=written) is expected

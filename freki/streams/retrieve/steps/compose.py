@@ -196,13 +196,19 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool) -> Confidence:
         # Any text is similar to signs.
         judged = Confidence.NONE
     holds = any(holds_quoted(query, each) for each in hits.found)
-    is_found_word = len(query.text.split()) == 1 and covered.share == 1.0 and not query.says_nothing
-    if judged is Confidence.NONE and (holds or (is_found_word and not lacks_named)):
+    is_found = _is_designation(query) and covered.share == 1.0 and not lacks_named
+    if judged is Confidence.NONE and (holds or is_found):
         # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes, and
         # where it is a single designation.
         return Confidence.LOW
     is_doubtful = hits.best_effort or lacks_named or (bool(query.quoted) and not holds)
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
+
+
+def _is_designation(query: EmbeddedQuery) -> bool:
+    """Return whether a query is nothing but an identifier, a number or an abbreviation in capitals."""
+    word, *others = query.text.split() or [""]
+    return not (others or query.says_nothing) and (bool(query.analysis.exact) or word == word.upper())
 
 
 def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: Coverage) -> Confidence:
