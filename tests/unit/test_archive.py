@@ -260,7 +260,7 @@ async def test_rows_that_find_no_room_are_no_error_of_the_program(tmp_path: Path
     async with ArchiveWriter(tmp_path, START) as archive:
         (tmp_path / "documents-000000-000.parquet.partial").symlink_to("/dev/full")
         await write(archive, documents("r1"))
-        with pytest.raises(Unavailable, match="No space left on device; run the command again"):
+        with pytest.raises(Unavailable, match="No space left on device; make room, then run the command again"):
             await archive.finish(Timestamp(2_000))
 
     assert (await written(tmp_path, documents("r1"))).documents == 1

@@ -133,3 +133,9 @@ def test_an_export_into_a_file_says_that_it_is_no_folder(tmp_path: Path) -> None
 
     with pytest.raises(Misconfigured, match=r"backup\.tar is no folder"), disk(file):
         file.mkdir(parents=True, exist_ok=True)
+
+
+@pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EROFS])
+def test_an_archive_that_the_system_refuses_is_a_wrong_path_and_not_to_be_tried_again(code: int) -> None:
+    with pytest.raises(Misconfigured, match=r"backups/today: .*; allow it to this user, or name another"), disk(Path()):
+        raise OSError(code, os.strerror(code), "backups/today")

@@ -1,5 +1,6 @@
 """Files of an archive: names, checksums; folders of dated archives."""
 
+import errno
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,6 +14,9 @@ UNFINISHED = "unfinished.jsonl"
 """Start and finished parts of an archive that is not complete, one line each."""
 LOCK = ".lock"
 
+_REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+
 
 @contextmanager
 def disk(folder: Path) -> Iterator[None]:
@@ -24,7 +28,13 @@ def disk(folder: Path) -> Iterator[None]:
     except (FileExistsError, NotADirectoryError) as error:
         raise Misconfigured(f"{folder} is no folder: name one, or one to be made") from error
     except OSError as error:
-        raise Unavailable(f"{folder}: {error.strerror or error}; run the command again, it continues") from error
+        if error.errno in _REFUSED:
+            # Trying again would not help.
+            raise Misconfigured(
+                f"{error.filename or folder}: {error.strerror}; allow it to this user, or name another folder"
+            ) from error
+        room = "make room, then " if error.errno in _FULL else ""
+        raise Unavailable(f"{folder}: {error.strerror or error}; {room}run the command again, it continues") from error
 
 
 def sha256_of(path: Path) -> str:
