@@ -6,6 +6,8 @@ from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
 
+from freki.client.tasks import ends_within
+
 LIMIT_BYTES = 5_000_000
 """Maximum size of a log before it is rotated; one rotated file is kept."""
 
@@ -83,10 +85,7 @@ class LogPipe(asyncio.Protocol):
     async def drain(self, timeout_s: float) -> None:
         """Wait for the end of the output, at most `timeout_s`, then close."""
         try:
-            async with asyncio.timeout(timeout_s):
-                await self._closed.wait()
-        except TimeoutError:
-            pass
+            await ends_within(timeout_s, self._closed.wait())
         finally:
             if self._transport is not None:
                 self._transport.close()

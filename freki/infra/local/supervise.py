@@ -6,7 +6,6 @@ the supervisor dies.
 """
 
 import asyncio
-import contextlib
 import math
 import os
 import random
@@ -16,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from freki.client.tasks import cancel_and_wait
+from freki.client.tasks import cancel_and_wait, ends_within
 from freki.infra.local import guard
 from freki.infra.local.children import (
     READY_FILE,
@@ -254,7 +253,7 @@ class Supervisor:
         finally:
             guard.send([process.pid], signal.SIGKILL)
             await process.wait()
-            await _vanished(process.pid, KILLED_WITHIN_S)
+            await ends_within(KILLED_WITHIN_S, _vanished(process.pid))
             await output.drain(KILLED_WITHIN_S)
             child.group = None
             self._guard.forget(process.pid)
@@ -276,10 +275,7 @@ class Supervisor:
         patience_s = child.spec.stop_timeout_s
         if child.recalled.is_set():
             patience_s = min(patience_s, RECALL_TIMEOUT_S)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(patience_s):
-                await process.wait()
-                await _vanished(process.pid, patience_s)
+        await ends_within(patience_s, _ended(process))
 
 
 async def _race(*runners: Coroutine[None, None, object]) -> None:
@@ -302,9 +298,13 @@ async def _loss_of_data(child: _Child, output: LogPipe) -> None:
     raise Unavailable(child.spec.fatal_reason)
 
 
-async def _vanished(group: int, timeout_s: float) -> None:
-    """Wait until no process of the group runs, at most `timeout_s`."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(timeout_s):
-            while guard.is_alive(group):  # noqa: ASYNC110 - no descendant can be waited for
-                await asyncio.sleep(guard.POLL_S)
+async def _ended(process: asyncio.subprocess.Process) -> None:
+    """Wait until a process and all that it started have ended."""
+    await process.wait()
+    await _vanished(process.pid)
+
+
+async def _vanished(group: int) -> None:
+    """Wait until no process of the group runs."""
+    while guard.is_alive(group):  # noqa: ASYNC110 - no descendant can be waited for
+        await asyncio.sleep(guard.POLL_S)

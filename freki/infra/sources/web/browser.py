@@ -9,6 +9,7 @@ from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from freki.client.tasks import ends_within
 from freki.infra.extras import require
 from freki.infra.processes.environment import without_settings
 from freki.infra.settings import CrawlSettings
@@ -218,10 +219,9 @@ class Browser:
 
     async def _stop(self) -> None:
         browser, self._browser = self._browser, None
-        with suppress(Exception):  # otherwise it ends with its driver
-            async with asyncio.timeout(_CLOSE_S):
-                if browser is not None:
-                    await browser.close()
+        if browser is not None:
+            with suppress(Exception):  # otherwise it ends with its driver
+                await ends_within(_CLOSE_S, browser.close())
         await self._running.aclose()
 
 
