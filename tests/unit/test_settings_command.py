@@ -160,7 +160,10 @@ def test_what_no_query_may_say_is_refused_before_it_is_sent(arguments: tuple[str
         ('[registry]\nurl = "http://host"\nusername = "me"', "FREKI_REGISTRY__PASSWORD"),
         ('[llm]\nurl = "http://host"', "FREKI_LLM__MODEL"),
         ('[retrieval]\nthesaurus = "missing.txt"', "FREKI_RETRIEVAL__THESAURUS"),
-        ('[retrieval]\nreply_topics = ["freki.documents.v1"]', "FREKI_RETRIEVAL__REPLY_TOPICS"),
+        (
+            '[retrieval]\nreply_topics = ["freki.contexts.v1", "freki.documents.v1"]',
+            "names freki.documents.v1, of Freki",
+        ),
         ('[retrieval]\nreply_topics = ["freki.outcomes.v1.g7"]', "FREKI_RETRIEVAL__REPLY_TOPICS"),
     ],
 )

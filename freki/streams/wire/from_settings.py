@@ -83,12 +83,11 @@ def reply_topics_of(settings: Settings, tenants: Sequence[str]) -> list[Topic]:
 
 
 def allowed_reply_topics(settings: Settings) -> tuple[str, ...]:
-    """Return the topics that queries may name. Raises Misconfigured for one of Freki's own."""
+    """Return the topics that queries may name. Raises Misconfigured for one that stages of Freki read or write."""
     topics, named = topics_of(settings), settings.retrieval.reply_topics
-    if own := [name for name in named if topics.is_own(name)]:
+    if own := [name for name in named if topics.is_own(name) and name != topics.contexts.name]:
         raise Misconfigured(
-            f"FREKI_RETRIEVAL__REPLY_TOPICS names {', '.join(own)}, of Freki itself: name topics of your services;"
-            f" answers to queries without `reply_to` go to {topics.contexts.name}"
+            f"FREKI_RETRIEVAL__REPLY_TOPICS names {', '.join(own)}, of Freki itself: name topics of your services"
         )
     return named
 
