@@ -1,6 +1,7 @@
 """Shared by all commands: settings that find the local stack, consoles, and readable errors."""
 
 import asyncio
+import errno
 import signal
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -27,6 +28,8 @@ R = TypeVar("R")
 console = make_console()
 errors = make_console(stderr=True)
 _WRONG_PATH = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
+_OF_DISKS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+"""Failures that say nothing of servers."""
 
 
 def load_settings() -> Settings:
@@ -131,6 +134,8 @@ def _unavailable(error: Unavailable) -> str:
     addresses = (settings.kafka.bootstrap, urlsplit(settings.milvus.uri).netloc)
     if not names_servers(settings) and any(address in str(error) for address in addresses):
         return nothing_runs(settings)
+    if isinstance(error.__cause__, OSError) and error.__cause__.errno in _OF_DISKS:
+        return str(error)
     return f"{error}; `freki status` shows what runs"
 
 

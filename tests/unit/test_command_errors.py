@@ -139,3 +139,15 @@ def test_an_export_into_a_file_says_that_it_is_no_folder(tmp_path: Path) -> None
 def test_an_archive_that_the_system_refuses_is_a_wrong_path_and_not_to_be_tried_again(code: int) -> None:
     with pytest.raises(Misconfigured, match=r"backups/today: .*; allow it to this user, or name another"), disk(Path()):
         raise OSError(code, os.strerror(code), "backups/today")
+
+
+def test_a_full_disk_is_no_reason_to_look_what_runs(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    @command
+    async def export() -> None:
+        with disk(tmp_path):
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(typer.Exit):
+        export()
+
+    assert capsys.readouterr().err.strip().endswith("make room, then run the command again, it continues")
