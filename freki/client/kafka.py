@@ -1,7 +1,7 @@
 """Connection to Kafka by aiokafka, which is imported by the first one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 from pathlib import Path
@@ -87,10 +87,10 @@ class Producer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Send what is queued, then disconnect."""
+        """Send what is queued, for at most `timeout_s` of the Broker, then disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await client.stop()
+            await stop_producer(client, self._broker.timeout_s)
         if self._ringer is not None:
             self._ringer.close()
 
@@ -98,21 +98,26 @@ class Producer:
         """Return when the broker has stored all records.
 
         Raises the first error after all have ended: Rejected for one that is too large, Unavailable, Misconfigured.
+        Raises Unavailable after `timeout_s` of the Broker; the records stay queued, and may be stored later.
         """
         if self._client is None:
             raise RuntimeError("the client is not open: use it in `async with`")
+        # aiokafka repeats the requests of an idempotent producer for as long as the broker is away.
         with _translated("send", self._broker):
-            stored = [
-                await self._client.send(one.topic, key=one.key, value=one.value, headers=list(one.headers))
-                for one in records
-            ]
-            results = await asyncio.gather(*stored, return_exceptions=True)
-            if self._ringer is not None:
-                for topic in dict.fromkeys(one.topic for one in records):
-                    self._ringer.ring(topic)
-            for result in results:
-                if isinstance(result, BaseException):
-                    raise result
+            async with asyncio.timeout(self._broker.timeout_s):
+                await self._send(self._client, records)
+
+    async def _send(self, client: "AIOKafkaProducer", records: Sequence[Outgoing]) -> None:
+        stored = [
+            await client.send(one.topic, key=one.key, value=one.value, headers=list(one.headers)) for one in records
+        ]
+        results = await asyncio.gather(*stored, return_exceptions=True)
+        if self._ringer is not None:
+            for topic in dict.fromkeys(one.topic for one in records):
+                self._ringer.ring(topic)
+        for result in results:
+            if isinstance(result, BaseException):
+                raise result
 
 
 class Reader:
@@ -208,6 +213,16 @@ async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
             client.seek(place, offset)
 
 
+async def stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
+    """Send what is queued, for at most `timeout_s` seconds, and disconnect."""
+    stopping = asyncio.create_task(client.stop())
+    done, _ = await asyncio.wait({stopping}, timeout=timeout_s)
+    if not done:
+        # Stopping waits for all that is queued, or for the end of the task that sends it.
+        client._sender.sender_task.cancel()  # noqa: SLF001
+    await stopping
+
+
 async def stop_consumer(client: "AIOKafkaConsumer") -> None:
     """Disconnect a consumer, even if the broker is unreachable."""
     stopping = asyncio.create_task(client.stop())
@@ -240,6 +255,10 @@ def _translated(action: str, broker: Broker) -> Iterator[None]:
         yield
     except ModuleNotFoundError as error:
         raise Misconfigured("aiokafka is not installed: pip install 'freki-client[kafka]'") from error
+    except TimeoutError as error:
+        raise Unavailable(
+            f"{action}: no answer within {broker.timeout_s:g} s; is Kafka up at {broker.bootstrap}?"
+        ) from error
     except OSError as error:
         raise Unavailable(f"{action}: {error}; is Kafka up at {broker.bootstrap}?") from error
     except Exception as error:

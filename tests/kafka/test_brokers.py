@@ -1,12 +1,14 @@
 """A stage between two topics on three brokers, of which one is killed, cut off, stopped or full: nothing is lost."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from freki.client import Broker, Client, Unavailable
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import KafkaSettings
 from tests.chaos.brokers import BrokerFault, BrokerKind, strike
@@ -83,3 +85,44 @@ async def test_offsets_are_read_from_the_broker_that_coordinates_a_group_now(bro
         finally:
             await brokers.start(former)
             await brokers.healthy()
+
+
+@pytest.fixture
+async def client(brokers: Cluster, world: World) -> AsyncIterator[Client]:
+    """One that has sent a record and reads receipts: it knows who leads the partitions."""
+    async with Admin(brokers.settings) as admin:
+        await admin.ensure_topics([world.topics.documents, world.topics.outcomes])
+    broker = Broker(bootstrap=world.kafka.bootstrap, prefix=world.kafka.topic_prefix, timeout_s=1.0)
+    async with Client(broker) as opened:
+        await opened.publish("a", "before", principals=["everyone"])
+        yield opened
+
+
+async def test_a_client_tells_of_brokers_that_are_away(brokers: Cluster, client: Client) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        with cut_off(brokers), pytest.raises(Unavailable, match="is Kafka up"):
+            await client.publish("a", "meanwhile", principals=["everyone"])
+        published = await client.publish("a", "after", principals=["everyone"])
+
+    assert published.change.content == "after"
+
+
+async def test_a_client_closes_though_brokers_are_away(brokers: Cluster, client: Client) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        with cut_off(brokers):
+            with pytest.raises(Unavailable):
+                await client.publish("a", "meanwhile", principals=["everyone"])
+            await client.__aexit__()
+
+
+@contextmanager
+def cut_off(brokers: Cluster) -> Iterator[None]:
+    """Let nothing pass between brokers and clients."""
+    doors = [broker.door for broker in brokers.brokers.values()]
+    for door in doors:
+        door.open.clear()
+    try:
+        yield
+    finally:
+        for door in doors:
+            door.open.set()
