@@ -3,7 +3,7 @@
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import islice, takewhile
+from itertools import islice, pairwise, takewhile
 from typing import NamedTuple
 
 from freki.schemas import ChunkId, ContextPart
@@ -88,6 +88,19 @@ def neighbours_of(manifest: Sequence[ManifestEntry], chunk_id: ChunkId, *, count
     before = _near(section, _leaves(manifest, range(place - 1, -1, -1)), count)
     after = _near(section, _leaves(manifest, range(place + 1, len(manifest))), count)
     return Neighbours(tuple(before[::-1]), tuple(after))
+
+
+def leaf_gaps(manifest: Sequence[ManifestEntry]) -> frozenset[tuple[int, int]]:
+    """Return the end and start of each two leaves that follow each other: headings alone stand between them.
+
+    manifest: chunks of a document in reading order; some may be missing.
+    """
+    places = [place for place in range(len(manifest)) if _is_leaf(manifest, place)]
+    return frozenset(
+        (manifest[one].end, manifest[other].start)
+        for one, other in pairwise(places)
+        if manifest[other].ordinal - manifest[one].ordinal == other - one
+    )
 
 
 def first_leaf(manifest: Sequence[ManifestEntry]) -> ChunkId | None:

@@ -2,7 +2,7 @@ import dataclasses
 import itertools
 import re
 import unicodedata
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -33,7 +33,18 @@ XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
 SENTENCES = [found.span() for found in re.finditer(r"Satz \d+ steht hier\.", DOCUMENT)]
 
 
-assemble = partial(rooms.assemble, sentence_ends=sentence_ends)
+def assemble(
+    hits: Sequence[ContextHit],
+    expansions: Sequence[ContextExpansion] = (),
+    *,
+    around: rooms.Around | None = None,
+    **limits: Any,
+) -> rooms.Assembly:
+    """Assemble hits whose section is one chunk, unless their surroundings are given."""
+    sections = {each.chunk_id: [each.parent] for each in hits if each.parent}
+    return rooms.assemble(
+        hits, expansions, sentence_ends=sentence_ends, around=around or rooms.Around(sections, {}, {}), **limits
+    )
 
 
 def count_words(texts: Sequence[str]) -> list[int]:
@@ -111,60 +122,6 @@ def numbers(text: str) -> list[int]:
     return [int(number) for number in re.findall(r"Satz (\d+) steht", text)]
 
 
-def test_text_of_another_section_does_not_stand_below_the_heading_of_the_hit() -> None:
-    start, end = sentences(4, 7)
-    section = ContextPart(
-        chunk_id=None,
-        path="0/0",
-        start=start - 40,
-        end=end,
-        text=f"{'Davor gilt anderes.':20}\n{'§ 2 Frist':18}\n" + DOCUMENT[start:end],
-    )
-    below = hit(1, start, end, heading_path=("Gesetz", "§ 2 Frist"), parent=section)
-    own = replace(below, parent=replace(section, text=f"{'Davor gilt anderes.':39}\n" + DOCUMENT[start:end]))
-
-    of_others, of_same = (assemble([each], max_tokens=500, count_tokens=count_words).text for each in (below, own))
-
-    assert [line.strip() for line in of_others.splitlines()[1:4]] == ["Gesetz", "Davor gilt anderes.", "§ 2 Frist"]
-    assert [line.strip() for line in of_same.splitlines()[1:3]] == ["Gesetz > § 2 Frist", "Davor gilt anderes."]
-
-
-def test_the_heading_of_the_first_lines_of_a_section_stands_above_them() -> None:
-    start, end = sentences(4, 7)
-    opening = "§ 1 Miete\nDavor gilt anderes.\n§ 2 Frist\n"
-    section = ContextPart(
-        chunk_id=None, path="0/0", start=start - len(opening), end=end, text=opening + DOCUMENT[start:end]
-    )
-    first = start - len("Davor gilt anderes.\n§ 2 Frist\n")
-    of_later = hit(1, start, end, heading_path=("Gesetz", "§ 2 Frist"), parent=section)
-    of_first = hit(
-        1,
-        first,
-        first + len("Davor gilt anderes."),
-        text="Davor gilt anderes.",
-        heading_path=("Gesetz", "§ 1 Miete"),
-        parent=section,
-    )
-
-    texts = [assemble([each], max_tokens=500, count_tokens=count_words).text for each in (of_later, of_first)]
-
-    for text in texts:
-        assert text.splitlines()[1:5] == ["Gesetz", "§ 1 Miete", "Davor gilt anderes.", "§ 2 Frist"]
-
-
-def test_the_title_above_the_first_lines_of_a_section_stands_once() -> None:
-    start, end = sentences(4, 7)
-    opening = "Gesetz\nDavor gilt anderes.\n§ 2 Frist\n"
-    section = ContextPart(
-        chunk_id=None, path="0/0", start=start - len(opening), end=end, text=opening + DOCUMENT[start:end]
-    )
-    below = hit(1, start, end, heading_path=("Gesetz", "§ 2 Frist"), parent=section)
-
-    text = assemble([below], max_tokens=500, count_tokens=count_words).text
-
-    assert text.splitlines()[1:4] == ["Gesetz", "Davor gilt anderes.", "§ 2 Frist"]
-
-
 def neighbour(number: int, first: int, last: int) -> ContextPart:
     start, end = sentences(first, last)
     return ContextPart(
@@ -172,9 +129,19 @@ def neighbour(number: int, first: int, last: int) -> ContextPart:
     )
 
 
-def shown_lines(*hits: ContextHit, paths: Mapping[int, Sequence[str]], max_tokens: int = 500) -> list[str]:
-    headings = {ChunkId(f"{number:032x}"): path for number, path in paths.items()}
-    made = assemble(hits, max_tokens=max_tokens, count_tokens=count_words, headings=headings)
+def shown_lines(
+    *hits: ContextHit,
+    paths: Mapping[int, Sequence[str]],
+    max_tokens: int = 500,
+    section: Sequence[ContextPart] = (),
+    gaps: Collection[tuple[int, int]] = (),
+) -> list[str]:
+    around = rooms.Around(
+        sections={each.chunk_id: section for each in hits},
+        headings={ChunkId(f"{number:032x}"): path for number, path in paths.items()},
+        gaps={hits[0].document_id: gaps},
+    )
+    made = assemble(hits, max_tokens=max_tokens, count_tokens=count_words, around=around)
     assert count_words([made.text]) <= [made.tokens]
     assert made.tokens <= max_tokens
     return [
@@ -238,50 +205,69 @@ def test_a_hit_below_a_neighbour_from_another_section_has_its_citation_and_its_h
     ]
 
 
+@pytest.mark.parametrize("max_tokens", [25, 32, 40, 500])
+def test_chunks_of_a_section_stand_below_their_own_headings_however_much_of_them_is_cut(max_tokens: int) -> None:
+    short = hit(1, *sentences(8, 11), heading_path=("Handbuch", "4 Ersatzteile"))
+    section = [neighbour(7, 0, 3), neighbour(8, 4, 7), neighbour(1, 8, 11)]
+
+    cited, *lines = shown_lines(
+        short,
+        paths={7: ("Handbuch", "3 Fehler"), 8: ("Handbuch", "3 Fehler"), 1: short.heading_path},
+        section=section,
+        max_tokens=max_tokens,
+    )
+
+    assert cited == short.citation
+    assert lines[-2:] == ["Handbuch > 4 Ersatzteile", "8 9 10 11"]
+    if len(lines) > 2:
+        assert lines[0] == "Handbuch > 3 Fehler"
+    assert len(lines) > 2 or max_tokens == 25
+
+
 @given(
     data=st.data(),
-    starts=st.lists(st.integers(0, 1), min_size=6, max_size=6),
+    sections=st.lists(st.integers(0, 2), min_size=6, max_size=6),
     budget=st.sampled_from([15, 60, 500]).map(lambda words: (count_words, words))
     | st.integers(80, 1_500).map(lambda characters: (count_characters, characters)),
 )
-def test_each_sentence_stands_below_the_headings_of_its_section_within_the_budget(
-    data: st.DataObject, starts: list[int], budget: tuple[Callable[[Sequence[str]], list[int]], int]
+def test_each_sentence_stands_below_the_headings_of_its_chunk_within_the_budget(
+    data: st.DataObject, sections: list[int], budget: tuple[Callable[[Sequence[str]], list[int]], int]
 ) -> None:
     count_tokens, max_tokens = budget
-    sections = list(itertools.accumulate(starts))
     path = [("Gesetz", f"§ {section} Frist") for section in sections]
-
-    def around(at: int) -> tuple[ContextPart, ...]:
-        is_shown = 0 <= at < len(sections) and data.draw(st.booleans())
-        return (neighbour(at, 4 * at, 4 * at + 3),) if is_shown else ()
-
-    def section_of(at: int) -> ContextPart | None:
-        same = [place for place, section in enumerate(sections) if section == sections[at]]
-        is_shown = len(same) > 1 and data.draw(st.booleans())
-        return part(sentences(4 * same[0], 0)[0], sentences(0, 4 * same[-1] + 3)[1]) if is_shown else None
-
-    chosen = data.draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=3))
+    chunks = [neighbour(at, 4 * at, 4 * at + 3) for at in range(len(sections))]
+    chosen = data.draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=4))
     hits = [
         hit(
             *(rank, *sentences(4 * at, 4 * at + 3)),
+            chunk_id=chunks[at].chunk_id,
             heading_path=path[at],
-            before=around(at - 1),
-            after=around(at + 1),
-            parent=section_of(at),
+            before=tuple(chunks[data.draw(st.integers(0, at)) : at]),
+            after=tuple(chunks[at + 1 : data.draw(st.integers(at, 6))]),
         )
         for rank, at in enumerate(chosen, start=1)
     ]
-    headings = {ChunkId(f"{at:032x}"): each for at, each in enumerate(path)}
-    alike = {each.chunk_id for each in hits}
 
-    made = assemble(hits, max_tokens=max_tokens, count_tokens=count_tokens, headings=headings, alike=alike)
+    made = assemble(
+        hits,
+        max_tokens=max_tokens,
+        count_tokens=count_tokens,
+        around=rooms.Around(
+            sections={
+                each.chunk_id: chunks[data.draw(st.integers(0, at)) : data.draw(st.integers(at + 1, 6))]
+                for each, at in zip(hits, chosen, strict=True)
+            },
+            headings={ChunkId(f"{at:032x}"): each for at, each in enumerate(path)},
+            gaps={},
+        ),
+    )
 
     assert count_tokens([made.text])[0] <= made.tokens <= max_tokens
     below = 0
     for line in made.text.splitlines():
         below = int(line.split()[3]) if line.startswith("Gesetz > ") else below
         assert {sections[number // 4] for number in numbers(line)} <= {below}
-    assert len(numbers(made.text)) == len(set(numbers(made.text)))
+    assert numbers(made.text) == sorted(set(numbers(made.text)))
 
 
 def test_text_that_is_left_out_before_another_section_is_marked() -> None:
@@ -290,6 +276,15 @@ def test_text_that_is_left_out_before_another_section_is_marked() -> None:
     lines = shown_lines(parted, paths={9: ("Gesetz", "§ 3")})
 
     assert lines[2:] == ["4 5 6 7", "[…]", "Gesetz > § 3", "16 17 18 19"]
+
+
+def test_a_gap_of_headings_only_is_not_marked() -> None:
+    parted = hit(1, *sentences(4, 7), heading_path=("Gesetz", "§ 2"), after=(neighbour(9, 16, 19),))
+    gap = (parted.end, sentences(16, 16)[0])
+
+    lines = shown_lines(parted, paths={9: ("Gesetz", "§ 3")}, gaps={gap})
+
+    assert lines[2:] == ["4 5 6 7", "Gesetz > § 3", "16 17 18 19"]
 
 
 @pytest.mark.parametrize("max_tokens", range(20, 90, 3))

@@ -1,3 +1,6 @@
+from dataclasses import replace
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,6 +8,7 @@ from hypothesis import strategies as st
 from freki.operators.augment import (
     SectionWindow,
     document_around,
+    leaf_gaps,
     neighbour_parts,
     neighbours_of,
     section_around,
@@ -306,3 +310,17 @@ def test_sections_of_the_same_name_in_other_sections_are_told_apart() -> None:
     text, _ = shown_of(document_around(manifest, ChunkId("Sofort.")), passages)
 
     assert text.split() == ["Kaution", "Drei", "Monate.", "Frist", "```", "#", "Tage", "```", "Frist", "Sofort."]
+
+
+def test_gaps_are_between_leaves_that_follow_each_other() -> None:
+    numbered = [replace(each, ordinal=ordinal) for ordinal, each in enumerate(MANIFEST)]
+    ends = {
+        number: span(text) for number, text in zip("12345", ["Eins.", "Zwei.", "Drei.", "Vier.", "Fünf."], strict=True)
+    }
+
+    gaps = leaf_gaps(numbered)
+    incomplete = leaf_gaps([each for each in numbered if each.chunk_id != "3"])
+
+    assert gaps == {(ends[one][1], ends[other][0]) for one, other in pairwise("12345")} | {(len(DOCUMENT),) * 2}
+    assert gaps - incomplete == {(ends[one][1], ends[other][0]) for one, other in ("23", "34")}
+    assert incomplete < gaps

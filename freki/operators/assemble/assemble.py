@@ -6,7 +6,6 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from itertools import islice
-from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from freki.operators.assemble.layout import (
@@ -60,6 +59,20 @@ class Assembly(NamedTuple):
     """Cited chunks in the order of their citations."""
 
 
+class Around(NamedTuple):
+    """What is known of the chunks around hits."""
+
+    sections: Mapping[ChunkId, Sequence[ContextPart]]
+    """Chunks of the section around each hit, in reading order."""
+    headings: Mapping[ChunkId, Sequence[str]]
+    """Heading paths of neighbours and chunks of sections; one without stands below the headings of its hit."""
+    gaps: Mapping[DocumentId, Collection[tuple[int, int]]]
+    """Start and end of the text between chunks that follow each other, of headings only: nothing to mark as skipped."""
+
+
+NOTHING_KNOWN = Around({}, {}, {})
+
+
 def assemble(
     hits: Sequence[ContextHit],
     expansions: Sequence[ContextExpansion] = (),
@@ -67,8 +80,7 @@ def assemble(
     max_tokens: int,
     count_tokens: CountTokens,
     sentence_ends: SentenceEnds,
-    headings: Mapping[ChunkId, Sequence[str]] = MappingProxyType({}),
-    alike: Collection[ChunkId] = (),
+    around: Around = NOTHING_KNOWN,
 ) -> Assembly:
     """Return the texts of hits and their surroundings below their citations, within `max_tokens`.
 
@@ -80,10 +92,9 @@ def assemble(
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
-    headings: heading paths of neighbours; a neighbour with others than its hit stands below its own; alike: hits all of
-    whose section has the headings of the hit.
+    around: the chunks of sections, each of which stands below its own headings; `parent` of a hit is not read.
     """
-    choice = _Choice(max_tokens, count_tokens, sentence_ends, headings, alike)
+    choice = _Choice(max_tokens, count_tokens, sentence_ends, around)
     ranked = sorted(hits, key=lambda hit: hit.rank)
     omissions = [omission for hit, cost in choice.costs(ranked) if (omission := choice.add_hit(hit, cost))]
     there = [chunk for chunk in choice.cited if isinstance(chunk, ContextHit)]
@@ -98,7 +109,7 @@ def assemble(
         choice.add_overlap(chunk)
     documents = list(dict.fromkeys(hit.document_id for hit in ranked))
     cited = sorted(choice.cited, key=lambda chunk: (documents.index(chunk.document_id), number_of(chunk)))
-    text, order = lay_out(cited, choice.shown)
+    text, order = lay_out(cited, choice.shown, around.gaps)
     return Assembly(text, choice.used, tuple(sorted(omissions)), tuple(order))
 
 
@@ -110,8 +121,7 @@ class _Choice:
         max_tokens: int,
         count_tokens: CountTokens,
         sentence_ends: SentenceEnds,
-        headings: Mapping[ChunkId, Sequence[str]],
-        alike: Collection[ChunkId],
+        around: Around,
     ) -> None:
         self.cited: list[Cited] = []
         self.shown: defaultdict[DocumentId, list[TextSpan]] = defaultdict(list)
@@ -120,8 +130,7 @@ class _Choice:
         self._max_tokens = max_tokens
         self._count = count_tokens
         self._sentence_ends = sentence_ends
-        self._headings = headings
-        self._alike = alike
+        self._known = around
         self._gap, self._break = count_tokens([GAP, _BREAK])
 
     @property
@@ -150,7 +159,7 @@ class _Choice:
         self.cited.append(chunk)
         self.used += cost
         if not is_summary(chunk):
-            piece = TextSpan(chunk.start, chunk.end, text)
+            piece = TextSpan(chunk.start, chunk.end, text, headings_of(chunk))
             self.shown[chunk.document_id] += list(_unseen(piece, self.shown[chunk.document_id]))
 
     def add_around(self, hit: ContextHit) -> Omission | None:
@@ -190,7 +199,7 @@ class _Choice:
         if above and not _is_header(chunk, overlap, above):
             return
         # The white space between overlap and chunk is unknown.
-        piece = TextSpan(max(0, start - len(overlap)), start, _led_by(overlap))
+        piece = TextSpan(max(0, start - len(overlap)), start, _led_by(overlap), headings_of(chunk))
         near = TextSpan(max(0, piece.start - _OVERLAP_SLACK), start, "")
         if any(other.start < near.end and near.start < other.end for other in self.shown[chunk.document_id]):
             return
@@ -203,7 +212,8 @@ class _Choice:
         """Return where the text begins that is shown without a gap before a chunk, and this text."""
         start, text = chunk.start, ""
         for piece in reversed(in_order(self.shown[chunk.document_id])):
-            if piece.end <= start <= piece.end + LONGEST_BREAK:
+            is_near = piece.end <= start <= piece.end + LONGEST_BREAK
+            if is_near and piece.headings == headings_of(chunk):
                 start, text = piece.start, f"{piece.text}\n{text}"
         return start, text
 
@@ -229,21 +239,16 @@ class _Choice:
         """Return the spans around a hit that are not yet selected, in reading order."""
         seen = [*self.shown[hit.document_id]]
         free: list[TextSpan] = []
-        for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after):
+        for part in (*hit.before, *self._known.sections.get(hit.chunk_id, ()), *hit.after):
             runs = list(_unseen(TextSpan(part.start, part.end, part.text, self._headings_of(part, hit)), seen))
             free += runs
-            seen += [piece for run in runs for piece in _without_gaps(run)]
+            seen += runs
         return in_order(free)
 
-    def _headings_of(self, part: ContextPart, hit: ContextHit) -> str | None:
-        """Return the headings of a neighbour or section, or None where the text itself has further ones."""
-        own = headings_of(hit)
-        if part.chunk_id is None:
-            return own if hit.chunk_id in self._alike else None
-        path = self._headings.get(part.chunk_id)
-        line = own if path is None else line_of(path)
-        within = hit.parent is not None and hit.parent.start < part.end and part.start < hit.parent.end
-        return None if path is None or (within and line != own) else line
+    def _headings_of(self, part: ContextPart, hit: ContextHit) -> str:
+        """Return the headings of a part as one line: those of the hit where it has none of its own."""
+        path = None if part.chunk_id is None else self._known.headings.get(part.chunk_id)
+        return headings_of(hit) if path is None else line_of(path)
 
     def _pieces(self, run: TextSpan) -> Iterator[TextSpan]:
         """Yield the units of a span."""
@@ -253,11 +258,11 @@ class _Choice:
     def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
         """Add units until one does not fit; return whether all fit."""
         last = TextSpan(hit.start, hit.end, "")
-        own = headings_of(hit)
-        headings: str | None = own
+        headings = headings_of(hit)
         for piece, cost in self._costs(side, lambda piece: (piece.text,)):
             total = cost + self._between(last, piece)
-            if piece.headings not in {None, own, headings}:
+            # Behind the text of another hit they stand again.
+            if piece.headings != headings or self._is_parted(last, piece, hit.document_id):
                 total += self._count([f"{piece.headings}\n"])[0]
             if total > self.room:
                 return False
@@ -265,6 +270,11 @@ class _Choice:
             self.used += total
             last, headings = piece, piece.headings
         return True
+
+    def _is_parted(self, one: TextSpan, other: TextSpan, document_id: DocumentId) -> bool:
+        """Return whether other text is shown between two spans."""
+        start, end = min(one.end, other.end), max(one.start, other.start)
+        return start < end and any(start <= span.start < end for span in self.shown[document_id])
 
     def _between(self, one: TextSpan, other: TextSpan) -> int:
         """Return the tokens of what stands between two spans."""
@@ -291,8 +301,6 @@ _TOKENS = 32
 _UNSPENT_PART = 100
 """This part of the budget stays unspent: to find a unit that fits, a whole section is divided into units."""
 _OVERLAP_SLACK = 200
-# A search skips to a single character, but not to a repeated one.
-_GAP = re.compile(rf"\s\s{{{LONGEST_BREAK},}}")
 
 
 def _led_by(overlap: str) -> str:
@@ -321,15 +329,6 @@ _HEADING_MARKS = " \t#=*_"
 def _apart(one: TextSpan, other: TextSpan) -> int:
     """Return the number of characters between two spans."""
     return max(one.start, other.start) - min(one.end, other.end)
-
-
-def _without_gaps(piece: TextSpan) -> Iterator[TextSpan]:
-    """Yield the parts of a span that are text: a gap in one span may be text in another."""
-    at = 0
-    for gap in _GAP.finditer(piece.text):
-        yield TextSpan(piece.start + at, piece.start + gap.start(), "")
-        at = gap.end()
-    yield TextSpan(piece.start + at, piece.end, "")
 
 
 def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:

@@ -1,7 +1,7 @@
 """Layout of the context: by document, in reading order, each text below its citation."""
 
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -14,14 +14,17 @@ GAP = "\n[…]\n"
 Cited = ContextHit | ContextExpansion
 
 
+Gaps = Collection[tuple[int, int]]
+
+
 class TextSpan(NamedTuple):
     """A shown span of the text of a document."""
 
     start: int
     end: int
     text: str
-    headings: str | None = None
-    """Headings above it as one line; None: of a hit itself, or in the text."""
+    headings: str = ""
+    """Headings above it as one line."""
 
 
 def in_order(spans: Iterable[TextSpan]) -> list[TextSpan]:
@@ -56,9 +59,9 @@ def is_summary(chunk: Cited) -> bool:
     return isinstance(chunk, ContextHit) and chunk.kind is ChunkKind.SUMMARY
 
 
-def headings_of(chunk: Cited, *, around: bool = False) -> str:
-    """Return the headings above a chunk as one line; around: without the innermost one."""
-    return line_of(chunk.heading_path[:-1] if around else chunk.heading_path)
+def headings_of(chunk: Cited) -> str:
+    """Return the headings above a chunk as one line."""
+    return line_of(chunk.heading_path)
 
 
 def line_of(heading_path: Sequence[str]) -> str:
@@ -84,13 +87,15 @@ def origin_of(chunk: Cited) -> str:
 _GENERATED = {"de": "(Zusammenfassung eines Sprachmodells)", "en": "(summary by a language model)"}
 
 
-def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan]]) -> tuple[str, list[Cited]]:
+def lay_out(
+    cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan]], gaps: Mapping[DocumentId, Gaps]
+) -> tuple[str, list[Cited]]:
     """Return the text, with documents by first citation and their text in reading order, and the cited chunks in order.
 
-    shown: disjoint spans. Text without a gap is one passage; each citation is on a line of its own where its chunk
-    begins, the first one at the beginning of the passage. `[…]` marks skipped text without a following citation.
-    Headings are shown where they change, also between a chunk and neighbours from other sections; above a section whose
-    text has headings itself, those that all of it shares.
+    shown: disjoint spans; gaps: start and end of the text between chunks that follow each other, of headings only.
+    Text without a gap is one passage; each citation is on a line of its own where its chunk begins, the first one at
+    the beginning of the passage. `[…]` marks skipped text without a following citation. Headings are shown where they
+    change, also between a chunk and text from other sections around it.
     """
     by_document: defaultdict[DocumentId, list[Cited]] = defaultdict(list)
     for chunk in cited:
@@ -100,7 +105,7 @@ def lay_out(cited: Sequence[Cited], shown: Mapping[DocumentId, Sequence[TextSpan
     for document_id, chunks in by_document.items():
         heading = ""
         for passage in _passages(chunks, shown.get(document_id, ())):
-            text, heading = _written(passage, heading)
+            text, heading = _written(passage, heading, gaps.get(document_id, ()))
             texts.append(text)
             order += [begin.chunk for begin in passage.cited]
     return "\n\n".join(texts), order
@@ -146,75 +151,38 @@ def _runs(pieces: Iterable[TextSpan]) -> Iterator[list[TextSpan]]:
         yield run
 
 
-def _written(passage: CitedPassage, heading: str) -> tuple[str, str]:
+def _written(passage: CitedPassage, heading: str, gaps: Gaps) -> tuple[str, str]:
     """Return the text of a passage and the headings at its end; heading: those at the end of the preceding text."""
     lines: list[str] = []
     chunks = [begin.chunk for begin in passage.cited]
     starts = [begin.at for begin in passage.cited]
     bounds = [passage.pieces[0].start, *starts[1:], max(piece.end for piece in passage.pieces)]
-    for chunk, following, (start, end) in zip(chunks, [*chunks[1:], None], pairwise(bounds), strict=True):
-        text, heading = _below(chunk, following, list(_within(passage.pieces, start, end)), heading)
+    for chunk, (start, end) in zip(chunks, pairwise(bounds), strict=True):
+        text, heading = _below(chunk, _within(passage.pieces, start, end), heading, gaps)
         lines += [chunk.citation, *([text] if text else [])]
     return "\n".join(lines), heading
 
 
-def _below(chunk: Cited, following: Cited | None, pieces: Sequence[TextSpan], heading: str) -> tuple[str, str]:
-    """Return the text below the citation of a chunk, and the headings at its end.
-
-    following: the next chunk of the passage; text behind that of another section leads to it.
-    """
+def _below(chunk: Cited, pieces: Iterable[TextSpan], heading: str, gaps: Gaps) -> tuple[str, str]:
+    """Return the text below the citation of a chunk, and the headings at its end."""
     lines: list[str] = []
-    blocks = [(headings, list(block)) for headings, block in groupby(pieces, key=_others_than(headings_of(chunk)))]
-    if is_summary(chunk) or not blocks:
+    if is_summary(chunk):
         # A summary has no place in the text.
-        blocks = [(None, []), *blocks]
-    is_own, end = True, None
-    for headings, block in blocks:
-        own: list[str] = []
-        if headings is None:
-            leading = chunk if is_own else following or chunk
-            above = "" if is_summary(leading) else _joined(piece for piece in block if piece.start < leading.start)
-            shown, whole = headings_of(leading, around=_is_headed_within(leading, above)), headings_of(leading)
-            if is_own:
-                own = [origin_of(chunk), chunk.text if is_summary(chunk) else ""]
-            is_own = False
-        else:
-            shown = whole = headings
-            if following is not None and headings == headings_of(following):
-                shown = headings_of(following, around=_is_headed_within(following, _joined(block)))
-        if block and end is not None and not _is_headed_by(shown, heading, gap=block[0].start - end):
-            lines.append(GAP.strip())
-        body = _joined(block).strip("\n").rstrip()
-        if shown == heading:
-            shown = ""
-        elif body.partition("\n")[0].rstrip() == shown.rpartition(_BETWEEN)[2]:
-            # A section may begin with the text below its own title.
-            body = body.partition("\n")[2]
-        lines += filter(None, [shown, *own, body])
-        heading, end = whole, block[-1].end if block else end
+        own = headings_of(chunk)
+        lines += [own if own != heading else "", origin_of(chunk), chunk.text]
+        heading = own
+    end: int | None = None
+    for headings, block in groupby(pieces, key=lambda piece: piece.headings):
+        spans = list(block)
+        if headings != heading:
+            start = spans[0].start
+            if end is not None and start - end > LONGEST_BREAK and (end, start) not in gaps:
+                lines.append(GAP.strip())
+            lines.append(headings)
+        lines.append(_joined(spans).strip("\n").rstrip())
+        heading, end = headings, spans[-1].end
     # A forged citation may be joined from two spans, so it is searched for last.
-    return harmless("\n".join(lines)).rstrip(), heading
-
-
-def _others_than(own: str) -> Callable[[TextSpan], str | None]:
-    return lambda piece: None if piece.headings == own else piece.headings
-
-
-def _is_headed_by(line: str, before: str, *, gap: int) -> bool:
-    """Return whether a gap has room for nothing but the headings that change in it, and their markup."""
-    one, other = before.split(_BETWEEN), line.split(_BETWEEN)
-    same = next((place for place, pair in enumerate(zip(one, other, strict=False)) if pair[0] != pair[1]), len(one))
-    return gap <= LONGEST_BREAK + sum(len(heading) + _MARKUP for heading in other[same:])
-
-
-_MARKUP = 10
-"""Characters around a heading: line breaks, number signs and spaces."""
-
-
-def _is_headed_within(chunk: Cited, above: str) -> bool:
-    """Return whether the text before a chunk is of other sections: then the heading of the chunk stands in it."""
-    innermost = " ".join(chunk.heading_path[-1].split()) if chunk.heading_path else ""
-    return bool(innermost) and any(" ".join(line.split()) == innermost for line in above.splitlines())
+    return harmless("\n".join(filter(None, lines))).rstrip(), heading
 
 
 def _within(pieces: Iterable[TextSpan], start: int, end: int) -> Iterator[TextSpan]:

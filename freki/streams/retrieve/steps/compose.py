@@ -4,8 +4,8 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from freki.operators.age import age_ms
-from freki.operators.assemble import Assembly, Omitted, assemble, cite, place_of
-from freki.operators.augment import neighbour_parts, section_part
+from freki.operators.assemble import Around, Assembly, Omitted, assemble, cite, place_of
+from freki.operators.augment import leaf_gaps, neighbour_parts, section_part
 from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
 from freki.operators.confidence import confidence_of, least_across
@@ -18,6 +18,7 @@ from freki.schemas import (
     Confidence,
     ContextExpansion,
     ContextHit,
+    ContextPart,
     ContextQuery,
     ContextResult,
     Duplicate,
@@ -81,8 +82,7 @@ class Composer:
             max_tokens=query.options.context_tokens,
             count_tokens=query.count_tokens or _counter(self._count_tokens, found.found),
             sentence_ends=sentence_ends,
-            headings={each: passage.heading_path for each, passage in retrieval.surroundings.passages.items()},
-            alike=frozenset(hit.chunk_id for hit in found.found if _is_alike(retrieval, hit)),
+            around=_around(retrieval),
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
@@ -226,11 +226,20 @@ def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: C
     )
 
 
-def _is_alike(retrieval: Retrieval, hit: LocatedHit) -> bool:
-    """Return whether all of the section around a hit has the headings of the hit."""
-    section, passages = retrieval.surroundings.of(hit.chunk_id).section, retrieval.surroundings.passages
-    there = [passages[entry.chunk_id] for entry in section.entries if entry.chunk_id in passages] if section else []
-    return all(passage.heading_path == hit.row.heading_path for passage in there)
+def _around(retrieval: Retrieval) -> Around:
+    found, passages = retrieval.hits.found, retrieval.surroundings.passages
+    near = {hit.root.document_id: hit.near for hit in found}
+    return Around(
+        sections={hit.chunk_id: _section_chunks(retrieval, hit) for hit in found},
+        headings={chunk_id: passage.heading_path for chunk_id, passage in passages.items()},
+        gaps={document_id: leaf_gaps(entries) for document_id, entries in near.items()},
+    )
+
+
+def _section_chunks(retrieval: Retrieval, hit: LocatedHit) -> tuple[ContextPart, ...]:
+    """Return the chunks of the section around a hit, as far as their texts were read."""
+    section = retrieval.surroundings.of(hit.chunk_id).section
+    return neighbour_parts(section.entries, retrieval.surroundings.passages) if section else ()
 
 
 def _hit(retrieval: Retrieval, rank: int, hit: LocatedHit, now: Timestamp) -> ContextHit:
