@@ -30,6 +30,7 @@ PARAGRAPHS = [" ".join(f"Satz {number} steht hier." for number in range(first, f
 DOCUMENT = "\n\n".join(PARAGRAPHS)
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
 XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+ROWS = [f"| Schraube {number} | {number} Euro |" for number in range(4)]
 SENTENCES = [found.span() for found in re.finditer(r"Satz \d+ steht hier\.", DOCUMENT)]
 
 
@@ -573,10 +574,40 @@ def test_nothing_is_cut_within_a_row_an_item_or_a_sentence(text: str, kept: str)
     assert assembly.text.endswith(f"]\n{kept}")
 
 
-def test_a_row_without_room_is_left_out_whole() -> None:
-    text = "| a b c d e f | g h i j |\n| k | l |"
+@pytest.mark.parametrize(
+    ("text", "max_tokens", "kept"),
+    [
+        ("| a b c d e f | g h i j |\n| k | l |", 10, "| a b c d\n[…]"),
+        ("- ein punkt von vielen\n  geht noch weiter\n- noch einer", 10, "- ein punkt von vielen\n[…]"),
+        ("```sh\nfreki up\nfreki ask\n```", 8, "```sh\nfreki up\n[…]"),
+    ],
+)
+def test_the_best_hit_is_cut_after_a_line_or_word_rather_than_left_out(text: str, max_tokens: int, kept: str) -> None:
+    hits = [hit(1, 0, len(text), text=text), hit(2, *sentences(9, 12))]
 
-    assert assemble([hit(1, 0, len(text), text=text)], max_tokens=10, count_tokens=count_words).text == ""
+    assembly = assemble(hits, max_tokens=max_tokens, count_tokens=count_words)
+
+    assert assembly.text == f"{hits[0].citation}\n{kept}"
+    assert (assembly.omissions[0].rank, assembly.omissions[0].what) == (1, Omitted.END)
+
+
+@pytest.mark.parametrize(
+    ("max_tokens", "shown"),
+    [
+        (12, [ROWS[0], "[…]"]),
+        (16, ["… Ware | Preis", ROWS[0], "[…]"]),
+        (35, ["… Ware | Preis", *ROWS[:3], "[…]"]),
+        (36, ["… Ware | Preis", *ROWS]),
+    ],
+)
+def test_the_header_of_the_best_hit_has_its_room_before_the_rows(max_tokens: int, shown: list[str]) -> None:
+    rows = "\n".join(ROWS)
+    continued = hit(1, 500, 500 + len(rows), text=rows, overlap="Ware | Preis", kind=ChunkKind.TABLE)
+
+    assembly = assemble([continued], max_tokens=max_tokens, count_tokens=count_words)
+
+    assert assembly.text.splitlines()[1:] == shown
+    assert count_words([assembly.text])[0] <= assembly.tokens <= max_tokens
 
 
 def test_without_any_room_there_is_no_text() -> None:

@@ -86,9 +86,9 @@ def assemble(
 
     The budget is spent first on the texts of hits by rank, then in the same order on their surroundings, sentence by
     sentence outward until a hundredth of it is left, then on expansions, best first, and last on the overlap of chunks
-    without text before them; the header of a table that a hit continues has its room before surroundings. A hit that
-    does not fit is left out, and later smaller ones may still fit; only the best one is truncated, so that the context
-    is not empty: after a sentence, row or item, in a paragraph also after a word.
+    without text before them; the header of a table that a hit continues has its room before surroundings, that of the
+    best hit before its rows. A hit that does not fit is left out, and later smaller ones may still fit; the best one is
+    truncated, so that the context is not empty: after a sentence, row or item, after a word where none of these fits.
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
@@ -145,14 +145,17 @@ class _Choice:
     def add_hit(self, hit: ContextHit, cost: int) -> Omission | None:
         """Add the text of a hit; return the omission if it does not fit."""
         room = self.room
-        if cost <= room:
+        if not self.cited:
+            self.reserve_header(hit)
+        if cost <= self.room:
             self.add(hit, hit.text, cost)
             return None
+        needed = cost + room - self.room
         text = "" if self.cited else self._cut(hit)
         if text:
-            self.add(hit, text, room)
+            self.add(hit, text, self.room)
         what = Omitted.END if text else Omitted.HIT
-        return Omission(hit.rank, hit.chunk_id, what, f"{cost} tokens, {room} of {self._max_tokens} were left")
+        return Omission(hit.rank, hit.chunk_id, what, f"{needed} tokens, {room} of {self._max_tokens} were left")
 
     def add(self, chunk: Cited, text: str, cost: int) -> None:
         """Add the text of a chunk below its citation."""
@@ -183,7 +186,8 @@ class _Choice:
 
     def reserve_header(self, hit: ContextHit) -> None:
         """Keep room for the header of the table that a hit may continue, until `add_overlap`."""
-        if hit.kind is ChunkKind.TABLE and (overlap := _below_headings(hit)):
+        is_header = hit.kind is ChunkKind.TABLE and hit.chunk_id not in self._reserved
+        if is_header and (overlap := _below_headings(hit)):
             (cost,) = self._count([_led_by(overlap)])
             if cost <= self.room:
                 self._reserved[hit.chunk_id] = cost
@@ -218,12 +222,13 @@ class _Choice:
         return start, text
 
     def _cut(self, hit: ContextHit) -> str:
-        parts = list(units(hit.text, self._sentence_ends))
-        if text := self._longest(hit, [part.end for part in parts]):
+        """Return the beginning of a text: whole units with its header, whole units, lines or words, whichever fit."""
+        ends = [unit.end for unit in units(hit.text, self._sentence_ends)]
+        if text := self._longest(hit, ends):
             return text
-        if not parts or not parts[0].prose:
-            return ""
-        return self._longest(hit, [found.end() for found in re.finditer(r"\S+", parts[0].text)])
+        self.used -= self._reserved.pop(hit.chunk_id, 0)
+        lines, words = ([found.end() for found in parts.finditer(hit.text, 0, *ends[:1])] for parts in (_LINES, _WORDS))
+        return self._longest(hit, ends) or self._longest(hit, lines) or self._longest(hit, words)
 
     def _longest(self, hit: ContextHit, ends: Sequence[int]) -> str:
         """Return the text up to the last of these ends that fits, by bisection; empty if none does."""
@@ -294,6 +299,7 @@ class _Choice:
 
 _BREAK = "\n\n"
 """The longest break between two texts without a gap: some tokenizers have tokens for it."""
+_LINES, _WORDS = re.compile(r".*\S"), re.compile(r"\S+")
 # Units after the first that does not fit need no counting; the overhead of a call equals a sentence or two.
 _COUNTED_AHEAD = 8
 _TOKENS = 32

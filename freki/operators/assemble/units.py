@@ -26,8 +26,6 @@ class Unit(NamedTuple):
     end: int
     """End, including following white space unless it stands for missing text."""
     text: str
-    prose: bool
-    """Whether it is a sentence; rows, items and code must not be cut at words."""
 
 
 def units(text: str, sentence_ends: SentenceEnds) -> Iterator[Unit]:
@@ -40,15 +38,15 @@ def units(text: str, sentence_ends: SentenceEnds) -> Iterator[Unit]:
         for first, last in pairwise([start, *cuts, end]):
             part = text[first:last].rstrip()
             if part.strip():
-                yield _unit(text, first, first + len(part), prose=prose)
+                yield _unit(text, first, first + len(part))
 
 
-def _unit(text: str, start: int, visible: int, *, prose: bool) -> Unit:
+def _unit(text: str, start: int, visible: int) -> Unit:
     end = _ended(_BLANK, text, visible)
     if end - visible <= LONGEST_BREAK:
-        return Unit(start, end, text[start:end], prose)
+        return Unit(start, end, text[start:end])
     # A line may be padded to the length of the text that it replaces.
-    return Unit(start, _ended(_LINE_END, text, visible), f"{text[start:visible]}\n", prose)
+    return Unit(start, _ended(_LINE_END, text, visible), f"{text[start:visible]}\n")
 
 
 def _ended(pattern: re.Pattern[str], text: str, at: int) -> int:
