@@ -561,6 +561,8 @@ def test_a_sentence_without_room_is_cut_after_a_word() -> None:
     ("text", "kept"),
     [
         ("| a b | c |\n| d e | f |\n", "| a b | c |\n[…]"),
+        ("a b | Es geht. Gut.\nd e | f\n", "a b | Es geht. Gut.\n[…]"),
+        ("a b | c\nd e | f\n", "a b | c\n[…]"),
         ("- ein punkt\n  geht weiter\n- noch einer", "- ein punkt\n  geht weiter\n[…]"),
         ("Nach Abs. 2 gilt z. B. dies. Und mehr.", "Nach Abs. 2 gilt z. B. dies.\n[…]"),
     ],

@@ -12,7 +12,7 @@ LONGEST_BREAK = 4
 """Maximum white space between two blocks; longer white space stands for missing text."""
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
-_ROW = re.compile(r"\s*\||[^\n]*\t")
+_ROW = re.compile(r"\s*\||[^\n]*(?:\t| \|\s)")
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)]|[a-z]{1,2}\))\s")
 _FENCE = re.compile(r"\s*(?:```|~~~)")
 _BLANK = re.compile(r"\s*")
