@@ -238,6 +238,7 @@ def test_each_sentence_stands_below_the_headings_of_its_chunk_within_the_budget(
     path = [("Gesetz", f"§ {section} Frist") for section in sections]
     chunks = [neighbour(at, 4 * at, 4 * at + 3) for at in range(len(sections))]
     chosen = data.draw(st.lists(st.integers(0, 5), unique=True, min_size=1, max_size=4))
+    kinds: list[dict[str, Any]] = [{}, {"kind": ChunkKind.SUMMARY, "text": "Kurz gesagt. Und noch etwas."}]
     hits = [
         hit(
             *(rank, *sentences(4 * at, 4 * at + 3)),
@@ -245,6 +246,7 @@ def test_each_sentence_stands_below_the_headings_of_its_chunk_within_the_budget(
             heading_path=path[at],
             before=tuple(chunks[data.draw(st.integers(0, at)) : at]),
             after=tuple(chunks[at + 1 : data.draw(st.integers(at, 6))]),
+            **data.draw(st.sampled_from(kinds)),
         )
         for rank, at in enumerate(chosen, start=1)
     ]

@@ -4,6 +4,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple, TypeVar
@@ -126,6 +127,7 @@ class _Choice:
         self.cited: list[Cited] = []
         self.shown: defaultdict[DocumentId, list[TextSpan]] = defaultdict(list)
         self.used = 0
+        self._summaries: defaultdict[DocumentId, list[int]] = defaultdict(list)
         self._reserved: dict[ChunkId, int] = {}
         self._max_tokens = max_tokens
         self._count = count_tokens
@@ -159,11 +161,14 @@ class _Choice:
 
     def add(self, chunk: Cited, text: str, cost: int) -> None:
         """Add the text of a chunk below its citation."""
-        self.cited.append(chunk)
         self.used += cost
-        if not is_summary(chunk):
+        if is_summary(chunk):
+            chunk = replace(chunk, text=text)
+            self._summaries[chunk.document_id].append(chunk.start)
+        else:
             piece = TextSpan(chunk.start, chunk.end, text, headings_of(chunk))
             self.shown[chunk.document_id] += list(_unseen(piece, self.shown[chunk.document_id]))
+        self.cited.append(chunk)
 
     def add_around(self, hit: ContextHit) -> Omission | None:
         """Add the surroundings of a hit, from it outward; return the omission if a part does not fit."""
@@ -262,11 +267,11 @@ class _Choice:
 
     def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
         """Add units until one does not fit; return whether all fit."""
-        last = TextSpan(hit.start, hit.end, "")
+        last = TextSpan(hit.start, hit.start if is_summary(hit) else hit.end, "")
         headings = headings_of(hit)
         for piece, cost in self._costs(side, lambda piece: (piece.text,)):
             total = cost + self._between(last, piece)
-            # Behind the text of another hit they stand again.
+            # Behind the text of another hit, or a summary, they stand again.
             if piece.headings != headings or self._is_parted(last, piece, hit.document_id):
                 total += self._count([f"{piece.headings}\n"])[0]
             if total > self.room:
@@ -277,9 +282,12 @@ class _Choice:
         return True
 
     def _is_parted(self, one: TextSpan, other: TextSpan, document_id: DocumentId) -> bool:
-        """Return whether other text is shown between two spans."""
-        start, end = min(one.end, other.end), max(one.start, other.start)
-        return start < end and any(start <= span.start < end for span in self.shown[document_id])
+        """Return whether other text stands between two spans, or a summary: it is before the span around its start."""
+        first, second = in_order([one, other])
+        others = self.shown[document_id] if first.end < second.start else ()
+        return any(first.end <= span.start < second.start for span in others) or any(
+            first.end <= start < max(second.end, second.start + 1) for start in self._summaries[document_id]
+        )
 
     def _between(self, one: TextSpan, other: TextSpan) -> int:
         """Return the tokens of what stands between two spans."""
