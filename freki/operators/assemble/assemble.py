@@ -201,7 +201,7 @@ class _Choice:
     def add_overlap(self, chunk: Cited) -> None:
         """Add the overlap of a chunk if no adjacent text is selected and it fits; a header, above the adjacent rows."""
         self.used -= self._reserved.pop(chunk.chunk_id, 0)
-        overlap = "" if is_summary(chunk) else _below_headings(chunk)
+        overlap = "" if is_summary(chunk) or self._begins_section(chunk) else _below_headings(chunk)
         if not overlap:
             return
         start, above = self._above(chunk)
@@ -216,6 +216,11 @@ class _Choice:
         if cost <= self.room:
             self.shown[chunk.document_id].append(piece)
             self.used += cost
+
+    def _begins_section(self, chunk: Cited) -> bool:
+        """Return whether the text before a chunk is known to have other headings."""
+        before = chunk.before if isinstance(chunk, ContextHit) else ()
+        return any(self._headings_of(part, chunk) != headings_of(chunk) for part in before[-1:])
 
     def _above(self, chunk: Cited) -> tuple[int, str]:
         """Return where the text begins that is shown without a gap before a chunk, and this text."""
@@ -255,7 +260,7 @@ class _Choice:
             seen += runs
         return in_order(free)
 
-    def _headings_of(self, part: ContextPart, hit: ContextHit) -> str:
+    def _headings_of(self, part: ContextPart, hit: Cited) -> str:
         """Return the headings of a part as one line: those of the hit where it has none of its own."""
         path = None if part.chunk_id is None else self._known.headings.get(part.chunk_id)
         return headings_of(hit) if path is None else line_of(path)
