@@ -330,7 +330,8 @@ def _is_header(chunk: Cited, overlap: str, above: str) -> bool:
     """Return whether an overlap is the header of a table, and not in the text above the chunk or the end of more."""
     if not (isinstance(chunk, ContextHit) and chunk.kind is ChunkKind.TABLE):
         return False
-    header, text = " ".join(overlap.split()), " ".join(above.split())
+    # A long header is shortened, the text has it whole.
+    header, text = " ".join(overlap.removesuffix("…").split()), " ".join(above.split())
     return header not in text and not header.endswith(text)
 
 
