@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 import typer
 
+from freki.cli import ending
 from freki.cli.show import show_error
 from freki.cli.terminal import make_console
 from freki.infra.local.state import is_changing, nearest_stack, settings_for
@@ -73,10 +74,11 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
     """
 
     @wraps(function)
+    @ending.leaving()
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         mute_libraries()
         try:
-            return asyncio.run(function(*args, **kwargs))
+            return ending.run(function(*args, **kwargs))
         except (KeyboardInterrupt, asyncio.CancelledError):
             fail("interrupted", code=130)
         except (InfraError, OperatorError) as error:

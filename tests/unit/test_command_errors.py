@@ -151,3 +151,48 @@ def test_a_full_disk_is_no_reason_to_look_what_runs(capsys: pytest.CaptureFixtur
         export()
 
     assert capsys.readouterr().err.strip().endswith("make room, then run the command again, it continues")
+
+
+STUBBORN = """
+import asyncio, threading, typer
+from freki.cli import ending
+from freki.cli.context import command
+from freki.schemas.errors import Misconfigured
+
+ending.LIMIT_S = 0.05
+
+async def go_on():
+    threading.Thread(target=threading.Event().wait).start()
+    while True:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            pass
+
+@command
+async def run():
+    asyncio.create_task(go_on(), name="client")
+    await asyncio.sleep(0)
+    ENDING
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(run)
+app()
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "code", "said"),
+    [
+        ("return", 0, ""),
+        ('raise Misconfigured("FREKI_X is wrong")', 2, "FREKI_X is wrong"),
+        ('raise ValueError("a defect")', 1, "ValueError: a defect"),
+    ],
+)
+def test_a_command_ends_though_a_task_does_not_end_when_it_is_cancelled(last: str, code: int, said: str) -> None:
+    script = STUBBORN.replace("ENDING", last)
+
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+    assert (ended.returncode, said in ended.stderr) == (code, True), ended.stderr
+    assert "background tasks do not end" in ended.stdout + ended.stderr
