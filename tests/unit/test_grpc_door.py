@@ -390,6 +390,31 @@ async def test_a_message_above_the_limit_is_refused(gateway: InProcess) -> None:
     assert gateway.asked == []
 
 
+@pytest.mark.parametrize("method", ["Freki/RetrieveContext", "Freki/DeleteDocument", "Wolf/Enrich"])
+async def test_a_call_without_a_document_is_refused_before_it_is_parsed_where_it_is_as_large_as_one(
+    gateway: InProcess, method: str
+) -> None:
+    async with door(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
+        await client.channel.unary_unary(f"/freki.v1.{method}")(b"\xff" * 16_000_001)
+
+    assert (told["ErrorInfo"].reason, "16000000 bytes" in told["detail"]) == ("TOO_LARGE", True)
+
+
+@pytest.mark.parametrize("filters", [[{}] * 20_001, [{"values": ["a"] * 10_000}] * 2])
+async def test_a_query_has_so_many_values(gateway: InProcess, filters: list[dict[str, Any]]) -> None:
+    async with door(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
+        await client.ask(text="a", filters=filters)
+
+    assert (told["ErrorInfo"].reason, "at most 20000 values" in told["detail"]) == ("TOO_LARGE", True)
+
+
+async def test_a_document_may_be_larger_than_a_query(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        await client.index(document_id="a", text="a" * 16_000_001)
+
+    assert len(gateway.changes) == 1
+
+
 async def test_a_prompt_gets_the_documents_that_belong_to_it(gateway: InProcess) -> None:
     async with door(gateway) as client:
         response = await client.enrich(prompt=TEXT, metadata={"language": "de", "session_id": "s", "max_tokens": 9})

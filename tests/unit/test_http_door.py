@@ -40,6 +40,7 @@ from tests.unit.revisions import TENANT, World
 
 CUT = "hallo \ud83d"
 """Text that was cut within an emoji."""
+JSON = {"Content-Type": "application/json"}
 REFUSED = {ResultStatus.REJECTED: 400, ResultStatus.EXPIRED: 504}
 
 
@@ -617,7 +618,7 @@ async def test_a_body_that_is_no_json_says_where(gateway: InProcess) -> None:
     ("content", "says"),
     [
         ('{"text": "Gebühr"}'.encode("latin-1"), "body: byte 13 is no UTF-8"),
-        (b'{"text": ' + b"[" * 100_000, "body: it is nested too deep"),
+        (b'{"text": ' + b"[" * 10_000, "body: it is nested too deep"),
         (b'{"text": "a", "top_k": ' + b"9" * 5_000 + b"}", "body: a number in it has too many digits"),
     ],
     ids=["latin-1", "nested", "digits"],
@@ -796,6 +797,60 @@ async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InPro
     assert "FREKI_SERVE__MAX_BODY_MB" in large.json()["detail"]
     assert [reply.status_code for reply in replies] == [200, 200, 429]
     assert 1 <= int(replies[-1].headers["retry-after"]) <= 31
+
+
+@pytest.mark.parametrize("address", ["queries", "queries/stream", "answers", "judgements", "vector_stores/t/search"])
+async def test_a_call_without_a_document_is_refused_before_it_is_parsed_where_it_is_as_large_as_one(
+    gateway: InProcess, address: str
+) -> None:
+    async with door(gateway) as client:
+        reply = await client.post(f"/v1/{address}", content=b"[" * 16_000_001, headers=JSON)
+
+    assert (reply.status_code, "16000000 bytes" in reply.json()["detail"]) == (413, True)
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[" + b"[]," * 20_000 + b"1]",
+        b'{"text": "a", "filters": [' + b"{}," * 20_000 + b"{}]}",
+        b"{" + b",".join(b'"%d": 1' % number for number in range(20_000)) + b"}",
+        b'{"text": "' + b'\\"' * 100 + b'", "principals": [' + b"1," * 20_000 + b"1]}",
+        b'"' * 40_002,
+    ],
+)
+async def test_a_call_without_a_document_has_so_many_values(gateway: InProcess, body: bytes) -> None:
+    async with door(gateway) as client:
+        reply = await client.post("/v1/queries", content=body, headers=JSON)
+
+    assert (reply.status_code, "at most 20000 values" in reply.json()["detail"]) == (413, True)
+
+
+async def test_values_are_counted_in_utf_8_alone(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        reply = await client.post("/v1/queries", content='{"text": "∢"}'.encode("utf-16"), headers=JSON)
+
+    assert (reply.status_code, "UTF-8" in reply.json()["detail"]) == (422, True)
+
+
+@pytest.mark.parametrize("text", ["😀" * 1_000_000, '[{,":\\' * 100_000, '"' * 1_000_000])
+async def test_the_longest_text_is_taken_however_it_is_escaped(gateway: InProcess, text: str) -> None:
+    async with door(gateway) as client:
+        reply = await client.post("/v1/queries", content=json.dumps({"text": text}), headers=JSON)
+
+    assert reply.status_code == 200
+    assert gateway.asked[0].text == text
+
+
+async def test_a_query_may_have_all_filters_and_a_document_any_number_of_values(gateway: InProcess) -> None:
+    filters = [{"field": "name", "operator": "IN", "values": ["a"] * 256}] * 32
+    async with door(gateway) as client:
+        query = await client.post("/v1/queries", json={"text": "a", "filters": filters})
+        principals = [str(number) for number in range(20_000)]
+        document = {"document_id": "a", "content": "a" * 17_000_000, "principals": principals}
+        published = await client.post("/v1/documents", json=document)
+
+    assert (query.status_code, published.status_code) == (200, 200)
 
 
 @pytest.mark.parametrize("address", ["queries", "documents", "vector_stores/t/search"])

@@ -19,6 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Caller, CallRefused, Judge, Wrong
 from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
+from freki.infra.doors.sizes import MOST_QUERY_BYTES, TOO_LARGE
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Rejected, Unavailable
@@ -114,13 +115,21 @@ def _fitting(detail: str) -> str:
 
 
 def unary(
-    judge: Judge, answer: Callable[[Q, Call], Awaitable[A]], request: type[Q], response: type[A]
+    judge: Judge,
+    answer: Callable[[Q, Call], Awaitable[A]],
+    request: type[Q],
+    response: type[A],
+    *,
+    most_bytes: int | None = MOST_QUERY_BYTES,
 ) -> grpc.RpcMethodHandler:
-    """Return the handler of a method with one response; judge: tells who calls, and whether they may."""
+    """Return the handler of a method with one response.
+
+    judge: tells who calls, and whether they may; most_bytes: of a request, where not all that the server takes.
+    """
 
     async def handle(message: bytes, context: "grpc.aio.ServicerContext[bytes, A]") -> A:
         async with _answered(context, judge) as call:
-            return await answer(_read(request, message), call)
+            return await answer(_read(request, message, most_bytes), call)
 
     return grpc.unary_unary_rpc_method_handler(handle, None, response.SerializeToString)
 
@@ -138,12 +147,23 @@ def streamed(
     return grpc.unary_stream_rpc_method_handler(handle, None, response.SerializeToString)
 
 
-def _read(kind: type[Q], message: bytes) -> Q:
-    """Return a request. Raises CallFailed for bytes that are none: gRPC would say UNKNOWN, and log a traceback."""
+def _read(kind: type[Q], message: bytes, most_bytes: int | None = MOST_QUERY_BYTES) -> Q:
+    """Return a request.
+
+    Raises CallFailed for one that is too large, and for bytes that are none: gRPC would say UNKNOWN, and log a
+    traceback.
+    """
+    if most_bytes is not None and len(message) > most_bytes:
+        raise too_large(TOO_LARGE)
     try:
         return kind.FromString(message)
     except DecodeError as error:
         raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, str(error), reason="INVALID") from error
+
+
+def too_large(detail: str) -> CallFailed:
+    """Return the failure of a request that holds more than calls without a document may."""
+    return CallFailed(grpc.StatusCode.RESOURCE_EXHAUSTED, detail, reason="TOO_LARGE")
 
 
 @asynccontextmanager

@@ -5,10 +5,12 @@ from contextlib import aclosing
 from dataclasses import replace
 
 import grpc
+from google.protobuf.message import Message
 
 from freki.infra.doors.callers import Callers, tenant_of
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
-from freki.infra.grpc_server.calls import Call, CallFailed, answered, streamed, unary
+from freki.infra.doors.sizes import MOST_VALUES, TOO_MANY_VALUES
+from freki.infra.grpc_server.calls import Call, CallFailed, answered, streamed, too_large, unary
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -40,7 +42,9 @@ class FrekiService:
         """Return the handler of each method."""
         caller, publisher = self._callers.caller, self._callers.publisher
         return {
-            "IndexDocument": unary(publisher, self.index, proto.IndexDocumentRequest, proto.ChangeResponse),
+            "IndexDocument": unary(
+                publisher, self.index, proto.IndexDocumentRequest, proto.ChangeResponse, most_bytes=None
+            ),
             "DeleteDocument": unary(publisher, self.delete, proto.DeleteDocumentRequest, proto.ChangeResponse),
             "RetrieveContext": unary(caller, self.retrieve, proto.RetrieveContextRequest, proto.ContextResult),
             "StreamContext": streamed(caller, self.stream, proto.RetrieveContextRequest, proto.ContextEvent),
@@ -87,6 +91,9 @@ class FrekiService:
                         yield event
 
     def _query(self, message: proto.ContextQuery, call: Call) -> ContextQuery:
+        if _values(message) > MOST_VALUES:
+            # Converting them would stall all callers.
+            raise too_large(TOO_MANY_VALUES)
         values = values_of(message, ContextQuery)
         values["tenant"] = tenant_of(call.caller, values.get("tenant"), self._tenant)
         query = ContextQuery(**values | {"query_id": QueryId(""), "asked_at": Timestamp(0)})
@@ -119,6 +126,21 @@ def in_time(query: ContextQuery, call: Call) -> ContextQuery:
         return query
     limit_ms = min(remaining_ms, MAX_DEADLINE_MS)
     return replace(query, deadline_ms=limit_ms if query.deadline_ms is None else min(query.deadline_ms, limit_ms))
+
+
+def _values(message: Message) -> int:
+    """Return how many values the lists of a message hold, or a number above MOST_VALUES."""
+    count = 0
+    for field, value in message.ListFields():
+        messages = [value] if field.message_type is not None else []
+        if field.is_repeated:
+            count += len(value)
+            messages = value if messages else []
+        for each in messages:
+            if count > MOST_VALUES:
+                return count
+            count += _values(each)
+    return count
 
 
 def _told(result: ContextResult) -> list[proto.ContextEvent]:

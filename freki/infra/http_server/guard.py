@@ -1,6 +1,7 @@
 """Which requests the HTTP door lets in: hosts, origins, sizes, and who calls."""
 
 import ipaddress
+import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -12,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from freki.infra.doors.callers import LOOPBACK, Caller, Callers, CallRefused, Judge, Wrong, check_tokens
+from freki.infra.doors.sizes import MOST_QUERY_BYTES, MOST_VALUES, TOO_LARGE, TOO_MANY_VALUES
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured
@@ -22,6 +24,9 @@ _STATUS = {
     Wrong.FORBIDDEN: HTTPStatus.FORBIDDEN,
     Wrong.TOO_MANY: HTTPStatus.TOO_MANY_REQUESTS,
 }
+
+_VALUE = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+"?|[,\[{]', re.DOTALL)
+"""A text of JSON, also one that is not closed, or a sign beside which values stand; no byte is read twice."""
 
 
 def check_reach(settings: ServeSettings, *, tokens: bool) -> None:
@@ -122,12 +127,32 @@ class GuardedRoute(APIRoute):
         handle = super().get_route_handler()
         judges = [each.call for each in self.dependant.dependencies if _is_of_guard(each.call)]
 
+        # Of whoever has a token.
+        is_small = any(judge.__name__ == Guard.caller.__name__ for judge in judges)
+
         async def judged(request: Request) -> Response:
             for judge in judges:
                 await judge(request)
+            if is_small:
+                await _check_size(request)
             return await handle(request)
 
         return judged
+
+
+async def _check_size(request: Request) -> None:
+    """Raise Problem for a body above what calls without a document need: parsing it would stall all callers.
+
+    Short ones take long too where they hold many values, or many errors.
+    """
+    if int(request.headers.get("content-length", "0")) > MOST_QUERY_BYTES:
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
+    body = await request.body()
+    if b"\0" in body:
+        # Of UTF-16 and UTF-32, which would be parsed, and whose values are not counted.
+        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "body: it has a null byte; send JSON in UTF-8")
+    if any(count >= MOST_VALUES for count, _ in enumerate(_VALUE.finditer(body))):
+        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{TOO_MANY_VALUES}: texts, lists, objects and commas count")
 
 
 def _is_of_guard(call: Callable[..., Any] | None) -> TypeGuard[Judge]:
