@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from http import HTTPStatus
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import structlog
 from pydantic import ValidationError
 
 from freki import __version__
+from freki.infra.doors.callers import SEVERAL_TOKENS
 from freki.infra.listening import listening, server_config
 from freki.infra.settings import McpSettings
 from freki.schemas.errors import Misconfigured
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from mcp.server.lowlevel import Server
     from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
     from starlette.applications import Starlette
+    from starlette.types import ASGIApp, Receive, Scope, Send
 
 _log = structlog.get_logger(__name__)
 
@@ -132,7 +135,24 @@ def make_app(server: "Server", settings: McpSettings, *, callers: Callers | None
     )
     if verifier is not None and auth is None:
         app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
+    if verifier is not None:
+        app.add_middleware(_OneAuthorization)
     return app
+
+
+class _OneAuthorization:
+    """Refuses calls with several tokens: a proxy that checks calls may have read another one."""
+
+    def __init__(self, app: "ASGIApp") -> None:
+        self._app = app
+
+    async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        from starlette.responses import PlainTextResponse  # noqa: PLC0415 - an extra
+
+        app: ASGIApp = self._app
+        if [name for name, _ in scope.get("headers", ())].count(b"authorization") > 1:
+            app = PlainTextResponse(SEVERAL_TOKENS, HTTPStatus.BAD_REQUEST)
+        await app(scope, receive, send)
 
 
 def _resource(settings: McpSettings, callers: Callers) -> "AuthSettings":

@@ -305,6 +305,16 @@ async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_nam
     assert gateway.asked[0].tenant == TENANT
 
 
+@pytest.mark.parametrize("tokens", [("good", "bad"), ("bad", "good"), ("good", "good")])
+async def test_a_call_with_two_tokens_is_refused(gateway: InProcess, tokens: tuple[str, str]) -> None:
+    metadata = tuple(("authorization", f"Bearer {token}") for token in tokens)
+    async with door(gateway, tokens=True) as client, refused(Code.INVALID_ARGUMENT) as told:
+        await client.ask(text="a", metadata=metadata)
+
+    assert told["ErrorInfo"].reason == "SEVERAL_TOKENS"
+    assert gateway.asked == []
+
+
 async def test_the_longest_token_is_accepted(gateway: InProcess) -> None:
     longest = b"x" * MAX_BYTES
 

@@ -799,6 +799,16 @@ async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InPro
     assert 1 <= int(replies[-1].headers["retry-after"]) <= 31
 
 
+@pytest.mark.parametrize("tokens", [("good", "bad"), ("bad", "good"), ("good", "good")])
+async def test_a_call_with_two_tokens_is_refused(gateway: InProcess, tokens: tuple[str, str]) -> None:
+    headers = [("Authorization", f"Bearer {token}") for token in tokens]
+    async with door(gateway, tokens=True) as client:
+        reply = await client.post("/v1/queries", json={"text": "a"}, headers=headers)
+
+    assert (reply.status_code, reply.json()["detail"]) == (400, "authorization: it comes more than once; send it once")
+    assert gateway.asked == []
+
+
 @pytest.mark.parametrize("address", ["queries", "queries/stream", "answers", "judgements", "vector_stores/t/search"])
 async def test_a_call_without_a_document_is_refused_before_it_is_parsed_where_it_is_as_large_as_one(
     gateway: InProcess, address: str

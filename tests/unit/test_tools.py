@@ -1,6 +1,7 @@
 """What agents may call: its description, its replies, and what holds when the world is down."""
 
 import asyncio
+import itertools
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -530,6 +531,17 @@ async def test_callers_with_tokens_of_their_own_ask_in_their_own_name() -> None:
     assert {answer.status_code for answer in answers} == {200}
     assert set(line.asked) == {(tenant, (), token) for token, (_, tenant) in TOKENS.items()}
     assert len(line.asked) == 10
+
+
+async def test_a_call_with_two_tokens_is_refused() -> None:
+    line = Recording()
+    async with resource_server(line) as client:
+        for tokens in itertools.permutations(TOKENS):
+            headers = [*HEADERS.items(), *(("authorization", f"Bearer {token}") for token in tokens)]
+            answer = await client.post("/mcp", json=search_of("x"), headers=headers)
+            assert (answer.status_code, answer.text) == (400, "authorization: it comes more than once; send it once")
+
+    assert line.asked == []
 
 
 async def test_who_has_no_valid_token_is_told_where_to_get_one() -> None:

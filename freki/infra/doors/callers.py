@@ -3,7 +3,7 @@
 import ipaddress
 import time
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Final
 
@@ -17,6 +17,7 @@ Identify = Callable[[bytes], Awaitable[Identity | RefusalReason]]
 OnRefused = Callable[[RefusalReason, str], Awaitable[None]]
 """Called with why a token was refused, and the address of who sent it."""
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
+SEVERAL_TOKENS: Final = "authorization: it comes more than once; send it once"
 REMEMBERED: Final = 10_000
 """Callers whose rates are remembered."""
 
@@ -36,7 +37,7 @@ class Caller:
 
 
 Judge = Callable[..., Awaitable[Caller]]
-"""Tells who calls, by an authorization and an address, as the methods of Callers do."""
+"""Tells who calls, by all values of `authorization` and an address, as the methods of Callers do."""
 
 
 class Wrong(Enum):
@@ -44,6 +45,7 @@ class Wrong(Enum):
 
     NO_TOKEN = "no token"  # noqa: S105 - no secret
     INVALID_TOKEN = "invalid token"  # noqa: S105
+    SEVERAL_TOKENS = "several tokens"
     FORBIDDEN = "forbidden"
     TOO_MANY = "too many"
 
@@ -98,26 +100,26 @@ class Callers:
         """Whether each call needs a token."""
         return self._identify is not None
 
-    async def caller(self, authorization: str, *, address: str) -> Caller:
-        """Tell who calls, by `Bearer TOKEN`. Raises CallRefused for no valid token, and for too many calls."""
-        caller = await self._known(authorization, address)
+    async def caller(self, authorizations: Sequence[str], *, address: str) -> Caller:
+        """Tell who calls, by one `Bearer TOKEN`. Raises CallRefused for no valid token, and for too many calls."""
+        caller = await self._known(authorizations, address)
         wait_s = self._rate.wait_s(caller.name)
         if wait_s > 0:
             raise _too_many("too many calls: FREKI_SERVE__CALLS_PER_MINUTE", wait_s)
         return caller
 
-    async def publisher(self, authorization: str, *, address: str) -> Caller:
+    async def publisher(self, authorizations: Sequence[str], *, address: str) -> Caller:
         """Tell who calls. Raises CallRefused as `caller` does, and unless the caller may change documents here."""
-        caller = await self.caller(authorization, address=address)
+        caller = await self.caller(authorizations, address=address)
         if self._identify is not None and not self._publishers.intersection(caller.names):
             raise CallRefused(
                 Wrong.FORBIDDEN, "you may not change documents here: FREKI_SERVE__PUBLISHERS names who may"
             )
         return caller
 
-    async def operator(self, authorization: str, *, address: str) -> Caller:
+    async def operator(self, authorizations: Sequence[str], *, address: str) -> Caller:
         """Tell who calls. Raises CallRefused as `caller` does, and unless the caller is an operator."""
-        caller = await self.caller(authorization, address=address)
+        caller = await self.caller(authorizations, address=address)
         if self._identify is not None and not self._operators.intersection(caller.names):
             raise CallRefused(Wrong.FORBIDDEN, "you are no operator: FREKI_SERVE__OPERATORS names who is")
         return caller
@@ -129,13 +131,16 @@ class Callers:
         identity = await self._identify((caller.token or "").encode())
         return isinstance(identity, Identity) and not self._operators.isdisjoint(identity.names)
 
-    async def _known(self, authorization: str, address: str) -> Caller:
+    async def _known(self, authorizations: Sequence[str], address: str) -> Caller:
         if self._identify is None:
             return Caller(tenant=None, principals=(), token=None, name=address)
         network = network_of(address)
         if (wait_s := self._failures.left_s(network)) > 0:
             raise _too_many("too many calls without a valid token from your address", wait_s)
-        scheme, _, token = authorization.partition(" ")
+        if len(authorizations) > 1:
+            # A proxy that checks calls may have read another one.
+            raise CallRefused(Wrong.SEVERAL_TOKENS, SEVERAL_TOKENS)
+        scheme, _, token = "".join(authorizations).partition(" ")
         if scheme.lower() != "bearer" or not token:
             self._failures.wait_s(network)
             raise CallRefused(Wrong.NO_TOKEN, "send a token: Authorization: Bearer …")

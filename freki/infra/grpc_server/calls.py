@@ -37,6 +37,7 @@ _W3C = TraceContextTextMapPropagator()
 _CODES = {
     Wrong.NO_TOKEN: grpc.StatusCode.UNAUTHENTICATED,
     Wrong.INVALID_TOKEN: grpc.StatusCode.UNAUTHENTICATED,
+    Wrong.SEVERAL_TOKENS: grpc.StatusCode.INVALID_ARGUMENT,
     Wrong.FORBIDDEN: grpc.StatusCode.PERMISSION_DENIED,
     Wrong.TOO_MANY: grpc.StatusCode.RESOURCE_EXHAUSTED,
 }
@@ -91,12 +92,14 @@ class Call:
 
     def __init__(self, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
         self._context = context
-        self.metadata = {name: value for name, value in context.invocation_metadata() or () if isinstance(value, str)}
+        given = [(name, value) for name, value in context.invocation_metadata() or () if isinstance(value, str)]
+        self.metadata = dict(given)
+        self._authorizations = [value for name, value in given if name == "authorization"]
         self.request_id = self.metadata.get("x-request-id", "")[:64] or secrets.token_hex(8)
 
     async def judge(self, judge: Judge) -> None:
         """Find out who calls. Raises CallRefused."""
-        self.caller = await judge(self.metadata.get("authorization", ""), address=_address(self._context.peer()))
+        self.caller = await judge(self._authorizations, address=_address(self._context.peer()))
 
     @property
     def remaining_ms(self) -> int | None:

@@ -21,6 +21,7 @@ from freki.schemas.errors import Misconfigured
 _STATUS = {
     Wrong.NO_TOKEN: HTTPStatus.UNAUTHORIZED,
     Wrong.INVALID_TOKEN: HTTPStatus.UNAUTHORIZED,
+    Wrong.SEVERAL_TOKENS: HTTPStatus.BAD_REQUEST,
     Wrong.FORBIDDEN: HTTPStatus.FORBIDDEN,
     Wrong.TOO_MANY: HTTPStatus.TOO_MANY_REQUESTS,
 }
@@ -114,7 +115,7 @@ class Guard:
         found: Caller | None = getattr(request.state, judge.__name__, None)
         if found is None:
             with as_problem():
-                found = await judge(request.headers.get("authorization", ""), address=_address(request))
+                found = await judge(request.headers.getlist("authorization"), address=_address(request))
             setattr(request.state, judge.__name__, found)
         return found
 
