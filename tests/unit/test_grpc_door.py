@@ -196,6 +196,9 @@ async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
             await client.call("Freki/RetrieveContext", request, freki_pb2.ContextResult)
         assert "99 is no Fusion" in told["detail"]
         async with refused(Code.INVALID_ARGUMENT) as told:
+            await client.index(document_id="a", text="a", occurred_at=-1)
+        assert "occurred_at: 0 or above" in told["detail"]
+        async with refused(Code.INVALID_ARGUMENT) as told:
             await client.index(document_id="a")
         assert "`text` or `file`" in told["detail"]
         async with refused(Code.INVALID_ARGUMENT):

@@ -105,6 +105,8 @@ class FrekiService:
             raise _invalid("document_id: it is empty; name the document")
         if not 0 <= wait_ms <= MOST_WAIT_MS or change.version < 0:
             raise _invalid(f"wait_ms: 0 to {MOST_WAIT_MS}; version: 0 or above")
+        if change.occurred_at < 0:
+            raise _invalid("occurred_at: 0 or above, in milliseconds since 1970")
         remaining_ms = call.remaining_ms
         wait_ms = wait_ms if remaining_ms is None else min(wait_ms, remaining_ms)
         receipt = await self._gateway.publish(change, wait_s=wait_ms / 1000)
