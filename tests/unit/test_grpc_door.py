@@ -194,7 +194,10 @@ async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
         async with refused(Code.INVALID_ARGUMENT) as told:
             request = freki_pb2.RetrieveContextRequest(query=unknown)
             await client.call("Freki/RetrieveContext", request, freki_pb2.ContextResult)
-        assert "99 is no Fusion" in told["detail"]
+        assert "fusion: 99 is no Fusion" in told["detail"]
+        async with refused(Code.INVALID_ARGUMENT) as told:
+            await client.ask(text="a", filters=[{"field": "name", "operator": "FILTER_OPERATOR_EQ"}, {"field": "name"}])
+        assert "filters.1.operator: 0 is no FilterOperator" in told["detail"]
         async with refused(Code.INVALID_ARGUMENT) as told:
             await client.index(document_id="a", text="a", occurred_at=-1)
         assert "occurred_at: 0 or above" in told["detail"]

@@ -56,12 +56,13 @@ def _scalar(enum: EnumDescriptor | None, value: Any) -> Any:  # noqa: ANN401 - a
 def values_of(message: Message, record: type) -> dict[str, Any]:
     """Return the fields of a record that a message sets, by name, and those that have no default.
 
-    Raises UnknownValueError for a value of an enum that is missing, or that this release does not know.
+    Raises UnknownValueError, which names the field, for a value of an enum that is missing, or that this release does
+    not know.
     """
     return dict(_given(message, record))
 
 
-def _given(message: Message, record: type) -> Iterator[tuple[str, Any]]:
+def _given(message: Message, record: type, within: str = "") -> Iterator[tuple[str, Any]]:
     described = message.DESCRIPTOR
     for name, (kind, is_required, may_be_none) in _fields_of(record).items():
         if name in described.oneofs_by_name:
@@ -70,7 +71,7 @@ def _given(message: Message, record: type) -> Iterator[tuple[str, Any]]:
             continue
         field = described.fields_by_name.get(name)
         if field is not None and _is_set(message, field, is_required=is_required):
-            yield name, _value(getattr(message, name), field, kind)
+            yield name, _value(getattr(message, name), field, kind, f"{within}{name}")
         elif is_required and may_be_none:
             yield name, None
 
@@ -81,25 +82,26 @@ def _is_set(message: Message, field: Any, *, is_required: bool) -> bool:  # noqa
     return is_required or bool(getattr(message, field.name))
 
 
-def _value(value: Any, field: Any, kind: Any) -> Any:  # noqa: ANN401 - a value of any type
+def _value(value: Any, field: Any, kind: Any, path: str) -> Any:  # noqa: ANN401 - a value of any type
     if isinstance(value, Mapping):
         return dict(value)
     if (item := item_of(kind)) is None:
-        return _one(value, field.enum_type, kind)
+        return _one(value, field.enum_type, kind, path)
     if not field.is_repeated:
         value, field = value.values, field.message_type.fields_by_name["values"]
-    return tuple(_one(each, field.enum_type, item) for each in value)
+    return tuple(_one(each, field.enum_type, item, f"{path}.{at}") for at, each in enumerate(value))
 
 
-def _one(value: Any, enum: EnumDescriptor | None, kind: Any) -> Any:  # noqa: ANN401 - a value of any type
+def _one(value: Any, enum: EnumDescriptor | None, kind: Any, path: str) -> Any:  # noqa: ANN401 - a value of any type
     if is_record(kind):
-        return kind(**values_of(value, kind))
+        return kind(**dict(_given(value, kind, f"{path}.")))
     if enum is None:
         return value
     known = {value_name(enum.name, member.name): member for member in kind}
     named = enum.values_by_number.get(value)
     if named is None or named.name not in known:
-        raise UnknownValueError(f"{value} is no {enum.name}; there are: {', '.join(member.name for member in kind)}")
+        members = ", ".join(member.name for member in kind)
+        raise UnknownValueError(f"{path}: {value} is no {enum.name}; there are: {members}")
     return known[named.name]
 
 
