@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from mcp.server.auth.settings import AuthSettings
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
+    from mcp.shared.message import SessionMessage
     from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
     from starlette.applications import Starlette
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -82,10 +83,37 @@ def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Ser
 
 async def serve_stdio(server: "Server") -> None:
     """Serve the parent process over stdio until its input is closed. Nothing else may write to stdout."""
+    import anyio  # noqa: PLC0415 - comes with the extra
     from mcp.server.stdio import stdio_server  # noqa: PLC0415 - an extra
 
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    passed, readable = anyio.create_memory_object_stream["SessionMessage | Exception"]()
+
+    async def read_messages() -> None:
+        async with passed, read:
+            async for message in read:
+                # The server would log it, and its sender would wait.
+                if isinstance(message, Exception):
+                    await write.send(_no_message(message))
+                else:
+                    await passed.send(message)
+
+    async with stdio_server() as (read, write), anyio.create_task_group() as reading:
+        reading.start_soon(read_messages)
+        await server.run(readable, write, server.create_initialization_options())
+
+
+def _no_message(error: Exception) -> "SessionMessage":
+    """Return the reply to a line that is no message, by the rules of JSON-RPC: without an id."""
+    from mcp.shared.message import SessionMessage  # noqa: PLC0415 - an extra
+    from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError  # noqa: PLC0415
+
+    is_json = isinstance(error, ValidationError) and all(each["type"] != "json_invalid" for each in error.errors())
+    told = (
+        ErrorData(code=INVALID_REQUEST, message="Invalid Request: no message of JSON-RPC 2.0")
+        if is_json
+        else ErrorData(code=PARSE_ERROR, message="Parse error: the line is no JSON")
+    )
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=told))
 
 
 async def serve_http(app: "Starlette", settings: McpSettings, *, announce: Callable[[], None]) -> None:
