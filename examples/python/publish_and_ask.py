@@ -23,4 +23,6 @@ async def main(bootstrap: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(*sys.argv[1:]))
+    if len(sys.argv) == 1:
+        sys.exit("usage: python publish_and_ask.py HOST:PORT")
+    asyncio.run(main(sys.argv[1]))

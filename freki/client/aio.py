@@ -69,8 +69,8 @@ class Client:
     ```
 
     Calls raise Unavailable once the broker did not answer several attempts, Rejected for what can never succeed, and
-    Misconfigured, naming what to correct. Those that have not ended when it is closed, and later ones, raise
-    ClientClosed.
+    Misconfigured, naming what to correct; ValueError or TypeError for an argument of the call itself, as `timeout_s`.
+    Those that have not ended when it is closed, and later ones, raise ClientClosed.
     """
 
     def __init__(
@@ -144,6 +144,9 @@ class Client:
         Raises TimeoutError where none came in time, and Unavailable where receipts are not read any more: publish again
         then, which changes nothing if the change is there.
         """
+        if not isinstance(published, Published):
+            raise TypeError(f"published: {published!r:.40} is none; give what `publish` or `delete` returned")
+        _check_seconds(timeout_s, least=0)
         if not published.receipt.done():
             self._check_open()
         return await published.board.first(published.receipt, patience_s=timeout_s)
@@ -163,6 +166,7 @@ class Client:
         `asked_at`. Raises TimeoutError where none came in time. A query may be asked several times if the broker
         does not answer.
         """
+        _check_seconds(timeout_s, least=0.001)
         query = question if isinstance(question, ContextQuery) else self._query(question, fields)
 
         async def ask() -> ContextResult:
@@ -173,7 +177,7 @@ class Client:
 
         return await self._retried(ask)
 
-    async def subscribe(
+    def subscribe(
         self, kind: type[S], *, start: Literal["earliest", "latest"] = "latest", every_tenant: bool = False
     ) -> AsyncGenerator[S, None]:
         """Yield receipts (IndexOutcome) or answers (ContextResult) of this tenant as they come, endlessly.
@@ -183,6 +187,15 @@ class Client:
         start: the oldest that the topic has, or from now on. Records that this package cannot decode, such as those of
         a later contract, are skipped and logged. Raises Unavailable.
         """
+        if kind not in _TOPICS:
+            raise ValueError(f"kind: {kind!r} is no record to follow; give IndexOutcome or ContextResult")
+        if start not in ("earliest", "latest"):
+            raise ValueError(f"start: {start!r} is neither 'earliest' nor 'latest'")
+        return self._followed(kind, start=start, every_tenant=every_tenant)
+
+    async def _followed(
+        self, kind: type[S], *, start: Literal["earliest", "latest"], every_tenant: bool
+    ) -> AsyncGenerator[S, None]:
         decode = Codec(kind).decode
         async with Reader(self._broker, self._broker.topic(_TOPICS[kind]), start=start) as reader:
             async for found in decoded(reader, decode):
@@ -296,6 +309,13 @@ class _Kept(Generic[F]):
         # Why it ended was raised to those who waited.
         with suppress(InfraError):
             await closing.aclose()
+
+
+def _check_seconds(timeout_s: object, *, least: float) -> None:
+    """Raise ValueError for a time that is none, or too short for any answer."""
+    # Also of nan, which compares with nothing.
+    if not isinstance(timeout_s, int | float) or not timeout_s >= least:
+        raise ValueError(f"timeout_s: {timeout_s!r:.40} is no time to wait; give seconds, {least:g} or above")
 
 
 def _tuples(fields: Mapping[str, object]) -> dict[str, Any]:

@@ -100,7 +100,10 @@ class BlockingClient:
         self, kind: type[S], *, start: Literal["earliest", "latest"] = "latest", every_tenant: bool = False
     ) -> Generator[S, None, None]:
         """Yield receipts or answers as they come, as `Client.subscribe` does; close the iterator to end it."""
-        steps = _Steps(self._client.subscribe(kind, start=start, every_tenant=every_tenant))
+        return self._stepped(self._client.subscribe(kind, start=start, every_tenant=every_tenant))
+
+    def _stepped(self, records: AsyncGenerator[S, None]) -> Generator[S, None, None]:
+        steps = _Steps(records)
         try:
             while True:
                 yield self._run(steps.next())

@@ -5,6 +5,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import nan
 from typing import Self
 
 import pytest
@@ -119,6 +120,24 @@ def test_a_closed_client_says_so(bus: WatchedBus, call: Callable[[BlockingClient
 def test_a_client_that_was_never_opened_says_what_to_do(call: Callable[[BlockingClient], object]) -> None:
     with pytest.raises(ClientClosed, match="use it in `with`"):
         call(BlockingClient())
+
+
+@pytest.mark.parametrize(
+    ("call", "named"),
+    [
+        (lambda client: client.ask("Frage", timeout_s=0), "timeout_s: 0 is"),
+        (lambda client: client.ask("Frage", timeout_s=-1), "timeout_s: -1 is"),
+        (lambda client: client.ask("Frage", timeout_s=nan), "timeout_s: nan is"),
+        (lambda client: client.ask("Frage", timeout_s=None), "timeout_s: None is"),
+        (lambda client: client.wait(None), "published: None is"),
+        (lambda client: client.subscribe(IndexOutcome, start="never"), "start: 'never' is"),
+        (lambda client: client.subscribe(str), "kind: <class 'str'> is"),
+    ],
+)
+@pytest.mark.usefixtures("bus")
+def test_a_wrong_argument_is_refused_at_once_by_name(call: Callable[[BlockingClient], object], named: str) -> None:
+    with BlockingClient() as client, pytest.raises((ValueError, TypeError), match=named):
+        call(client)
 
 
 @contextmanager

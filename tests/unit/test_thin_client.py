@@ -401,6 +401,16 @@ async def test_a_client_that_is_not_open_says_so_and_connects_nowhere(on: Callab
     assert [readers for readers in bus.topics.values() if readers] == []
 
 
+@pytest.mark.parametrize("timeout_s", [-1, float("nan"), None])
+async def test_a_time_to_wait_that_is_none_is_refused_by_name(timeout_s: Any, on: Callable[[Bus], Client]) -> None:
+    async with on(Bus(lambda _: [])) as client:
+        published = await client.publish("a", "Text")
+        with pytest.raises(ValueError, match="timeout_s: "):
+            await client.wait(published, timeout_s=timeout_s)
+        with pytest.raises(TimeoutError):
+            await client.wait(published, timeout_s=0)
+
+
 async def test_calls_that_wait_when_the_client_is_closed_end_and_are_not_cancelled(on: Callable[[Bus], Client]) -> None:
     asked = asyncio.Event()
 
