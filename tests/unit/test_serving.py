@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -240,6 +241,35 @@ async def test_a_dropped_generation_is_closed_once_nothing_is_answered_from_it()
     await serving.look()
 
     assert workshop.opened["g1"].is_closed
+
+
+@pytest.mark.parametrize("answers", ["g1", "g2"])
+async def test_a_generation_that_was_dropped_and_made_for_others_while_the_worker_paused_is_opened_anew(
+    answers: str,
+) -> None:
+    before = replace(entry("g2", 2, serves=answers == "g2"), settings={"models": {"embedder": "one"}})
+    log, workshop = Log(entry("g1", 1), before), Workshop()
+    serving = Serving(log, workshop.open)
+    await serving.start(entry("g1", 1))
+    old = workshop.opened["g2"]
+    old.go_on.clear()
+    early = asyncio.create_task(serving.handle(batch(1))) if answers == "g2" else None
+    await asyncio.sleep(0)
+
+    log.held = [entry("g1", 3), replace(entry("g2", 4), settings={"models": {"embedder": "other"}})]
+    await serving.look()
+    assert serving.generation == answers, "it goes on answering from what is open"
+    await looked(serving)
+
+    new = workshop.opened["g2"]
+    assert (serving.generation, new is old, new.is_closed) == ("g2", False, False)
+    assert old.is_closed is (early is None)
+    old.go_on.set()
+    if early is not None:
+        await early
+    await serving.handle(batch(1))
+    await looked(serving)
+    assert (old.is_closed, workshop.tries) == (True, 3)
 
 
 async def test_an_outage_of_the_store_changes_nothing_and_a_failed_task_ends_the_worker(

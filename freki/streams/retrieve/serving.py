@@ -49,7 +49,8 @@ Open = Callable[[GenerationEntry], AbstractAsyncContextManager[Answering]]
 class _Opened:
     """A generation that is ready to answer."""
 
-    def __init__(self, answering: Answering, closing: AsyncExitStack) -> None:
+    def __init__(self, entry: GenerationEntry, answering: Answering, closing: AsyncExitStack) -> None:
+        self.made_for = entry.settings
         self.answering = answering
         self.closing = closing
         self.batches = 0
@@ -69,6 +70,8 @@ class Serving:
         self._generations = log
         self._open_generation = open_generation
         self._opened: dict[str, _Opened] = {}
+        self._replaced: list[_Opened] = []
+        """Opened for settings that their entries do not have any more; closed once nothing is answered from them."""
         self._opening: dict[str, asyncio.Task[None]] = {}
         self._failed: dict[str, float] = {}
         self._current = ""
@@ -99,9 +102,10 @@ class Serving:
     async def aclose(self) -> None:
         """Close all generations."""
         await cancel_and_wait(self._opening.values())
-        while self._opened:
-            _, opened = self._opened.popitem()
-            await opened.closing.aclose()
+        self._replaced += self._opened.values()
+        self._opened.clear()
+        while self._replaced:
+            await self._replaced.pop().closing.aclose()
 
     async def handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         """Answer a batch."""
@@ -142,18 +146,25 @@ class Serving:
         entries = await self._generations.entries()
         there, last = offered(entries), serving(entries)
         self._open_missing(there)
-        if last is not None and last.generation != self._current and last.generation in self._opened:
+        if last is not None and last.generation != self._current and self._is_opened(there[last.generation]):
             _log.info("answering from another generation", before=self._current, now=last.generation)
             self._current = last.generation
         for name in self._opened.keys() - there.keys() - {self._current}:
-            if self._opened[name].is_idle:
-                await self._opened.pop(name).closing.aclose()
+            self._replaced.append(self._opened.pop(name))
+        for opened in [each for each in self._replaced if each.is_idle]:
+            self._replaced.remove(opened)
+            await opened.closing.aclose()
+
+    def _is_opened(self, entry: GenerationEntry) -> bool:
+        """Return whether a generation is open, and not one of its name that was dropped and made for other settings."""
+        opened = self._opened.get(entry.generation)
+        return opened is not None and opened.made_for == entry.settings
 
     def _open_missing(self, there: Mapping[str, GenerationEntry]) -> None:
         now_s = asyncio.get_running_loop().time()
-        for name in there.keys() - self._opened.keys() - self._opening.keys():
-            if now_s >= self._failed.get(name, 0.0):
-                self._opening[name] = asyncio.create_task(self._try(there[name]))
+        for name, entry in there.items():
+            if name not in self._opening and not self._is_opened(entry) and now_s >= self._failed.get(name, 0.0):
+                self._opening[name] = asyncio.create_task(self._try(entry))
 
     async def _try(self, entry: GenerationEntry) -> None:
         try:
@@ -168,4 +179,7 @@ class Serving:
     async def _open(self, entry: GenerationEntry) -> None:
         async with AsyncExitStack() as closing:
             answering = await closing.enter_async_context(self._open_generation(entry))
-            self._opened[entry.generation] = _Opened(answering, closing.pop_all())
+            before = self._opened.get(entry.generation)
+            if before is not None:
+                self._replaced.append(before)
+            self._opened[entry.generation] = _Opened(entry, answering, closing.pop_all())
