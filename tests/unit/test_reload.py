@@ -153,6 +153,23 @@ async def test_one_part_that_cannot_use_them_leaves_all_parts_as_they_are(folder
     assert taken == [3]
 
 
+async def test_a_part_that_was_being_opened_meanwhile_takes_them_over_too(folder: Path) -> None:
+    made, _ = reloader(folder)
+    opened_by, taken = made.settings, list[int]()
+
+    def prepare(settings: Settings) -> TakeOver:
+        return lambda: taken.append(settings.retrieval.top_k)
+
+    write(folder, "[retrieval]\ntop_k = 5\n")
+    await made.reload()
+    with made.takeovers.add(prepare, opened_by=opened_by), made.takeovers.add(prepare, opened_by=made.settings):
+        assert taken == [5], "only the part that was opened by those of before"
+        write(folder, "[retrieval]\ntop_k = 6\n")
+        await made.reload()
+
+    assert taken == [5, 6, 6]
+
+
 async def test_what_cannot_be_recorded_does_not_happen(folder: Path) -> None:
     made, taken = reloader(folder)
 

@@ -44,9 +44,16 @@ class TakeOvers:
 
     def __init__(self) -> None:
         self._parts: list[Prepare] = []
+        self._last: Settings | None = None
 
-    def add(self, prepare: Prepare) -> AbstractContextManager[object]:
-        """Add a part; leaving the context removes it."""
+    def add(self, prepare: Prepare, *, opened_by: Settings | None = None) -> AbstractContextManager[object]:
+        """Add a part; leaving the context removes it.
+
+        opened_by: settings in force when its opening began; those taken over meanwhile it takes over now. Raises
+        InfraError if it cannot use them.
+        """
+        if opened_by is not None and self._last is not None and self._last is not opened_by:
+            prepare(self._last)()
         self._parts.append(prepare)
         removing = ExitStack()
         removing.callback(self._parts.remove, prepare)
@@ -59,6 +66,7 @@ class TakeOvers:
         def take_over() -> None:
             for each in prepared:
                 each()
+            self._last = settings
 
         return take_over
 

@@ -70,9 +70,10 @@ async def open_serving(parts: "Parts") -> Serving:
 
     @asynccontextmanager
     async def open_generation(entry: GenerationEntry) -> AsyncIterator[_Answering]:
-        settings = settings_of(parts.settings, entry)
+        opened_by = parts.settings
+        settings = settings_of(opened_by, entry)
         async with AsyncExitStack() as closing:
-            own = parts if settings == parts.settings else await parts.beside(settings)
+            own = parts if settings == opened_by else await parts.beside(settings)
             if own is not parts:
                 closing.push_async_exit(own)
             handlers = await QueryParts(own).open_handlers()
@@ -80,7 +81,7 @@ async def open_serving(parts: "Parts") -> Serving:
             def prepare(after: Settings) -> TakeOver:
                 return handlers.prepare(settings_of(after, entry))
 
-            with parts.takeovers.add(prepare):
+            with parts.takeovers.add(prepare, opened_by=opened_by):
                 yield _Answering(handlers.queries, handlers.documents, own)
 
     answering = Serving(log, open_generation)
