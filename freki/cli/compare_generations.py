@@ -21,8 +21,10 @@ from freki.client.exchange import decoded
 from freki.infra.extras import require
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
+from freki.operators.errors import InvalidQuery
 from freki.operators.evaluate import compare, is_in_share, judge_rankings, mean_of, overlap, rank_documents
-from freki.schemas import EVERYONE, ContextHit, ContextQuery, DocumentId
+from freki.operators.validate_query import validate_query
+from freki.schemas import EVERYONE, ContextHit, ContextQuery, DocumentId, RequestKind
 from freki.schemas.avro import Codec
 from freki.schemas.names import record
 from freki.streams.retrieve.retriever import Retriever
@@ -85,7 +87,8 @@ async def compare_generations(
         asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, share, recorded)
     if not asked:
         fail(
-            "no query was recorded within the retention of their topic, or none of them is in this share: give an"
+            "no query was recorded within the retention of their topic, all were refused or read chunks by their ids,"
+            " or none of them is in this share: give an"
             " evaluation set with --set, or a larger --share"
         )
     answers: list[list[Answer]] = []
@@ -116,8 +119,22 @@ async def _recorded(settings: Settings, share: float | None, limit: int | None) 
         Reader(settings.kafka, topics_of(settings).queries.name, start="earliest", registry=registry) as reader,
     ):
         decode = Codec(ContextQuery, registry=registry).decode
-        found = [query async for query in decoded(reader.until_end(), decode)]
+        found = [query async for query in decoded(reader.until_end(), decode) if is_comparable(query, settings)]
     return [Asked(query=query) for query in chosen_queries(found, share=share, limit=limit)]
+
+
+def is_comparable(query: ContextQuery, settings: Settings) -> bool:
+    """Return whether both generations can answer a query: workers refuse others, and ids of chunks are of one only."""
+    try:
+        validate_query(
+            query,
+            max_characters=settings.retrieval.max_query_chars,
+            reply_topics=[query.reply_to] if query.reply_to else (),
+            encrypts_names=settings.encryption.keys is not None,
+        )
+    except InvalidQuery:
+        return False
+    return query.kind is not RequestKind.CHUNK_READ
 
 
 def chosen_queries(queries: Iterable[ContextQuery], *, share: float | None, limit: int | None) -> list[ContextQuery]:
