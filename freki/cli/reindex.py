@@ -1,6 +1,6 @@
 """`freki reindex`: make documents anew by the settings in force, from the changes on the documents topic."""
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from typing import Annotated
 
 import typer
@@ -48,7 +48,7 @@ async def reindex(
         console.print(Text(f"{root.document_id} is deleted", style="yellow"))
     live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)
     if not live:
-        console.print("nothing to reindex" + ("" if force or documents else ": all were made with these settings"))
+        console.print(Text(f"nothing to reindex{_nothing(selection, given, documents or ())}"), soft_wrap=True)
         return
     chunks = sum(root.chunks for root in live)
     if not documents and not is_agreed(
@@ -67,6 +67,15 @@ async def reindex(
         raise typer.Exit(1)
     if not (force or documents):
         await _check_settings(settings, selection, {root.root_id for root in live})
+
+
+def _nothing(selection: Selection, given: SelectionArguments, documents: Sequence[str]) -> str:
+    """Return which documents there are none of; empty where some are named."""
+    if documents:
+        return ""
+    rules = [("meets these conditions", given.is_given()), ("was made with other settings", selection.not_made_by)]
+    which = " and ".join(rule for rule, counts in rules if counts)
+    return f": tenant {selection.tenant} has no document{which and f' that {which}'}; --tenant selects another tenant"
 
 
 async def _check_settings(settings: Settings, selection: Selection, reindexed: Container[RootId]) -> None:

@@ -154,7 +154,7 @@ def made_otherwise(count: int) -> str:
     were, them = ("was", "it") if count == 1 else ("were", "them")
     return (
         f"{counted(count, 'document')} {were} made with other settings of chunks or contexts: run `freki reindex` for "
-        f"{them}"
+        f"{them}, of one tenant at a time (--tenant)"
     )
 
 

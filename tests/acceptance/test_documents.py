@@ -188,6 +188,7 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
 ) -> None:
     await publish(freki, upsert(tenant, "leave.md", LEAVE), upsert(tenant, "travel.md", "# Reisen\n\nMit der Bahn.\n"))
     nothing = await freki_command(freki, "reindex")
+    unmet = await freki_command(freki, "reindex", "--prefix", "rules/", "--force")
     forced = await freki_command(freki, "reindex", "--force", "--yes")
     named = await freki_command(freki, "reindex", "leave.md")
     root = await root_in(freki, key_of(tenant, "leave.md"))
@@ -200,7 +201,8 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     _, listed = await freki_command(freki, "documents", "list", "--otherwise", "--json")
     in_vain = await freki_command(freki, "reindex", "--yes")
 
-    assert "nothing to reindex: all were made with these settings" in nothing[1]
+    assert f"nothing to reindex: tenant {tenant} has no document that was made with other settings" in nothing[1]
+    assert f"tenant {tenant} has no document that meets these conditions; --tenant selects another" in unmet[1]
     assert forced[0] == named[0] == 0, forced[1] + named[1]
     assert "2 indexed" in forced[1]
     assert "1 indexed" in named[1]
@@ -208,6 +210,7 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     assert root.edition > 1_700_000_000_000
     assert "to make it anew" in history
     assert "documents were made with other settings of chunks or contexts" in status
+    assert "of one tenant at a time (--tenant)" in " ".join(status.split())
     assert "documents were made with other settings of chunks or contexts" in verified
     assert listed.count('"document_id"') == 2
     assert in_vain[0] == 1, in_vain[1]
