@@ -17,7 +17,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.findings import Findings, FoundRecords, KnownDocument, Removal, Unread
+from freki.schemas.findings import Covered, Findings, FoundRecords, KnownDocument, Removal, Undecodable, Unread
 from freki.schemas.index import Root
 from freki.streams.ports.erasure import HoldBook, StillFree
 from freki.streams.privacy.erasure import Erasure
@@ -73,6 +73,10 @@ class World:
     """Whether no worker answers deletions."""
     unread: Sequence[Unread] = ()
     """Where workers are waited for in vain."""
+    undecodable: Sequence[Undecodable] = ()
+    """Changes that cannot be decoded."""
+    undecided: Mapping[DocumentId, str] = field(default_factory=dict)
+    """Documents that may have any attributes."""
     book: HoldBook = field(init=False)
 
     def __post_init__(self) -> None:
@@ -93,15 +97,16 @@ class World:
         """Return a lock."""
         return self.lock
 
-    async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
+    async def covered(self, tenant: TenantId, covers: Coverage) -> Covered:
         """Return what is covered; attributes of a deleted document are known as long as its content is there."""
         self.meanwhile("covered")
         known = {name: each.attributes if each.indexed or each.content else {} for name, each in self.documents.items()}
-        return [
+        documents = [
             KnownDocument(document_id=name, version=self.documents[name].version, attributes=[attributes])
             for name, attributes in sorted(known.items())
             if tenant == TENANT and covers.has(name, attributes)
         ]
+        return Covered(documents=documents, undecided=self.undecided if covers.attributes else {})
 
     async def find(
         self,
@@ -131,6 +136,7 @@ class World:
             claims=sorted(found),
             claimed={**(claims or {}), **found},
             unread=self.unread if waits else (),
+            undecodable=self.undecodable,
         )
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:

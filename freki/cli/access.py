@@ -33,14 +33,14 @@ async def access(
 ) -> None:
     """Print all that is stored about documents, one JSON object per line.
 
-    The last one says what was searched and what could not be.
+    The last one says what was searched and what could not be. Exit code 1 if records cannot be decoded, which it names.
 
     Documents with their versions and texts, chunks, receipts, judgements, dead letters, answers, holds, objections and
     entries of the audit log.
     """
     settings = load_settings()
     covers = coverage_of(documents, attribute, everything=everything)
-    of = whose(settings, tenant)
+    of, is_whole = whose(settings, tenant), True
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))
         index = await opened.enter_async_context(open_index(settings))
@@ -49,6 +49,9 @@ async def access(
         reading = Access(settings, index=index, registry=registry, places=places)
         async for item in reading.read(of, covers, words=[*(covers.attributes.values()), *(word or [])]):
             print_json(item)
+            is_whole = not item.get("undecodable")
+    if not is_whole:
+        raise typer.Exit(1)
 
 
 async def _record(settings: Settings, tenant: TenantId, covers: Coverage) -> None:

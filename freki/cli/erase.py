@@ -12,7 +12,7 @@ from rich.text import Text
 from typer.core import TyperGroup
 
 from freki.cli.arguments import expanded
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.rows import print_json
@@ -110,6 +110,10 @@ def _check(plan: ErasurePlan, documents: list[str] | None, *, yes: bool) -> None
     planned = {each.document_id: each.version for each in plan.documents}
     if missing := [name for name in documents or () if name not in planned]:
         fail(f"tenant {plan.tenant} has no document {missing[0]!r}: `freki documents list` shows them")
+    if plan.undecided:
+        errors.print(Text(plan.undecided, style="yellow"), soft_wrap=True)
+    if not planned and plan.undecided:
+        raise typer.Exit(1)
     if not planned:
         console.print("nothing to erase")
         raise typer.Exit
@@ -216,6 +220,10 @@ def _show(body: Mapping[str, Any]) -> None:
         where = f"{each['topic']}/{each['partition']}"
         text = f"{each['group']} has not read {where} up to here, and may copy content: erase again once it has"
         console.print(Text(text, style="yellow"), soft_wrap=True)
+    for each in body.get("undecodable", ()):
+        records = f"{counted(each['records'], 'change')} of {each['topic']}/{each['partition']}"
+        text = f"claims that {records} may name are not found, as it cannot be decoded: {each['reason']}"
+        console.print(Text(f"{text}; then erase again", style="yellow"), soft_wrap=True)
     for each in body.get("late", ()):
         text = f"not removed: {counted(each['records'], 'record')} of {each['topic']}/{each['partition']}"
         console.print(Text(f"{text}, which just came there: repeat this command", style="yellow"), soft_wrap=True)

@@ -18,7 +18,29 @@ class KnownDocument:
     version: int
     """The highest."""
     attributes: Sequence[Mapping[str, str]]
-    """Of the version that is indexed, and of every version that is still on the topic."""
+    """Of the version that is indexed, and of every version that is still on the topic and can be decoded."""
+
+
+@record
+class Covered:
+    """The documents that a coverage names."""
+
+    documents: Sequence[KnownDocument]
+    """In the order of their ids."""
+    undecided: Mapping[DocumentId, str] = field(default_factory=dict)
+    """Other documents with a version that cannot be decoded, and why: they may have the attributes that count."""
+
+
+@record
+class Undecodable:
+    """Changes that cannot be decoded: they are found by their key, but what they name elsewhere is not known."""
+
+    topic: str
+    partition: int
+    records: int
+    last: int
+    reason: str
+    """Why the last one cannot, with what mends it."""
 
 
 @record
@@ -49,6 +71,8 @@ class Findings:
     """Keys of judgements, with the document that each is on."""
     unread: Sequence[Unread] = ()
     """Where workers were waited for in vain."""
+    undecodable: Sequence[Undecodable] = ()
+    """Changes among the records whose claims are not known."""
 
     def described(self) -> dict[str, Any]:
         """Return what a report says of it."""

@@ -46,6 +46,15 @@ def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
     return f"{tenant}/{document_id}".encode()
 
 
+def document_of_key(key: bytes | None) -> tuple[TenantId, DocumentId] | None:
+    """Return tenant and document that the key of a record names; None for a key of another form."""
+    try:
+        tenant, _, document_id = (key or b"").decode().partition("/")
+    except UnicodeDecodeError:
+        return None
+    return (TenantId(tenant), DocumentId(document_id)) if tenant and document_id else None
+
+
 def key_of_texts(*texts: str) -> bytes:
     """Return the key that is a JSON array of texts."""
     return json.dumps(texts, ensure_ascii=False).encode()

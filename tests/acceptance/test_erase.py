@@ -249,6 +249,35 @@ async def test_a_change_that_was_never_valid_holds_up_no_erasure(freki: Freki, t
 
 
 @pytest.mark.timeout(600)
+async def test_a_change_that_cannot_be_decoded_here_goes_by_its_key_and_nothing_counts_as_whole(
+    freki: Freki, tmp_path: Path
+) -> None:
+    tenant, mark = (f"{name}{secrets.token_hex(4)}" for name in ("unread-", "Schema"))
+    await publish(freki, upsert(tenant, "law", law(mark), attributes={"subject": mark}))
+    registered = upsert(tenant, "other", law(mark), attributes={"subject": mark})
+    value = b"\x00\x00\x00\x00\x07" + Codec(DocumentChange).encode(registered)[10:]
+    topic, key = topics_of(freki.settings).documents.name, record_key(registered.tenant, registered.document_id)
+    async with open_outbox(freki.settings) as (outbox, _):
+        await outbox.send(Outgoing(topic=topic, key=key, value=value))
+    of, signer = ("--tenant", tenant), tmp_path / "key.pem"
+    await done(freki, "audit", "keys", "make", str(signer))
+
+    code, printed = await freki_command(freki, "access", "--attribute", f"subject={mark}", *of)
+    [end] = [item for line in printed.splitlines() if (item := json.loads(line))["what"] == "end"]
+    assert (code, end["documents"]) == (1, 1)
+    assert "FREKI_REGISTRY__URL" in str(end["undecodable"])
+    for number, what in enumerate((("--attribute", f"subject={mark}"), ("other",))):
+        report = tmp_path / f"report-{number}.json"
+        options = (*of, "--yes", "--key", str(signer), "--report", str(report))
+        code, printed = await freki_command(freki, "erase", *what, *options)
+        assert code == 1, printed
+        assert "FREKI_REGISTRY__URL" in printed
+        body = json.loads(report.read_text())["report"]
+        assert [each["id"] for each in body["documents"]] == [("law", "other")[number]]
+        assert (bool(body["undecided"]), bool(body["undecodable"])) == (number == 0, number == 1)
+
+
+@pytest.mark.timeout(600)
 async def test_what_older_versions_said_is_gone_once_a_corrected_one_is_searchable(
     freki: Freki, tmp_path: Path
 ) -> None:

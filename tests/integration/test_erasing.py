@@ -2,17 +2,25 @@
 
 import asyncio
 from collections.abc import Collection
+from typing import cast
 
 import pytest
 
 from freki.infra.kafka.app import make_app
+from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import ClaimSettings, MilvusSettings, Settings
+from freki.operators.identify import record_key
+from freki.schemas import Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.avro import Codec
 from freki.schemas.findings import Unread
+from freki.schemas.index import Generation
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.stage import Stage
 from freki.streams.wire.erasing.consumers import Consumers
+from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.from_settings import group_of, ingest_sources
 from tests.integration.stages import Batch, World, running
+from tests.memory_index import MemoryIndex
 
 IN_USE, OTHER = "g2", "g1"
 
@@ -83,3 +91,39 @@ async def test_where_nobody_reads_an_erasure_says_so_and_waits_for_other_generat
     ]
     # Nobody reads the answers between stages.
     assert await consumers(world, IN_USE, patience_s=0.1).behind(world.topics.contexts.name, {0: 9}) == []
+
+
+async def test_documents_whose_changes_cannot_be_decoded_are_found_by_their_key_and_named_where_attributes_decide(
+    world: World,
+) -> None:
+    tenant, settings = TenantId("hr"), settings_of(world)
+
+    def change(name: str) -> tuple[bytes, bytes]:
+        one = DocumentChange(
+            tenant=tenant,
+            document_id=DocumentId(name),
+            operation=Operation.UPSERT,
+            version=3,
+            occurred_at=Timestamp(1),
+            content="text",
+            attributes={"subject": "4711"},
+        )
+        return record_key(tenant, one.document_id), Codec(DocumentChange).encode(one)
+
+    def registered(key: bytes, frame: bytes) -> tuple[bytes, bytes]:
+        return key, b"\x00\x00\x00\x00\x07" + frame[10:]
+
+    await world.publish(change("plain"), registered(*change("registered")), (b"hr/damaged", b"no change"))
+    index = cast("MilvusIndex", MemoryIndex(Generation(name=IN_USE, embedder="e", dim=4, analyser="a")))
+    places = Places(settings, index=index, registry=None, outbox=world.outbox, patience_s=1.0)
+
+    by_id = await places.covered(tenant, Coverage(documents=(DocumentId("damaged"), DocumentId("registered"))))
+    whole = await places.covered(tenant, Coverage(whole_tenant=True))
+    by_attribute = await places.covered(tenant, Coverage(attributes={"subject": "4711"}))
+
+    assert [(each.document_id, each.version) for each in by_id.documents] == [("damaged", 1), ("registered", 1)]
+    assert [each.document_id for each in whole.documents] == ["damaged", "plain", "registered"]
+    assert (by_id.undecided, whole.undecided) == ({}, {})
+    assert [each.document_id for each in by_attribute.documents] == ["plain"]
+    assert list(by_attribute.undecided) == ["registered"]
+    assert "FREKI_REGISTRY__URL" in by_attribute.undecided[DocumentId("registered")]

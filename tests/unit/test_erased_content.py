@@ -14,7 +14,15 @@ from freki.schemas import ClaimCheck, DocumentChange, DocumentId, Operation, Ten
 from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import to_record
 from freki.streams.topics import Topic
-from freki.streams.wire.erasing.topics import ChangeReader, Content, NamedClaims, judged_document, searched_topics
+from freki.streams.wire.erasing.topics import (
+    ChangeReader,
+    Content,
+    NamedClaims,
+    ReadChange,
+    Unreadable,
+    judged_document,
+    searched_topics,
+)
 from freki.streams.wire.from_settings import topics_of
 from tests.unit.deliveries import dead_letter
 
@@ -122,6 +130,27 @@ async def test_the_change_in_a_dead_letter_is_read_and_what_is_no_change_is_none
         assert await reader.change_of(stored(topics.dead_letters, value)) is None
 
 
+async def test_a_change_that_others_may_be_able_to_decode_is_not_taken_for_none() -> None:
+    settings = Settings()
+    topics, reader = topics_of(settings), ChangeReader(settings, None)
+    value = b"\x00\x00\x00\x00\x07" + Codec(DocumentChange).encode(change())[10:]
+
+    def letter_from(topic: str, *, encrypted: bool = False) -> Record:
+        letter = dead_letter(key=record_key(TENANT, A), value=value, topic=topic, encrypted=encrypted)
+        sent = to_record(letter, topics.dead_letters.name)
+        return replace(stored(topics.dead_letters, sent.value), headers=sent.headers)
+
+    for record in (stored(topics.documents, value), letter_from(topics.documents.name)):
+        read = await reader.change_of(record)
+        assert isinstance(read, Unreadable)
+        assert "FREKI_REGISTRY__URL" in read.reason
+        assert content().of(topics.documents, stored(topics.documents, value), read) == {A}
+    hidden = await reader.change_of(letter_from(topics.documents.name, encrypted=True))
+    assert isinstance(hidden, Unreadable)
+    assert "FREKI_ENCRYPTION__KEYS" in hidden.reason
+    assert await reader.change_of(letter_from(next(iter(topics.chunks.values())).name)) is None
+
+
 def test_topics_of_all_generations_are_searched_each_once() -> None:
     settings = Settings()
     names = [topic.name for topic in searched_topics(settings, ["g1", "g2"], TENANT)]
@@ -133,15 +162,15 @@ def test_topics_of_all_generations_are_searched_each_once() -> None:
 class Changes(ChangeReader):
     """A topic of documents in memory, with the times at which reading began."""
 
-    def __init__(self, *changes: DocumentChange) -> None:
+    def __init__(self, *changes: ReadChange) -> None:
         self.held = list(changes)
         self.begun: list[Timestamp | None] = []
 
-    async def changes(self, *, since_ms: Timestamp | None = None) -> AsyncGenerator[DocumentChange, None]:
+    async def changes(self, *, since_ms: Timestamp | None = None) -> AsyncGenerator[tuple[Record, ReadChange], None]:
         """Yield all of them."""
         self.begun.append(since_ms)
         for each in self.held:
-            yield each
+            yield stored(topics_of(Settings()).documents, b"x"), each
 
 
 async def test_a_change_that_names_a_claim_in_the_directory_is_found_and_remembered(tmp_path: Path) -> None:
@@ -159,6 +188,9 @@ async def test_a_change_that_names_a_claim_in_the_directory_is_found_and_remembe
     # Compaction removes it once its document is deleted.
     topic.held.clear()
     assert await named.any()
+
+    # It may name one.
+    assert await NamedClaims(Changes(Unreadable(reason="no registry")), claims).any()
 
     [first, second] = topic.begun
     assert first is None

@@ -4,6 +4,7 @@ import asyncio
 import hmac
 import json
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
@@ -15,7 +16,7 @@ from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_case, validate_erasure_request
 from freki.schemas import Coverage, DocumentId, ErasureRequest, ErasureStatus, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
-from freki.schemas.findings import Unread
+from freki.schemas.findings import Undecodable, Unread
 from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Outbox, Sink
@@ -128,6 +129,43 @@ async def test_an_erasure_from_which_dead_letters_are_moved_away_all_the_time_is
     assert here.documents[A].letter is not None
     assert done.status is ErasureStatus.INCOMPLETE
     assert [(each["topic"], each["records"]) for each in done.body["late"]] == [("dead-letters", 1)]
+
+
+async def test_an_erasure_whose_changes_cannot_be_decoded_erases_by_key_and_is_incomplete() -> None:
+    here = world()
+    here.undecodable = (Undecodable(topic="documents", partition=0, records=1, last=5, reason="no registry"),)
+
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, Coverage(documents=(A,))), about={})
+
+    assert erased(here) == {A}
+    assert (done.status, done.is_whole) == (ErasureStatus.INCOMPLETE, False)
+    assert [each["reason"] for each in done.body["undecodable"]] == ["no registry"]
+
+
+@pytest.mark.parametrize("attributes", [{"team": "x"}, {"team": "nobody"}])
+async def test_where_nobody_can_tell_what_is_covered_an_erasure_is_incomplete_also_after_a_crash(
+    attributes: Mapping[str, str],
+) -> None:
+    here = world()
+    here.undecided = {DocumentId("d"): "no registry"}
+    covers = Coverage(attributes=attributes)
+
+    def dies(step: str) -> None:
+        if step == "record":
+            raise Unavailable("killed")
+
+    here.meanwhile = dies
+    with suppress(Unavailable):
+        await requests_in(here).handle([asked(request(covers))])
+    here.meanwhile = lambda _: None
+    await requests_in(here).handle([asked(request(covers))])
+
+    report = here.reports()[TENANT, "r"]
+    assert erased(here) == {name for name, each in world().documents.items() if covers.has(name, each.attributes)}
+    assert report.status is ErasureStatus.INCOMPLETE
+    assert "whether 'd' is covered" in report.message
+    assert "no registry" in report.message
 
 
 @given(covers=COVERAGES, holds=st.lists(COVERAGES, max_size=2))

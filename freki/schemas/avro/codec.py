@@ -42,7 +42,10 @@ class UnknownSchemaIdError(UndecodableError):
     """The schema of this id is not in memory: fetch it from the registry, then decode again."""
 
     def __init__(self, schema_id: int) -> None:
-        super().__init__(f"schema id {schema_id} is not in the schema registry, or was not read from it")
+        super().__init__(
+            f"schema id {schema_id} is not in the schema registry, or was not read from it: "
+            "FREKI_REGISTRY__URL must name the registry that its producer uses, with all its schemas"
+        )
         self.schema_id = schema_id
 
 

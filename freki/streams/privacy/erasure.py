@@ -38,6 +38,8 @@ class ErasurePlan:
 
     tenant: TenantId
     documents: Sequence[PlannedErasure]
+    undecided: str = ""
+    """Why further documents may be covered, and nobody can tell; empty: none."""
 
     def claims_of(self, documents: Collection[DocumentId]) -> dict[str, frozenset[DocumentId]]:
         """Return the addresses that records of some documents named, with those documents."""
@@ -90,7 +92,8 @@ class Erasure:
 
     async def plan(self, tenant: TenantId, covers: Coverage) -> ErasurePlan:
         """Return what is covered now; it survives the deletion, after which nothing has attributes any more."""
-        known = await self._places.covered(tenant, covers)
+        covered = await self._places.covered(tenant, covers)
+        known = covered.documents
         found = await self._places.find(tenant, {each.document_id: each.version for each in known})
         documents = [
             PlannedErasure(
@@ -100,7 +103,7 @@ class Erasure:
             )
             for each in known
         ]
-        return ErasurePlan(tenant=tenant, documents=documents)
+        return ErasurePlan(tenant=tenant, documents=documents, undecided=undecided_of(covered.undecided))
 
     async def run(self, plan: ErasurePlan, *, about: Mapping[str, Any]) -> Erased:
         """Erase what is planned and not held; about: what else the report says, such as who asked.
@@ -114,7 +117,8 @@ class Erasure:
         free = {each.document_id: each.version for each in plan.documents if each.document_id in await watch.free()}
         if not free:
             status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
-            return Erased(status=status, report=None, held=watch.held, body={})
+            status = ErasureStatus.INCOMPLETE if plan.undecided else status
+            return Erased(status=status, report=None, held=watch.held, body={}, is_whole=not plan.undecided)
         await self._record(plan.tenant, [each for each in plan.documents if each.document_id in free])
         before = await self._places.find(plan.tenant, free, claims=plan.claims_of(free))
         gone, later = await self._delete(plan.tenant, free, watch)
@@ -168,9 +172,13 @@ class Erasure:
             "left": left.described(),
             "late": late.described()["records"],
             "unread": [asdict(each) for each in there.unread],
+            # Those of before: nothing names the claims of a change that compaction has removed since.
+            "undecodable": [asdict(each) for each in before.undecodable],
+            "undecided": plan.undecided,
         }
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
         is_whole = not (left.rows or left.claims or late or any(each.is_in_use for each in there.unread))
+        is_whole = is_whole and not (before.undecodable or plan.undecided)
         if later or not is_whole:
             status = ErasureStatus.INCOMPLETE
         return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body, is_whole=is_whole)
@@ -182,7 +190,7 @@ class Erasure:
 
     async def _watch(self, plan: ErasurePlan) -> "HoldWatch":
         covers = Coverage(documents=tuple(each.document_id for each in plan.documents))
-        known = {each.document_id: each for each in await self._places.covered(plan.tenant, covers)}
+        known = {each.document_id: each for each in (await self._places.covered(plan.tenant, covers)).documents}
         return HoldWatch(self._holds, plan.tenant, [each.document_id for each in plan.documents], known)
 
     async def _delete(
@@ -250,6 +258,17 @@ async def remove_late(
                 return removal, left, late
             removal = removal.and_then(await places.remove(late, still_free=still_free, superseded=superseded))
         seen.append(late)
+
+
+def undecided_of(documents: Mapping[DocumentId, str]) -> str:
+    """Return why nobody can tell whether some documents are covered; empty where there are none."""
+    if not documents:
+        return ""
+    name, reason = next(iter(documents.items()))
+    return (
+        f"nobody can tell whether {name!r} is covered, {len(documents)} such in all, because a version of it cannot be "
+        f"decoded: {reason}"
+    )
 
 
 def signed(body: Mapping[str, Any], sign: Sign) -> SignedReport:

@@ -1,6 +1,7 @@
 """Rectification: once a corrected version is searchable, the content of older ones is removed wherever copies are."""
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 from freki.operators.errors import InvalidRequest
@@ -41,7 +42,7 @@ class Rectification:
         tell yet which one is right.
         """
         begun, covers = self._now(), Coverage(documents=tuple(documents))
-        known = {each.document_id: each for each in await self._places.covered(tenant, covers)}
+        known = {each.document_id: each for each in (await self._places.covered(tenant, covers)).documents}
         roots = await self._index.roots([root_id(tenant, name) for name in documents])
         corrected: dict[DocumentId, int] = {}
         for name in documents:
@@ -98,9 +99,10 @@ class Rectification:
             "remains": list(removal.remains),
             "left": left.described(),
             "late": late.described()["records"],
+            "undecodable": [asdict(each) for each in found.undecodable],
         }
         status = ErasureStatus.HELD if held else ErasureStatus.ERASED
-        if left.rows or left.claims or late:
+        if left.rows or left.claims or late or found.undecodable:
             status = ErasureStatus.INCOMPLETE
         return Erased(status=status, report=signed(body, self._sign), held=held, body=body)
 

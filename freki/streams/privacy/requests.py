@@ -156,7 +156,7 @@ class ErasureRequests:
         before = await self._reports.of(request.tenant, request.request_id)
         if before is None:
             plan = await self._erasure_for(by, request.request_id).plan(request.tenant, request.covers)
-            begun = _report(request, ErasureStatus.BEGUN, at=self._now(), by=by)
+            begun = _report(request, ErasureStatus.BEGUN, at=self._now(), by=by, message=plan.undecided)
             before = replace(begun, documents=tuple(plan.documents), attributes_hash=self._attributes_hash(request))
             await self._keep(before)
         elif self._is_of_other(before, request):
@@ -185,12 +185,13 @@ class ErasureRequests:
         planned = [each for each in report.documents if not held or each.document_id in held]
         erasure = self._erasure_for(report.requested_by, report.request_id)
         about = {"request_id": report.request_id, "requested_by": report.requested_by, "reason": report.reason}
-        erased = await erasure.run(ErasurePlan(tenant=report.tenant, documents=planned), about=about)
+        plan = ErasurePlan(tenant=report.tenant, documents=planned, undecided=report.message)
+        erased = await erasure.run(plan, about=about)
         after = replace(
             report,
             # What was left of other documents is not looked for again.
             status=report.status if report.status is ErasureStatus.INCOMPLETE else erased.status,
-            message="" if planned else "no document is covered",
+            message=report.message or ("" if planned else "no document is covered"),
             held=tuple(sorted(erased.held)),
             reports=(*report.reports, *(() if erased.report is None else (erased.report,))),
             at=self._now(),

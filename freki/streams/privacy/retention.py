@@ -133,7 +133,8 @@ class Retention:
         holds = await self._holds.of(tenant)
         if any(hold.covers.attributes for hold in holds) and not all(each.knows_all for each in documents):
             covers = Coverage(documents=tuple(each.due.root.document_id for each in documents))
-            known = {each.document_id: each.attributes for each in await self._places.covered(tenant, covers)}
+            covered = (await self._places.covered(tenant, covers)).documents
+            known = {each.document_id: each.attributes for each in covered}
             documents = [
                 replace(
                     each,

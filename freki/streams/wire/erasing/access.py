@@ -27,10 +27,11 @@ from freki.schemas import (
     Judgement,
     TenantId,
 )
-from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.avro import Codec, DamagedError, UndecodableError
 from freki.schemas.errors import InfraError
 from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened
 from freki.streams.documents.view import view_of
+from freki.streams.privacy.erasure import undecided_of
 from freki.streams.topics import Topic
 from freki.streams.wire.audit import audit_directory
 from freki.streams.wire.cases import read_cases
@@ -65,13 +66,18 @@ class Access:
         self._topics = topics_of(settings)
         self._claims = ClaimStore(settings.claims, cipher_of(settings.encryption))
         self._left_out: list[str] = []
+        self._undecodable: dict[str, str] = {}
+        """Why records that may be about the documents cannot be decoded, by place."""
 
     async def read(self, tenant: TenantId, covers: Coverage, *, words: Collection[str] = ()) -> AsyncIterator[Item]:
         """Yield all that is stored of the covered documents, place by place; the last item says what was searched.
 
         words: queries with one of these in their text are part of it, as far as the topic has them.
         """
-        known = {each.document_id: each.version for each in await self._places.covered(tenant, covers)}
+        covered = await self._places.covered(tenant, covers)
+        known = {each.document_id: each.version for each in covered.documents}
+        if covered.undecided:
+            self._undecodable["documents"] = undecided_of(covered.undecided)
         names = list(known)
         searched: list[str] = []
         async for item in self._of_index(tenant, names):
@@ -96,6 +102,7 @@ class Access:
             "tenant": tenant,
             "documents": len(names),
             "searched": searched,
+            "undecodable": dict(self._undecodable),
             "not_searched": [*self._left_out, *_NEVER_SEARCHED],
         }
 
@@ -145,12 +152,12 @@ class Access:
         if stored.value is None:
             return
         if topic.name == self._topics.queries.name:
-            query = self._decoded(ContextQuery, stored.value)
+            query = self._decoded(ContextQuery, stored, stored.value) if words else None
             if query is not None and is_asked_of(query, tenant, words):
                 yield {"what": "query", **_plain(query)}
         elif topic.name == self._topics.judgements.name:
             if judged_document(stored.key, tenant) in content.keys.values():
-                judgement = self._decoded(Judgement, stored.value)
+                judgement = self._decoded(Judgement, stored, stored.value)
                 yield {"what": "judgement", **({} if judgement is None else _plain(judgement))}
         elif topic.holds in (ContextResult, DocumentReport):
             for item in self._of_answer(topic, stored, tenant, content.of(topic, stored, None)):
@@ -165,10 +172,9 @@ class Access:
             yield {"what": "dead_letter", "document_id": name, **await self._letter(stored)}
             return
         kind = topic.holds
-        value = None if kind is None or stored.value is None else self._decoded(kind, stored.value)
+        value = None if kind is None or stored.value is None else self._decoded(kind, stored, stored.value)
         what = {DocumentChange: "version", IndexOutcome: "receipt"}.get(kind or object, "work_record")
         if value is None:
-            self._left_out.append(f"{topic.name} {stored.partition}/{stored.offset}: it cannot be decoded")
             return
         claimed = await self._claimed(value) if isinstance(value, DocumentChange) else {}
         yield {"what": what, "document_id": name, **_plain(value), **claimed}
@@ -179,10 +185,8 @@ class Access:
         """Yield what an answer says of the documents; holders: those that its bytes name."""
         if not holders or topic.holds is None or stored.value is None:
             return
-        told = self._decoded(topic.holds, stored.value)
-        if told is None:
-            self._left_out.append(f"{topic.name} {stored.partition}/{stored.offset}: it cannot be decoded")
-        elif (said := said_of(told, tenant, holders)) is not None:
+        told = self._decoded(topic.holds, stored, stored.value)
+        if told is not None and (said := said_of(told, tenant, holders)) is not None:
             yield {"what": "answer", "documents": sorted(holders), **said}
 
     async def _claimed(self, change: DocumentChange) -> Item:
@@ -204,7 +208,8 @@ class Access:
         except InfraError as error:
             self._left_out.append(f"dead letter {stored.partition}/{stored.offset}: {error.gist}")
             return {"content_missing": error.gist}
-        change = None if letter.value is None else self._decoded(DocumentChange, letter.value)
+        is_change = letter.value is not None and letter.topic == self._topics.documents.name
+        change = self._decoded(DocumentChange, stored, letter.value or b"") if is_change else None
         value = _text(letter.value or b"") if change is None else _plain(change)
         return {"stage": letter.stage, "error": letter.message, "omitted": letter.omitted, "value": value}
 
@@ -221,10 +226,13 @@ class Access:
                 yield {"what": "audit_entry", **_plain(entry)}
         self._left_out.append(f"audit log outside {directory}: search its topic by `freki audit search --document`")
 
-    def _decoded(self, kind: type[Any], value: bytes) -> Any:  # noqa: ANN401 - of that type
+    def _decoded(self, kind: type[Any], stored: Record, value: bytes) -> Any:  # noqa: ANN401 - of that type
         try:
             return Codec(kind, registry=self._registry).decode(value)
-        except UndecodableError:
+        except UndecodableError as error:
+            # Nobody asks by a query that nobody can read, and whose it is nothing says.
+            if not (isinstance(error, DamagedError) and stored.topic == self._topics.queries.name):
+                self._undecodable[f"{stored.topic} {stored.partition}/{stored.offset}"] = str(error)
             return None
 
 

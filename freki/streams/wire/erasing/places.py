@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -14,19 +14,30 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, TenantId, Timestamp
-from freki.schemas.findings import Findings, KnownDocument, Removal, Unread
+from freki.schemas.findings import Covered, Findings, KnownDocument, Removal, Undecodable, Unread
 from freki.schemas.index import Root, answering
+from freki.schemas.names import document_of_key
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import Topic
 from freki.streams.wire.connect import open_generations
 from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.remove import Remover
-from freki.streams.wire.erasing.topics import ChangeReader, Content, present, searched_topics
+from freki.streams.wire.erasing.topics import (
+    ChangeReader,
+    Content,
+    ReadChange,
+    Unreadable,
+    names_claim,
+    present,
+    searched_topics,
+)
 from freki.streams.wire.from_settings import topics_of
 
 ROOTS_TOGETHER = 400
 """Documents whose roots are read in one call."""
+_LOWEST_VERSION = 1
+"""Of a document that is neither indexed nor on the topic but for changes that cannot be decoded."""
 
 
 class _Found:
@@ -38,15 +49,27 @@ class _Found:
         self.claimed = claimed
         self.shared: set[str] = set()
         self.judgements: dict[bytes, DocumentId] = {}
+        self._undecodable: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
 
-    def add(self, stored: Record, holders: frozenset[DocumentId], claim: ClaimCheck | None) -> None:
-        """Add a record, the documents whose content it is, and the claim in it."""
+    def add(self, stored: Record, holders: frozenset[DocumentId], change: ReadChange) -> None:
+        """Add a record, the documents whose content it is, and the change in it."""
+        claim: ClaimCheck | None = change.claim if isinstance(change, DocumentChange) else None
+        if isinstance(change, Unreadable) and holders:
+            self._undecodable[stored.topic, stored.partition].append((stored.offset, change.reason))
         if holders:
             self.records[stored.topic, stored.partition].append((stored.offset, holders))
         if claim is not None and holders:
             self.claimed.setdefault(claim.uri, set()).update(holders)
         elif claim is not None:
             self.shared.add(claim.uri)
+
+    @property
+    def undecodable(self) -> list[Undecodable]:
+        """The changes whose claims are not known."""
+        return [
+            Undecodable(topic=topic, partition=partition, records=len(some), last=some[-1][0], reason=some[-1][1])
+            for (topic, partition), some in sorted(self._undecodable.items())
+        ]
 
     def lasts_in(self, topic: str) -> dict[int, int]:
         """Return the highest offset found in each partition of a topic."""
@@ -79,19 +102,27 @@ class Places:
         self.outbox = outbox
         self._remover = Remover(settings, outbox, self._consumers)
 
-    async def covered(self, tenant: TenantId, covers: Coverage) -> Sequence[KnownDocument]:
+    async def covered(self, tenant: TenantId, covers: Coverage) -> Covered:
         """Return the documents that are covered, by the index and by the topic.
+
+        Of a change that cannot be decoded the key names the document.
 
         Raises Unavailable where a change names a claim and the claims are out of reach.
         """
         attributes: defaultdict[DocumentId, list[Mapping[str, str]]] = defaultdict(list)
         versions: dict[DocumentId, int] = {}
+        unreadable: dict[DocumentId, str] = {}
         has_claims = False
-        async for change in self._changes.changes():
-            has_claims |= change.claim is not None and self._claims.owns(change.claim.uri)
-            if change.tenant == tenant:
-                attributes[change.document_id].append(change.attributes)
-                versions[change.document_id] = max(versions.get(change.document_id, 0), change.version)
+        async for stored, change in self._changes.changes():
+            has_claims |= isinstance(change, DocumentChange) and names_claim(change, self._claims)
+            whose, name, version = _named_by(stored, change)
+            if whose != tenant:
+                continue
+            versions[name] = max(versions.get(name, 0), version)
+            if isinstance(change, DocumentChange):
+                attributes[name].append(change.attributes)
+            elif isinstance(change, Unreadable):
+                unreadable[name] = change.reason
         async for root in self._roots(tenant, covers):
             attributes[root.document_id].append(root.attributes)
             versions[root.document_id] = max(versions.get(root.document_id, 0), root.version)
@@ -103,11 +134,14 @@ class Places:
                 attributes[others[key]], versions[others[key]] = [{}], max(written.values())
         # Thousands may be named, and compared with every document.
         named, otherwise = frozenset(covers.documents), replace(covers, documents=())
-        return [
+        documents = [
             KnownDocument(document_id=name, version=versions[name], attributes=tuple(attributes[name]))
             for name in sorted(versions)
-            if name in named or any(otherwise.has(name, each) for each in attributes[name])
+            if name in named or any(otherwise.has(name, each) for each in attributes[name] or [{}])
         ]
+        certain = {each.document_id for each in documents}
+        undecided = {name: why for name, why in sorted(unreadable.items()) if covers.attributes and name not in certain}
+        return Covered(documents=documents, undecided=undecided)
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
@@ -135,7 +169,7 @@ class Places:
         for topic in await present(self._settings, searched_topics(self._settings, generations, tenant)):
             async for stored, change in self._read(topic):
                 holders = content.of(topic, stored, change)
-                found.add(stored, holders, None if change is None else change.claim)
+                found.add(stored, holders, change)
                 if holders and topic.name == topics_of(self._settings).judgements.name:
                     found.judgements[stored.key or b""] = next(iter(holders))
             if waits and (lasts := found.lasts_in(topic.name)):
@@ -155,9 +189,10 @@ class Places:
             shared=frozenset(shared & claimed.keys()),
             judgements=found.judgements,
             unread=unread,
+            undecodable=found.undecodable,
         )
 
-    async def _read(self, topic: Topic) -> AsyncIterator[tuple[Record, DocumentChange | None]]:
+    async def _read(self, topic: Topic) -> AsyncIterator[tuple[Record, ReadChange]]:
         """Yield the records of a topic, with the change in each where the topic has changes."""
         topics = topics_of(self._settings)
         has_changes = topic.name in {topics.documents.name, topics.dead_letters.name}
@@ -233,6 +268,14 @@ class Places:
         live = {entry.row_id for page in pages.values() for entry in page.entries}
         count = sum(head.row_id not in live for heads in rows.values() for head in heads)
         return {"chunks": count} if count else {}
+
+
+def _named_by(stored: Record, change: ReadChange) -> tuple[TenantId | None, DocumentId, int]:
+    """Return tenant, document and version of a record on the topic of documents; None: it holds nothing of one."""
+    if isinstance(change, DocumentChange):
+        return change.tenant, change.document_id, change.version
+    named = None if stored.value is None else document_of_key(stored.key)
+    return (None, DocumentId(""), 0) if named is None else (*named, _LOWEST_VERSION)
 
 
 def _bare(root: Root) -> Root:

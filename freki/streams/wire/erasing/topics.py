@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import replace
 
 from freki.client.kafka import Record
@@ -14,8 +14,8 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import record_key
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, DocumentId, TenantId, Timestamp
-from freki.schemas.avro import Codec, UndecodableError
-from freki.schemas.errors import Rejected
+from freki.schemas.avro import Codec, DamagedError, UndecodableError
+from freki.schemas.names import record
 from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened
 from freki.streams.retrieve.steps.judged import key_parts
 from freki.streams.topics import Topic
@@ -26,36 +26,56 @@ _CLOCKS_MS = 60 * 60 * 1000
 """Margin for times of records that are the clock of their producer."""
 
 
+@record
+class Unreadable:
+    """A change that cannot be decoded here, although others may be able to."""
+
+    reason: str
+    """With what mends it."""
+
+
+ReadChange = DocumentChange | Unreadable | None
+"""None: there is no change, or one so damaged that nobody can have read it."""
+
+
 class ChangeReader:
     """Reads the changes of the topic of documents, and those in dead letters."""
 
     def __init__(self, settings: Settings, registry: RegistryClient | None) -> None:
         self._settings = settings
         self._registry = registry
-        self._dead_letters = topics_of(settings).dead_letters.name
+        self._topics = topics_of(settings)
         self._codec = Codec(DocumentChange, registry=registry)
         self._cipher = cipher_of(settings.encryption)
 
-    async def change_of(self, stored: Record) -> DocumentChange | None:
-        """Return the change of a record; None for a null value, and for what is none."""
+    async def change_of(self, stored: Record) -> ReadChange:
+        """Return the change of a record."""
         if self._registry is not None:
             await self._registry.prepare([stored.value])
-        value = stored.value
-        if stored.topic == self._dead_letters and value is not None:
-            with suppress(NotADeadLetter, Rejected):
-                value = (await opened(from_record(stored), self._cipher)).value
+        if stored.topic != self._topics.dead_letters.name or stored.value is None:
+            return self._decoded(stored.value)
+        try:
+            letter = await opened(from_record(stored), self._cipher)
+        except NotADeadLetter:
+            return self._decoded(stored.value)
+        change = Unreadable(reason=letter.message) if letter.encrypted else self._decoded(letter.value)
+        # Those of other topics hold no change.
+        return change if isinstance(change, DocumentChange) or letter.topic == self._topics.documents.name else None
+
+    def _decoded(self, value: bytes | None) -> ReadChange:
         try:
             return None if value is None else self._codec.decode(value)
-        except UndecodableError:
+        except DamagedError:
             return None
+        except UndecodableError as error:
+            return Unreadable(reason=str(error))
 
-    async def changes(self, *, since_ms: Timestamp | None = None) -> AsyncGenerator[DocumentChange, None]:
-        """Yield the changes on the topic of documents that can be decoded; since_ms: those of before may come too."""
+    async def changes(self, *, since_ms: Timestamp | None = None) -> AsyncGenerator[tuple[Record, ReadChange], None]:
+        """Yield the records of the topic of documents with their changes; since_ms: those of before may come too."""
         topic = topics_of(self._settings).documents.name
         async with Reader(self._settings.kafka, topic, start="earliest" if since_ms is None else since_ms) as reader:
             async for stored in reader.until_end():
-                if (change := await self.change_of(stored)) is not None:
-                    yield change
+                yield stored, await self.change_of(stored)
 
 
 class NamedClaims:
@@ -68,16 +88,23 @@ class NamedClaims:
         self._since_ms: Timestamp | None = None
 
     async def any(self) -> bool:
-        """Return whether one does, or did when this was asked before. Raises Unavailable, Misconfigured."""
+        """Return whether one does or may, or did when this was asked before. Raises Unavailable, Misconfigured."""
         if not self._named:
             begun_ms = wall_clock()
             async with aclosing(self._changes.changes(since_ms=self._since_ms)) as changes:
-                async for change in changes:
-                    if change.claim is not None and self._claims.owns(change.claim.uri):
+                async for _, change in changes:
+                    if names_claim(change, self._claims):
                         self._named = True
                         break
             self._since_ms = Timestamp(begun_ms - _CLOCKS_MS)
         return self._named
+
+
+def names_claim(change: ReadChange, claims: ClaimStore) -> bool:
+    """Return whether a change names content in the directory of claims; of one that is not read nobody can tell."""
+    if isinstance(change, DocumentChange):
+        return change.claim is not None and claims.owns(change.claim.uri)
+    return change is not None
 
 
 class Content:
@@ -102,7 +129,7 @@ class Content:
         self.keys = {record_key(tenant, each): each for each in versions}
         self._marks = {each: _marks(each) for each in versions}
 
-    def of(self, topic: Topic, stored: Record, change: DocumentChange | None) -> frozenset[DocumentId]:
+    def of(self, topic: Topic, stored: Record, change: ReadChange) -> frozenset[DocumentId]:
         """Return the documents whose content a record is; change: the change in it, where it holds one."""
         if stored.value is None:
             return frozenset()
@@ -119,11 +146,11 @@ class Content:
             found = {each for each, marks in self._marks.items() if any(mark in value for mark in marks)}
         return frozenset(found) if self._is_meant(stored) else frozenset()
 
-    def _of_change(self, topic: Topic, stored: Record, change: DocumentChange | None) -> frozenset[DocumentId]:
+    def _of_change(self, topic: Topic, stored: Record, change: ReadChange) -> frozenset[DocumentId]:
         if stored.key not in self.keys or not stored.value:
             return frozenset()
         document = self.keys[stored.key]
-        if change is None:
+        if not isinstance(change, DocumentChange):
             return frozenset({document}) if self._is_meant(stored) else frozenset()
         is_letter = topic.name == self._topics.dead_letters.name
         # A letter of a later version than the topic of documents has goes with its document.
