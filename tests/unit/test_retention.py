@@ -279,6 +279,63 @@ async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_
     assert (report.status, len(report.reports)) == (ErasureStatus.ERASED, 2)
 
 
+async def test_what_was_deleted_before_a_hold_came_is_erased_by_the_next_run_after_it_ended() -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
+    applied = Applied(roots, [rule])
+    await applied.index.commit(roots, [])
+
+    def meanwhile(step: str) -> None:
+        if step == "remove" and not applied.world.holds:
+            applied.world.holds.append(hold("h", Coverage(documents=(NAMES[1],))))
+
+    applied.world.meanwhile = meanwhile
+    first = await applied.retention.run()
+    applied.world.meanwhile = lambda _: None
+    await applied.index.commit([deleted(each, tombstoned_at=Timestamp(0)) for each in roots], [])
+    held = await applied.retention.run()
+    kept = applied.world.documents[NAMES[1]]
+    before = (kept.content, kept.key)
+    applied.world.holds.clear()
+    second, third = await applied.retention.run(), await applied.retention.run()
+
+    assert (first.erased, first.held) == (3, 1)
+    assert (held, before) == (Retained(held=1), (True, True))
+    assert (second, third) == (Retained(erased=1), Retained())
+    assert not any(each.content or each.key for each in applied.world.documents.values())
+    (report,) = applied.reports.values()
+    assert (report.status, len(report.reports)) == (ErasureStatus.ERASED, 2)
+
+
+async def test_a_held_document_that_is_still_indexed_goes_by_its_rule_alone() -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
+    applied, looked = Applied(roots, [rule]), 0
+    await applied.index.commit(roots, [])
+
+    def meanwhile(step: str) -> None:
+        nonlocal looked
+        looked += step == "holds"
+        if looked == 3 and not applied.world.holds:
+            applied.world.holds.append(hold("h", Coverage(documents=(NAMES[1],))))
+
+    applied.world.meanwhile = meanwhile
+    await applied.retention.run()
+    applied.world.holds.clear()
+    # Its rule was taken back meanwhile.
+    await applied.index.commit([deleted(each, tombstoned_at=Timestamp(0)) for each in roots], [])
+    again = await applied.retention.run()
+
+    assert applied.gone == {*NAMES} - {NAMES[1]}
+    assert again == Retained()
+
+
 async def test_a_document_that_got_a_later_version_while_it_was_erased_is_left_alone_by_the_next_run() -> None:
     roots = [
         made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})

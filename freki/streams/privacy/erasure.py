@@ -183,6 +183,10 @@ class Erasure:
             status = ErasureStatus.INCOMPLETE
         return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body, is_whole=is_whole)
 
+    async def gone(self, tenant: TenantId, documents: Collection[DocumentId]) -> set[DocumentId]:
+        """Return the documents that are no more in the index."""
+        return set(documents) - await self._live(tenant, documents)
+
     async def _live(self, tenant: TenantId, documents: Collection[DocumentId]) -> set[DocumentId]:
         """Return the documents that are in the index now."""
         keys = {root_id(tenant, name): name for name in documents}

@@ -99,14 +99,14 @@ class Retention:
     async def run(self) -> Retained:
         """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays.
 
-        Erasures that broke off or are incomplete go on first: their documents may be deleted already, and are due no
-        more.
+        Erasures that broke off, are incomplete or met a hold go on first: their documents may be deleted already, and
+        are due no more.
         """
         waiting: defaultdict[tuple[TenantId, str], list[DueDocument]] = defaultdict(list)
         held, done = 0, Retained()
         if self._erasure is not None:
             for report in await self._begun(_REQUESTS):
-                done = _sum(done, await self._finish(report))
+                done = _sum(done, await self._go_on(report))
         async for each in self.check():
             if each.held:
                 held += 1
@@ -188,6 +188,14 @@ class Retention:
         await self._keep(begun)
         return _sum(later, await self._finish(begun))
 
+    async def _go_on(self, report: ErasureReport) -> Retained:
+        """Finish an erasure; of one that met holds what was deleted before, as the rules decide on the others."""
+        if report.status is ErasureStatus.HELD:
+            erasure = self._erasure_for(report.requested_by.removeprefix(_REQUESTS))
+            gone = await erasure.gone(report.tenant, report.held)
+            report = replace(report, documents=tuple(each for each in report.documents if each.document_id in gone))
+        return await self._finish(report) if report.documents else Retained()
+
     async def _finish(self, begun: ErasureReport) -> Retained:
         """Erase the documents of a report, and keep the one on how it ended."""
         about = {"request_id": begun.request_id, "requested_by": begun.requested_by, "reason": begun.reason}
@@ -228,6 +236,6 @@ def _sum(first: Retained, second: Retained) -> Retained:
 
 
 def open_reports(reports: Iterable[ErasureReport]) -> list[ErasureReport]:
-    """Return the reports of erasures that broke off or are incomplete, and have documents left to erase."""
-    unfinished = {ErasureStatus.BEGUN, ErasureStatus.INCOMPLETE}
+    """Return the reports of erasures that broke off, are incomplete or met holds, and have documents left to erase."""
+    unfinished = {ErasureStatus.BEGUN, ErasureStatus.INCOMPLETE, ErasureStatus.HELD}
     return [each for each in reports if each.status in unfinished and each.documents]
