@@ -21,6 +21,8 @@ METADATA_AGE_MS = 10_000
 """Interval of looks whether partitions were added: until then, nobody reads them. Five minutes by default."""
 _MARGIN_BYTES = 64 * 1024
 """Size reserved for headers and framing around the largest record."""
+_CANCEL_S = 0.05
+"""Interval at which a task that goes on is cancelled again."""
 _TOO_LARGE = "TooLargeError"
 _REFUSED = ("Auth", "Sasl", "SecurityDisabled", "Unsupported", "BrokerVersion", "UnknownTopic", "InvalidTopic")
 """Parts of the names of what the broker refuses until something is corrected."""
@@ -215,12 +217,18 @@ async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
 
 async def stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
     """Send what is queued, for at most `timeout_s` seconds, and disconnect."""
-    stopping = asyncio.create_task(client.stop())
-    done, _ = await asyncio.wait({stopping}, timeout=timeout_s)
-    if not done:
-        # Stopping waits for all that is queued, or for the end of the task that sends it.
-        client._sender.sender_task.cancel()  # noqa: SLF001
-    await stopping
+    stopping, sending = asyncio.create_task(client.stop()), client._sender.sender_task  # noqa: SLF001
+    await asyncio.wait({stopping}, timeout=timeout_s)
+    # Stopping waits for all that is queued, or for the end of the task that sends it, which waits for each request that
+    # is under way unless it is cancelled once more.
+    while not stopping.done() and not sending.done():
+        sending.cancel()
+        await asyncio.wait({sending}, timeout=_CANCEL_S)
+    await asyncio.wait({stopping})
+    if stopping.cancelled():
+        await client.client.close()
+    else:
+        stopping.result()
 
 
 async def stop_consumer(client: "AIOKafkaConsumer") -> None:

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 from freki.client import Broker, Client, Unavailable
+from freki.infra.kafka import KafkaProducer
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import KafkaSettings
 from tests.chaos.brokers import BrokerFault, BrokerKind, strike
@@ -113,6 +114,21 @@ async def test_a_client_closes_though_brokers_are_away(brokers: Cluster, client:
             with pytest.raises(Unavailable):
                 await client.publish("a", "meanwhile", principals=["everyone"])
             await client.__aexit__()
+
+
+async def test_a_producer_of_a_worker_closes_though_brokers_are_away(brokers: Cluster, world: World) -> None:
+    async with Admin(brokers.settings) as admin:
+        await admin.ensure_topics([world.topics.documents])
+    async with asyncio.timeout(PATIENCE_S):
+        async with KafkaProducer(world.kafka) as producer:
+            await (await producer.send(world.topics.documents.name, key=b"a", value=b"before"))
+            with cut_off(brokers):
+                sending = await producer.send(world.topics.documents.name, key=b"a", value=b"meanwhile")
+                await producer.__aexit__()
+        await asyncio.wait({sending}, timeout=0)
+
+    assert not sending.done() or sending.exception() is not None
+    sending.cancel()
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Self
 from aiokafka import AIOKafkaProducer
 from aiokafka.structs import RecordMetadata
 
+from freki.client.kafka import stop_producer
 from freki.client.wakeups import Ringer
 from freki.infra.kafka.connection import (
     PROFILES,
@@ -23,6 +24,8 @@ _IN_FLIGHT = 1000
 """Maximum unconfirmed records."""
 _BATCH_BYTES = 64 * 1024
 """Maximum size of a batch per partition."""
+_CLOSE_S = 5.0
+"""Time for queued records to leave when the producer closes, in seconds: what is not confirmed is processed again."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,10 +69,10 @@ class KafkaProducer:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Send queued records, then disconnect."""
+        """Send queued records, as far as the broker takes them within a few seconds, then disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await client.stop()
+            await stop_producer(client, _CLOSE_S)
         if self._ringer is not None:
             self._ringer.close()
 
@@ -78,8 +81,8 @@ class KafkaProducer:
     ) -> asyncio.Task[Position]:
         """Queue a record; the task ends when the broker has stored it.
 
-        Both raise Rejected for an oversized record, Unavailable if the broker did not store it within the delivery
-        timeout, and Misconfigured, naming the setting, otherwise.
+        Both raise Rejected for an oversized record, Unavailable if the broker did not store it, and Misconfigured,
+        naming the setting, otherwise. With an idempotent producer the task waits for as long as no broker answers.
         """
         if self._client is None:
             raise RuntimeError("the producer is not open")

@@ -61,7 +61,7 @@ class KafkaSettings(SettingsSection):
     max_message_bytes: int = Field(
         default=5_000_000, ge=100_000, description="Largest record: a query of a million characters"
     )
-    delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for the broker to take a record")
+    delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for an answer of the broker")
     security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(
         default="PLAINTEXT", description="How to speak with the brokers"
     )
