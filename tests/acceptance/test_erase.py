@@ -27,8 +27,8 @@ from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter, to_record
 from freki.streams.messages import Outgoing
 from freki.streams.privacy.requests import report_key
-from freki.streams.wire.connect import open_outbox
-from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.connect import open_generations, open_index, open_outbox
+from freki.streams.wire.from_settings import settings_named, topics_of, wall_clock
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, documents, environment, freki_command, publish, upsert
 from tests.unit.deliveries import dead_letter
@@ -246,6 +246,37 @@ async def test_a_change_that_was_never_valid_holds_up_no_erasure(freki: Freki, t
     # Generations of other tests may have no workers.
     assert [unread for unread in body["unread"] if unread["is_in_use"]] == []
     assert set(await raw(freki, mark.encode())) <= {each.get("topic") for each in body["remains"]}
+
+
+@pytest.mark.timeout(600)
+async def test_a_person_is_not_told_what_a_later_version_says_of_another_and_which_generations_have_more(
+    freki: Freki,
+) -> None:
+    tenant, mine, theirs = (f"{name}{secrets.token_hex(4)}" for name in ("access-", "Meine", "Fremde"))
+    small = freki.settings.claims.model_copy(update={"inline_bytes": 600})
+    writer = replace(freki, settings=freki.settings.model_copy(update={"claims": small}))
+    await publish(writer, upsert(tenant, "law", law(mine, paragraphs=20), attributes={"subject": mine}))
+    await publish(writer, upsert(tenant, "law", law(theirs, paragraphs=20), version=2, attributes={"subject": theirs}))
+    await ask(freki, tenant, f"Was gilt für {theirs}3?")
+    other = settings_named(freki.settings, "access")
+    async with open_index(freki.settings) as index, open_index(other) as beside:
+        key = root_id(TenantId(tenant), DocumentId("law"))
+        await beside.commit([(await index.roots([key]))[key]], [])
+    try:
+        told = await done(freki, "access", "--attribute", f"subject={mine}", "--tenant", tenant)
+        whole = await done(freki, "access", "law", "--tenant", tenant)
+    finally:
+        async with open_generations(freki.settings) as log:
+            await log.drop("access")
+
+    items, end = [json.loads(line) for line in told.splitlines()], json.loads(told.splitlines()[-1])
+    assert mine in told
+    assert theirs not in told
+    assert {each["version"] for each in items if each["what"] in ("version", "claim", "receipt", "chunk")} == {1}
+    assert end["withheld"]["law"] > 0
+    assert any("generation access: 1 row" in each for each in end["not_searched"])
+    assert (mine in whole, theirs in whole) == (True, True)
+    assert json.loads(whole.splitlines()[-1])["withheld"] == {}
 
 
 @pytest.mark.timeout(600)

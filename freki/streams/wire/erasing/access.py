@@ -2,7 +2,8 @@
 
 import json
 from base64 import b64encode
-from collections.abc import AsyncIterator, Awaitable, Collection, Iterator, Mapping
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -66,6 +67,9 @@ class Access:
         self._topics = topics_of(settings)
         self._claims = ClaimStore(settings.claims, cipher_of(settings.encryption))
         self._left_out: list[str] = []
+        self._only: dict[DocumentId, frozenset[int]] = {}
+        """Versions that are read out, of documents of which not all are."""
+        self._withheld = Counter[DocumentId]()
         self._undecodable: dict[str, str] = {}
         """Why records that may be about the documents cannot be decoded, by place."""
 
@@ -76,6 +80,7 @@ class Access:
         """
         covered = await self._places.covered(tenant, covers)
         known = {each.document_id: each.version for each in covered.documents}
+        self._only = {each.document_id: each.only for each in covered.documents if each.only is not None}
         if covered.undecided:
             self._undecodable["documents"] = undecided_of(covered.undecided)
         names = list(known)
@@ -90,7 +95,14 @@ class Access:
         searched.append("claims")
         content = Content(self._settings, tenant, known)
         async with open_generations(self._settings) as log:
-            topics = searched_topics(self._settings, await log.stored(), tenant)
+            generations = await log.stored()
+            for other in generations.keys() - {self._settings.milvus.generation}:
+                if rows := sum((await log.count_rows(other, [root_id(tenant, name) for name in names])).values()):
+                    self._left_out.append(
+                        f"generation {other}: {rows} rows; "
+                        f"FREKI_MILVUS__GENERATION={other}, with the models of that generation, reads them"
+                    )
+        topics = searched_topics(self._settings, generations, tenant)
         for topic in await present(self._settings, [*topics, self._topics.outcomes, self._topics.queries]):
             async for item in self._of_topic(topic, tenant, content, words):
                 yield item
@@ -103,6 +115,7 @@ class Access:
             "documents": len(names),
             "searched": searched,
             "undecodable": dict(self._undecodable),
+            "withheld": dict(self._withheld),
             "not_searched": [*self._left_out, *_NEVER_SEARCHED],
         }
 
@@ -111,9 +124,12 @@ class Access:
         for name in names:
             key = root_id(tenant, name)
             root = (await self._index.roots([key])).get(key)
-            if root is None:
+            if root is None or not self._may_tell(name, root.version):
                 continue
             view = await view_of(self._index, root)
+            # It may have been replaced meanwhile.
+            if not self._may_tell(name, view.root.version):
+                continue
             yield {"what": "document", **_plain(view.root)}
             for chunk in view.chunks:
                 yield {"what": "chunk", "document_id": name, "version": view.root.version, **_plain(chunk)}
@@ -133,6 +149,8 @@ class Access:
         keys = {root_id(tenant, name): name for name in names}
         for key, written in (await self._claims.versions_of(keys)).items():
             for uri, version in written.items():
+                if not self._may_tell(keys[key], version):
+                    continue
                 item = {"what": "claim", "document_id": keys[key], "version": version, "uri": uri}
                 yield {**item, **await self._content(uri, self._claims.read(uri))}
 
@@ -169,12 +187,13 @@ class Access:
     async def _of_document(self, topic: Topic, stored: Record, name: DocumentId) -> AsyncIterator[Item]:
         """Yield what a record with the key of a document holds."""
         if topic.name == self._topics.dead_letters.name:
-            yield {"what": "dead_letter", "document_id": name, **await self._letter(stored)}
+            if (told := await self._letter(stored, name)) is not None:
+                yield {"what": "dead_letter", "document_id": name, **told}
             return
         kind = topic.holds
         value = None if kind is None or stored.value is None else self._decoded(kind, stored, stored.value)
         what = {DocumentChange: "version", IndexOutcome: "receipt"}.get(kind or object, "work_record")
-        if value is None:
+        if value is None or not self._may_tell(name, version_of(value)):
             return
         claimed = await self._claimed(value) if isinstance(value, DocumentChange) else {}
         yield {"what": what, "document_id": name, **_plain(value), **claimed}
@@ -186,7 +205,7 @@ class Access:
         if not holders or topic.holds is None or stored.value is None:
             return
         told = self._decoded(topic.holds, stored, stored.value)
-        if told is not None and (said := said_of(told, tenant, holders)) is not None:
+        if told is not None and (said := said_of(told, tenant, holders, may_tell=self._may_tell)) is not None:
             yield {"what": "answer", "documents": sorted(holders), **said}
 
     async def _claimed(self, change: DocumentChange) -> Item:
@@ -200,7 +219,8 @@ class Access:
             self._left_out.append(f"claim {uri}: {error.gist}")
             return {"content_missing": error.gist}
 
-    async def _letter(self, stored: Record) -> Item:
+    async def _letter(self, stored: Record, name: DocumentId) -> Item | None:
+        """Return what a dead letter holds; None where it is withheld."""
         try:
             letter = await opened(from_record(stored), cipher_of(self._settings.encryption))
         except NotADeadLetter:
@@ -210,6 +230,8 @@ class Access:
             return {"content_missing": error.gist}
         is_change = letter.value is not None and letter.topic == self._topics.documents.name
         change = self._decoded(DocumentChange, stored, letter.value or b"") if is_change else None
+        if not self._may_tell(name, None if change is None else change.version):
+            return None
         value = _text(letter.value or b"") if change is None else _plain(change)
         return {"stage": letter.stage, "error": letter.message, "omitted": letter.omitted, "value": value}
 
@@ -226,6 +248,17 @@ class Access:
                 yield {"what": "audit_entry", **_plain(entry)}
         self._left_out.append(f"audit log outside {directory}: search its topic by `freki audit search --document`")
 
+    def _may_tell(self, name: DocumentId, version: int | None) -> bool:
+        """Return whether a version may be read out, and count it where it may not; None: nobody knows which it is.
+
+        A version with other attributes than those that were asked for may be about somebody else.
+        """
+        only = self._only.get(name)
+        if only is None or version in only:
+            return True
+        self._withheld[name] += 1
+        return False
+
     def _decoded(self, kind: type[Any], stored: Record, value: bytes) -> Any:  # noqa: ANN401 - of that type
         try:
             return Codec(kind, registry=self._registry).decode(value)
@@ -241,19 +274,42 @@ def is_asked_of(query: ContextQuery, tenant: TenantId, words: Collection[str]) -
     return query.tenant == tenant and any(word in query.text for word in words if word.strip())
 
 
-def said_of(told: ContextResult | DocumentReport, tenant: TenantId, documents: Collection[DocumentId]) -> Item | None:
+def version_of(value: Any) -> int:  # noqa: ANN401 - a record with the key of a document
+    """Return the version that a change, a receipt or a record between stages is of."""
+    version: int = value.version if isinstance(value, DocumentChange | IndexOutcome) else value.revision.version
+    return version
+
+
+def said_of(
+    told: ContextResult | DocumentReport,
+    tenant: TenantId,
+    documents: Collection[DocumentId],
+    *,
+    may_tell: Callable[[DocumentId, int], bool] = lambda _name, _version: True,
+) -> Item | None:
     """Return what an answer says of documents of a tenant; what it says of others is theirs. None: it is another's.
 
-    Topics of answers have those to all tenants, and documents of two tenants may have the same id.
+    Topics of answers have those to all tenants, and documents of two tenants may have the same id. may_tell: whether a
+    version of a document is told.
     """
     if told.tenant != tenant:
         return None
     when = {"query_id": told.query_id, "answered_at": told.answered_at}
     if isinstance(told, ContextResult):
-        hits = [_plain(hit) for hit in told.hits if hit.document_id in documents]
-        expansions = [_plain(more) for more in told.expansions if more.document_id in documents]
+        hits = [
+            _plain(hit) for hit in told.hits if hit.document_id in documents and may_tell(hit.document_id, hit.version)
+        ]
+        expansions = [
+            _plain(more)
+            for more in told.expansions
+            if more.document_id in documents and may_tell(more.document_id, more.version)
+        ]
         return {**when, "hits": hits, "expansions": expansions}
-    listed = [_plain(each) for each in told.documents if each.document_id in documents]
+    listed = [
+        _plain(each)
+        for each in told.documents
+        if each.document_id in documents and may_tell(each.document_id, each.version)
+    ]
     # Chunks are those of the one document that is shown.
     return {**when, "listed": listed, "chunks": [_plain(chunk) for chunk in told.chunks] if listed else []}
 

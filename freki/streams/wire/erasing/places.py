@@ -13,7 +13,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, TenantId, Timestamp
+from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.findings import Covered, Findings, KnownDocument, Removal, Undecodable, Unread
 from freki.schemas.index import Root, answering
 from freki.schemas.names import document_of_key
@@ -80,6 +80,47 @@ class _Found:
         }
 
 
+class _Known:
+    """The versions of documents that are known, with their attributes."""
+
+    def __init__(self) -> None:
+        self.versions: dict[DocumentId, int] = {}
+        """The highest of each."""
+        self._attributes: defaultdict[DocumentId, list[Mapping[str, str]]] = defaultdict(list)
+        self._alive: defaultdict[DocumentId, list[tuple[int, Mapping[str, str]]]] = defaultdict(list)
+
+    def add(
+        self, name: DocumentId, version: int, attributes: Mapping[str, str] | None = None, *, deleted: bool = False
+    ) -> None:
+        """Add a version; attributes: None: nobody knows them."""
+        self.versions[name] = max(self.versions.get(name, 0), version)
+        if attributes is not None:
+            self._attributes[name].append(attributes)
+            # A deletion has none of the document's, and nothing that it says.
+            if not deleted:
+                self._alive[name].append((version, attributes))
+
+    def covered(self, covers: Coverage) -> list[KnownDocument]:
+        """Return the documents that are covered, in the order of their ids."""
+        # Thousands may be named, and compared with every document.
+        named, otherwise = frozenset(covers.documents), replace(covers, documents=())
+        return [
+            KnownDocument(
+                document_id=name,
+                version=self.versions[name],
+                attributes=tuple(self._attributes[name]),
+                only=None if name in named else self._only(name, otherwise),
+            )
+            for name in sorted(self.versions)
+            if name in named or any(otherwise.has(name, each) for each in self._attributes[name] or [{}])
+        ]
+
+    def _only(self, name: DocumentId, covers: Coverage) -> frozenset[int] | None:
+        """Return the versions of a document that are covered, where not all that are known are; None: all."""
+        others = {version for version, attributes in self._alive[name] if not covers.has(name, attributes)}
+        return frozenset({version for version, _ in self._alive[name]} - others) if others else None
+
+
 class Places:
     """All places of content that the settings name."""
 
@@ -109,36 +150,28 @@ class Places:
 
         Raises Unavailable where a change names a claim and the claims are out of reach.
         """
-        attributes: defaultdict[DocumentId, list[Mapping[str, str]]] = defaultdict(list)
-        versions: dict[DocumentId, int] = {}
+        known, has_claims = _Known(), False
         unreadable: dict[DocumentId, str] = {}
-        has_claims = False
         async for stored, change in self._changes.changes():
             has_claims |= isinstance(change, DocumentChange) and names_claim(change, self._claims)
             whose, name, version = _named_by(stored, change)
             if whose != tenant:
                 continue
-            versions[name] = max(versions.get(name, 0), version)
             if isinstance(change, DocumentChange):
-                attributes[name].append(change.attributes)
-            elif isinstance(change, Unreadable):
+                known.add(name, version, change.attributes, deleted=change.operation is Operation.DELETE)
+            else:
+                known.add(name, version)
+            if isinstance(change, Unreadable):
                 unreadable[name] = change.reason
         async for root in self._roots(tenant, covers):
-            attributes[root.document_id].append(root.attributes)
-            versions[root.document_id] = max(versions.get(root.document_id, 0), root.version)
+            known.add(root.document_id, root.version, root.attributes, deleted=root.deleted)
         if has_claims:
             await self._claims.check()
-        others = {root_id(tenant, name): name for name in set(covers.documents) - versions.keys()}
+        others = {root_id(tenant, name): name for name in set(covers.documents) - known.versions.keys()}
         for key, written in (await self._claims.versions_of(others)).items():
             if written:
-                attributes[others[key]], versions[others[key]] = [{}], max(written.values())
-        # Thousands may be named, and compared with every document.
-        named, otherwise = frozenset(covers.documents), replace(covers, documents=())
-        documents = [
-            KnownDocument(document_id=name, version=versions[name], attributes=tuple(attributes[name]))
-            for name in sorted(versions)
-            if name in named or any(otherwise.has(name, each) for each in attributes[name] or [{}])
-        ]
+                known.add(others[key], max(written.values()))
+        documents = known.covered(covers)
         certain = {each.document_id for each in documents}
         undecided = {name: why for name, why in sorted(unreadable.items()) if covers.attributes and name not in certain}
         return Covered(documents=documents, undecided=undecided)
