@@ -13,11 +13,11 @@ import typer
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.words import counted
-from freki.infra.audit import read_chains
+from freki.infra.audit import read_chains, sent_marks
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, make_key, read_verifier
-from freki.operators.audit_chain import ChainReport, check_chains
+from freki.operators.audit_chain import ChainReport, check_chains, cut_off
 from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
 from freki.schemas.audit_lines import NotAnEntry, line_of
 from freki.schemas.avro import Codec, UndecodableError
@@ -70,17 +70,18 @@ async def verify(
     damaged: list[str] = []
     # The topic first: a writer writes to its file first, so that the file has all that the topic had.
     on_topic = [entry async for entry in _on_topic(settings, damaged)] if topic else []
+    # Before the files, which a running writer appends to before it notes what was sent.
+    sent = sent_marks(files or [audit_directory(settings)]) if files or not topic else {}
     in_files = list(_in_files(settings, files, damaged)) if files or not topic else []
     reports = {
-        "file": check_chains(in_files, verify=check, kept_since=since, known=_known(on_topic, since)),
+        "file": cut_off(check_chains(in_files, verify=check, kept_since=since, known=_known(on_topic, since)), sent),
         "topic": check_chains(on_topic, verify=check, kept_since=since, known=_known(in_files, since, closed=True)),
     }
     for place, each in reports.items():
         for report in each:
             _show_report(place, report, as_json=as_json)
-    for where in damaged:
-        errors.print(f"{where}: no entry of an audit log", style="red", markup=False)
-    if not (in_files or on_topic or damaged):
+    _show_damaged(damaged)
+    if not (in_files or on_topic or damaged or sent):
         fail("no entry was found; is FREKI_AUDIT__ENABLED set where workers run?")
     if damaged or any(report.faults for each in reports.values() for report in each):
         raise typer.Exit(1)
@@ -97,7 +98,8 @@ async def export(
     """Copy the log, to keep it elsewhere or give it to an auditor: whole chains, which `verify --file` checks there."""
     settings = load_settings()
     chains: dict[str, dict[int, str]] = {}
-    async for entry in _entries(settings, files, topic=topic):
+    damaged: list[str] = []
+    async for entry in _entries(settings, files, damaged, topic=topic):
         chains.setdefault(entry.writer, {})[entry.sequence] = line_of(entry)
     if not chains:
         fail("no entry was found; is FREKI_AUDIT__ENABLED set where workers run?")
@@ -115,6 +117,9 @@ async def export(
         f"{counted(sum(map(len, chains.values())), 'entry', 'entries')} of {counted(len(chains), 'writer')}: {folder}",
         markup=False,
     )
+    if damaged:
+        _show_damaged(damaged)
+        raise typer.Exit(1)
 
 
 @audit_app.command("search")
@@ -133,7 +138,7 @@ async def search(  # noqa: PLR0913 - options
     text: Annotated[str | None, typer.Option(help="Of exactly this query; needs FREKI_AUDIT__KEY_FILE")] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print entries, oldest first."""
+    """Print entries, oldest first; exit code 1 if there are lines that are none."""
     settings = load_settings()
     text_hash = None if text is None else _key(settings).hash_text(text)
     since_ms = 0 if since is None else int(since.replace(tzinfo=since.tzinfo or UTC).timestamp() * 1000)
@@ -148,14 +153,24 @@ async def search(  # noqa: PLR0913 - options
             and (text_hash is None or entry.text_hash == text_hash)
         )
 
+    damaged: list[str] = []
     found = {
-        (entry.writer, entry.sequence): entry async for entry in _entries(settings, files, topic=topic) if fits(entry)
+        (entry.writer, entry.sequence): entry
+        async for entry in _entries(settings, files, damaged, topic=topic)
+        if fits(entry)
     }
     entries = sorted(found.values(), key=lambda entry: (entry.at, entry.writer, entry.sequence))
     if as_json:
         for entry in entries:
             sys.stdout.write(line_of(entry) + "\n")
-        return
+    else:
+        _show_entries(entries)
+    if damaged:
+        _show_damaged(damaged)
+        raise typer.Exit(1)
+
+
+def _show_entries(entries: Sequence[AuditEntry]) -> None:
     table = whole_table("time", "kind", "tenant", "asker", "principals", "documents", "reason", box=None)
     for entry in entries:
         table.add_row(
@@ -178,12 +193,14 @@ def _time_of(entry: AuditEntry) -> str:
         return f"{entry.at} ms"
 
 
-async def _entries(settings: Settings, files: Sequence[Path] | None, *, topic: bool) -> AsyncIterator[AuditEntry]:
+async def _entries(
+    settings: Settings, files: Sequence[Path] | None, damaged: list[str], *, topic: bool
+) -> AsyncIterator[AuditEntry]:
     if files or not topic:
-        for entry in _in_files(settings, files, []):
+        for entry in _in_files(settings, files, damaged):
             yield entry
     if topic:
-        async for entry in _on_topic(settings, []):
+        async for entry in _on_topic(settings, damaged):
             yield entry
 
 
@@ -246,6 +263,11 @@ def _key(settings: Settings) -> SigningKey:
     if settings.audit.key_file is None:
         fail("FREKI_AUDIT__KEY_FILE is not set; without the private key give its public one: --public-key FILE", code=2)
     return SigningKey.read(settings.audit.key_file)
+
+
+def _show_damaged(places: Sequence[str]) -> None:
+    for where in places:
+        errors.print(f"{where}: no entry of an audit log", style="red", markup=False)
 
 
 def _show_report(place: str, report: ChainReport, *, as_json: bool) -> None:

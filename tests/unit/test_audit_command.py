@@ -69,6 +69,47 @@ def test_what_is_wrong_is_named_by_writer_and_sequence(log: Path) -> None:
     assert f"{path}:4: no entry of an audit log" in damaged[1].replace("\n", "")
 
 
+@pytest.mark.parametrize("is_left", [False, True], ids=["deleted", "emptied"])
+def test_a_chain_whose_whole_file_is_gone_is_missed_where_its_mark_says_what_was_sent(
+    log: Path, *, is_left: bool
+) -> None:
+    other = create_chain(log, "1700000000001-bb")
+    other.mark_sent(6)
+    other.close()
+    if not is_left:
+        (log / "1700000000001-bb.jsonl").unlink()
+
+    code, printed = run("verify", "--file", log)
+
+    assert code == 1
+    assert "MISSING 1700000000001-bb 0 to 6: they were sent to the topic" in printed
+
+
+def test_a_chain_that_was_cut_off_behind_its_mark_is_missed(log: Path) -> None:
+    (path,) = log.glob("*.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.with_suffix(".sent").write_text("4\n")
+    path.write_text("".join(lines[:3]))
+
+    code, printed = run("verify", "--file", log)
+
+    assert code == 1
+    assert f"MISSING {WRITER} 3 to 4: they were sent to the topic" in printed
+
+
+@pytest.mark.parametrize("command", ["search", "export"])
+def test_lines_that_are_no_entries_are_told_by_search_and_export_too(log: Path, tmp_path: Path, command: str) -> None:
+    (path,) = log.glob("*.jsonl")
+    lines = path.read_text().splitlines(keepends=True)
+    path.write_text("".join([*lines[:3], "nonsense\n", *lines[3:]]))
+
+    code, printed = run(command, *([tmp_path / "copy"] if command == "export" else []), "--file", log)
+
+    assert code == 1
+    assert f"{path}:4: no entry of an audit log" in printed.replace("\n", "")
+    assert "doc/3" in (printed if command == "search" else (tmp_path / "copy" / f"{WRITER}.jsonl").read_text())
+
+
 def test_what_somebody_forged_is_shown_and_exported_by_any_name_and_time(tmp_path: Path) -> None:
     file = create_chain(tmp_path / "forged", WRITER)
     for writer in ("../a", "../../a", "\0"):

@@ -1,6 +1,6 @@
 """The audit log outside: files of chains."""
 
-from freki.infra.audit.files import LeftChain, create_chain, left_chains, read_chains, remove_expired
+from freki.infra.audit.files import LeftChain, create_chain, left_chains, read_chains, remove_expired, sent_marks
 
 __all__ = [
     "LeftChain",
@@ -8,4 +8,5 @@ __all__ = [
     "left_chains",
     "read_chains",
     "remove_expired",
+    "sent_marks",
 ]

@@ -158,10 +158,16 @@ def read_chains(places: Sequence[Path]) -> Iterator[tuple[str, AuditEntry | NotA
     """
     for place in places:
         files = sorted(place.glob(f"*{_SUFFIX}")) if place.is_dir() else [place]
-        if not files:
+        if not files and not sent_marks([place]):
             raise Misconfigured(f"{place} has no file of an audit log, *{_SUFFIX}")
         for path in files:
             yield from _read_chain(path)
+
+
+def sent_marks(places: Sequence[Path]) -> dict[str, int]:
+    """Return the last sequence that each writer noted as sent to the topic, of those with notes in these folders."""
+    marks = (path for place in places if place.is_dir() for path in place.glob(f"*{_SENT}"))
+    return {path.name.removesuffix(_SENT): _sent(path) for path in sorted(marks)}
 
 
 def _read_chain(path: Path) -> Iterator[tuple[str, AuditEntry | NotAnEntry]]:

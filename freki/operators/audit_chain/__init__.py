@@ -1,7 +1,7 @@
 """The hash chain of the audit log: its entries, and what is wrong with a chain."""
 
 from freki.operators.audit_chain.chain import GENESIS, Event, hash_of, link, signed
-from freki.operators.audit_chain.check import ChainReport, FaultKind, check_chains
+from freki.operators.audit_chain.check import ChainReport, FaultKind, check_chains, cut_off
 
 __all__ = [
     "GENESIS",
@@ -9,6 +9,7 @@ __all__ = [
     "Event",
     "FaultKind",
     "check_chains",
+    "cut_off",
     "hash_of",
     "link",
     "signed",

@@ -1,7 +1,8 @@
 """What is missing, altered or out of order in chains of entries."""
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from enum import StrEnum
 from itertools import pairwise
 
@@ -52,6 +53,25 @@ class ChainReport:
     expired: int
     """Entries at its beginning that are past their retention."""
     faults: tuple[Fault, ...]
+
+
+def cut_off(reports: Sequence[ChainReport], sent: Mapping[str, int]) -> list[ChainReport]:
+    """Return the reports, by writer, with a fault for each chain that lacks its last entries, or all.
+
+    sent: by writer, the last sequence that it noted as sent to the topic, which it wrote to its file before.
+    """
+    found = {each.writer: each for each in reports}
+    for writer, last in sent.items():
+        report = found.get(writer) or _nothing_of(writer)
+        if report.last < last:
+            detail = "they were sent to the topic, and are not in the file any more"
+            fault = Fault(kind=FaultKind.MISSING, writer=writer, first=report.last + 1, last=last, detail=detail)
+            found[writer] = replace(report, faults=(*report.faults, fault))
+    return [found[writer] for writer in sorted(found)]
+
+
+def _nothing_of(writer: str) -> ChainReport:
+    return ChainReport(writer=writer, entries=0, last=-1, anchors=0, anchored=-1, is_closed=False, expired=0, faults=())
 
 
 def check_chains(
