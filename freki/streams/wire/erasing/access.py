@@ -99,7 +99,7 @@ class Access:
             for other in generations.keys() - {self._settings.milvus.generation}:
                 if rows := sum((await log.count_rows(other, [root_id(tenant, name) for name in names])).values()):
                     self._left_out.append(
-                        f"generation {other}: {rows} rows; "
+                        f"generation {other} (rows: {rows}); "
                         f"FREKI_MILVUS__GENERATION={other}, with the models of that generation, reads them"
                     )
         topics = searched_topics(self._settings, generations, tenant)
