@@ -274,7 +274,7 @@ async def test_a_person_is_not_told_what_a_later_version_says_of_another_and_whi
     assert theirs not in told
     assert {each["version"] for each in items if each["what"] in ("version", "claim", "receipt", "chunk")} == {1}
     assert end["withheld"]["law"] > 0
-    assert any("generation access: 1 row" in each for each in end["not_searched"])
+    assert any("generation access (rows: 1)" in each for each in end["not_searched"])
     assert (mine in whole, theirs in whole) == (True, True)
     assert json.loads(whole.splitlines()[-1])["withheld"] == {}
 
