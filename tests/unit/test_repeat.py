@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.feed.repeat import CHANGED, NOT_STORED, ChangeRepeater
+from freki.streams.feed.repeat import CHANGED, NOT_STORED, UNDECODABLE, ChangeRepeater
 from freki.streams.messages import (
     RECORDED_AT_HEADER,
     REINDEX_HEADER,
@@ -52,6 +52,9 @@ class Topic:
 
     def put(self, document: str, version: int, *, deleted: bool = False) -> None:
         self._append(key(document), CODEC.encode(change(document, version, deleted=deleted)), ())
+
+    def put_bytes(self, document: str, value: bytes) -> None:
+        self._append(key(document), value, ())
 
     def bury(self, document: str, version: int) -> None:
         self._append(key(document), None, ((VERSION_HEADER, str(version).encode()),))
@@ -170,6 +173,20 @@ async def test_what_the_topic_does_not_have_or_has_newer_is_left_alone_and_said_
         key("older"): NOT_STORED,
         key("unknown"): NOT_STORED,
     }
+
+
+async def test_a_version_is_not_put_behind_a_record_that_others_may_decode() -> None:
+    topic = Topic()
+    foreign = b"\x00" + (4_711).to_bytes(4, "big") + b"of a schema that only a registry knows"
+    topic.put("before", 1)
+    topic.put_bytes("before", foreign)
+    topic.put_bytes("after", foreign)
+    topic.put("after", 1)
+
+    reasons, sent = await repeat(topic, {key("before"): 1, key("after"): 1})
+
+    assert reasons == {key("before"): UNDECODABLE}
+    assert sent == [("after", 1)]
 
 
 async def test_a_change_that_comes_in_between_stays_the_last_of_its_document() -> None:

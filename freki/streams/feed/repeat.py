@@ -11,7 +11,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from freki.schemas import DocumentChange, Operation, Timestamp
-from freki.schemas.avro import UndecodableError
+from freki.schemas.avro import DamagedError, UndecodableError
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import (
     RECORDED_AT_HEADER,
@@ -30,6 +30,10 @@ WINDOW_BYTES = 8_000_000
 
 NOT_STORED = "its stored change is not on the topic any more: publish the document again"
 CHANGED = "a later change of it is on the topic"
+UNDECODABLE = (
+    "its last record on the topic cannot be decoded here: FREKI_REGISTRY__URL must name the schema registry of its"
+    " producer; or publish the document again"
+)
 
 
 class TopicReader(Protocol):
@@ -78,7 +82,7 @@ class ChangeRepeater:
     async def find(self, wanted: Mapping[bytes, int], *, track: Track) -> dict[bytes, str]:
         """Find the changes of the wanted versions, by key; return the reasons of those that cannot be repeated."""
         places: dict[bytes, Place] = {}
-        overtaken: set[bytes] = set()
+        reasons: dict[bytes, str] = {}
         async with self._open_topic({}) as reader:
             advance = track(sum(reader.ends.values()))
             async for stored in reader.until_end():
@@ -89,12 +93,14 @@ class ChangeRepeater:
                     case "wanted":
                         places[stored.key] = stored.partition, stored.offset
                         self._first[stored.key] = _recorded(stored)
+                        if reasons.get(stored.key) == UNDECODABLE:
+                            del reasons[stored.key]
                     case "later":
-                        overtaken.add(stored.key)
+                        reasons[stored.key] = CHANGED
+                    case "undecodable":
+                        reasons.setdefault(stored.key, UNDECODABLE)
             self._ends = dict(reader.ends)
-        reasons = {
-            key: CHANGED if key in overtaken else NOT_STORED for key in wanted if key in overtaken or key not in places
-        }
+        reasons |= dict.fromkeys(wanted.keys() - places.keys() - reasons.keys(), NOT_STORED)
         self._places = {key: place for key, place in places.items() if key not in reasons}
         return reasons
 
@@ -125,8 +131,10 @@ class ChangeRepeater:
             return "later" if version_in(stored.headers) >= version else ""
         try:
             change = self._decode(stored.value)
-        except UndecodableError:
+        except DamagedError:
             return ""
+        except UndecodableError:
+            return "undecodable"
         if change.operation is Operation.DELETE:
             return "later" if change.version >= version else ""
         if change.version == version:
