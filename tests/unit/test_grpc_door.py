@@ -34,6 +34,7 @@ from tests.unit.revisions import TENANT, World
 TEXT = TEXTS[0]
 TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
 GOOD = (("authorization", "Bearer good"),)
+NO_MESSAGES: tuple[bytes, ...] = ()
 Code = grpc.StatusCode
 
 
@@ -236,6 +237,37 @@ async def test_no_message_of_a_stranger_is_parsed(gateway: InProcess, method: st
         for code in (Code.UNAUTHENTICATED, Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED):
             async with refused(code):
                 await client.channel.unary_unary(f"/freki.v1.{method}")(b"\xff\xff\xff")
+
+
+@pytest.mark.parametrize("method", ["Freki/RetrieveContext", "Freki/IndexDocument", "Wolf/Enrich"])
+async def test_a_stranger_is_refused_before_a_message_is_there(gateway: InProcess, method: str) -> None:
+    is_refused = asyncio.Event()
+
+    async def unfinished() -> AsyncIterator[bytes]:
+        await is_refused.wait()
+        for message in NO_MESSAGES:
+            yield message
+
+    async with door(gateway, tokens=True) as client:
+        async with refused(Code.UNAUTHENTICATED):
+            await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=20)
+        # Else gRPC would wait for it without end.
+        is_refused.set()
+
+
+async def test_a_call_without_a_message_is_an_invalid_argument(
+    gateway: InProcess, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def none() -> AsyncIterator[bytes]:
+        for message in NO_MESSAGES:
+            yield message
+
+    with caplog.at_level(logging.ERROR):
+        async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+            await client.channel.stream_unary("/freki.v1.Freki/RetrieveContext")(none())
+
+    assert told["detail"] == "the call has no message"
+    assert caplog.records == []
 
 
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:

@@ -130,11 +130,11 @@ def unary(
     judge: tells who calls, and whether they may; most_bytes: of a request, where not all that the server takes.
     """
 
-    async def handle(message: bytes, context: "grpc.aio.ServicerContext[bytes, A]") -> A:
+    async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> A:
         async with _answered(context, judge) as call:
-            return await answer(_read(request, message, most_bytes), call)
+            return await answer(await _read(request, messages, most_bytes), call)
 
-    return grpc.unary_unary_rpc_method_handler(handle, None, response.SerializeToString)
+    return grpc.stream_unary_rpc_method_handler(handle, None, response.SerializeToString)
 
 
 def streamed(
@@ -142,20 +142,27 @@ def streamed(
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with a stream of responses; judge: as for one."""
 
-    async def handle(message: bytes, context: "grpc.aio.ServicerContext[bytes, A]") -> AsyncIterator[A]:
-        async with _answered(context, judge) as call, aclosing(answers(_read(request, message), call)) as stream:
+    async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> AsyncIterator[A]:
+        async with (
+            _answered(context, judge) as call,
+            aclosing(answers(await _read(request, messages), call)) as stream,
+        ):
             async for each in stream:
                 yield each
 
-    return grpc.unary_stream_rpc_method_handler(handle, None, response.SerializeToString)
+    return grpc.stream_stream_rpc_method_handler(handle, None, response.SerializeToString)
 
 
-def _read(kind: type[Q], message: bytes, most_bytes: int | None = MOST_QUERY_BYTES) -> Q:
-    """Return a request.
+async def _read(kind: type[Q], messages: AsyncIterator[bytes], most_bytes: int | None = MOST_QUERY_BYTES) -> Q:
+    """Return the one request of a call; others are not read.
 
-    Raises CallFailed for one that is too large, and for bytes that are none: gRPC would say UNKNOWN, and log a
-    traceback.
+    Raises CallFailed for none, for one that is too large, and for bytes that are none: gRPC would say UNKNOWN, and log
+    a traceback.
     """
+    # Handlers for one message are called once all of it is there: that of a stranger would be kept, as long as it is.
+    message = await anext(aiter(messages), None)
+    if message is None:
+        raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message", reason="INVALID")
     if most_bytes is not None and len(message) > most_bytes:
         raise too_large(TOO_LARGE)
     try:
@@ -177,7 +184,7 @@ async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", judge: Judge)
     # Never detached: a call has a task, and so a context, of its own; and what ends a stream may be another one.
     attach(_W3C.extract({"traceparent": call.metadata.get("traceparent", "")}))
     try:
-        # Before the message is parsed: that of a stranger may be made to take long, and much memory.
+        # Before the message is read: that of a stranger may be made to take long, and much memory.
         await call.judge(judge)
         yield call
     except Exception as error:  # noqa: BLE001 - a call ends with a status
