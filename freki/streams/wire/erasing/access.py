@@ -263,9 +263,12 @@ class Access:
         try:
             return Codec(kind, registry=self._registry).decode(value)
         except UndecodableError as error:
-            # Nobody asks by a query that nobody can read, and whose it is nothing says.
-            if not (isinstance(error, DamagedError) and stored.topic == self._topics.queries.name):
-                self._undecodable[f"{stored.topic} {stored.partition}/{stored.offset}"] = str(error)
+            place = f"{stored.topic} {stored.partition}/{stored.offset}"
+            if stored.topic != self._topics.queries.name:
+                self._undecodable[place] = str(error)
+            elif not isinstance(error, DamagedError):
+                # Nothing says whose it is, and anybody may send one.
+                self._left_out.append(f"{place}: {error}")
             return None
 
 
