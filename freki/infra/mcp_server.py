@@ -93,13 +93,19 @@ async def serve_stdio(server: "Server") -> None:
             async for message in read:
                 # The server would log it, and its sender would wait.
                 if isinstance(message, Exception):
-                    await write.send(_no_message(message))
+                    if not _is_blank(message):
+                        await write.send(_no_message(message))
                 else:
                     await passed.send(message)
 
     async with stdio_server() as (read, write), anyio.create_task_group() as reading:
         reading.start_soon(read_messages)
         await server.run(readable, write, server.create_initialization_options())
+
+
+def _is_blank(error: Exception) -> bool:
+    """Return whether an error is about a line with nothing in it, which is no failed request."""
+    return isinstance(error, ValidationError) and not str(error.errors()[0]["input"]).strip()
 
 
 def _no_message(error: Exception) -> "SessionMessage":

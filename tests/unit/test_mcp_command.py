@@ -32,7 +32,7 @@ def test_a_port_that_is_taken_is_refused_with_the_setting() -> None:
     [("no JSON", -32700), ('{"jsonrpc": "2.0", "id": 1', -32700), ("[]", -32600), ('{"id": 1, "method": 5}', -32600)],
 )
 def test_a_line_that_is_no_message_is_answered(line: str, code: int) -> None:
-    ended = CliRunner().invoke(app, ["mcp"], input=f"{line}\n")
+    ended = CliRunner().invoke(app, ["mcp"], input=f"\n  \n{line}\n")
 
     reply = json.loads(ended.stdout)
     assert (ended.exit_code, reply["id"], reply["error"]["code"]) == (0, None, code)
