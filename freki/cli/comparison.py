@@ -21,6 +21,7 @@ from freki.operators.reconcile import Difference, Mend, reconcile, reconcile_row
 from freki.schemas import IndexOutcome, OutcomeStatus, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
+from freki.streams.feed.repeat import UNDECODABLE
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.generations import waiting_of
@@ -29,11 +30,6 @@ from freki.streams.wire.generations import waiting_of
 BATCH = 50
 INDEXED_S = 30.0
 """Longest wait for what is being indexed, in seconds; then it counts as a difference."""
-
-UNDECODABLE = (
-    "its last record cannot be decoded; FREKI_REGISTRY__URL must name the schema registry that its producer uses, with"
-    " all its schemas; or publish the document again"
-)
 
 
 @dataclass(frozen=True, slots=True)

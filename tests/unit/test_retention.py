@@ -13,7 +13,7 @@ from freki.infra.settings import ErasureSettings, RetentionSettings, Settings
 from freki.infra.settings import RetentionRule as RuleSettings
 from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
-from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, PlannedErasure, TenantId, Timestamp
+from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, Hold, PlannedErasure, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
 from freki.schemas.findings import Unread
 from freki.schemas.index import Generation, Root
@@ -100,6 +100,18 @@ class Applied:
             now=lambda: NOW,
         )
 
+    def place_at_look(self, number: int, placed: Hold) -> None:
+        """Place a hold when holds are read for this time; the first is 1."""
+        looked = 0
+
+        def meanwhile(step: str) -> None:
+            nonlocal looked
+            looked += step == "holds"
+            if looked == number and not self.world.holds:
+                self.world.holds.append(placed)
+
+        self.world.meanwhile = meanwhile
+
     async def _record(self, _: TenantId, rule: str, documents: Sequence[PlannedErasure]) -> None:
         self.recorded += [(rule, each.document_id) for each in documents]
 
@@ -178,16 +190,9 @@ async def test_a_hold_that_is_placed_while_rules_are_applied_counts() -> None:
         for name in NAMES
     ]
     rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.DELETE)
-    applied, looked = Applied(roots, [rule]), 0
+    applied = Applied(roots, [rule])
     await applied.index.commit(roots, [])
-
-    def meanwhile(step: str) -> None:
-        nonlocal looked
-        looked += step == "holds"
-        if looked == 2 and not applied.world.holds:
-            applied.world.holds.append(hold("h", Coverage(documents=(NAMES[1],))))
-
-    applied.world.meanwhile = meanwhile
+    applied.place_at_look(2, hold("h", Coverage(documents=(NAMES[1],))))
     done = await applied.retention.run()
 
     assert applied.gone == {*NAMES} - {NAMES[1]}
@@ -204,17 +209,10 @@ async def test_a_hold_on_attributes_of_a_version_that_is_still_on_the_topic_keep
         for name in NAMES
     ]
     rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=action)
-    applied, looked = Applied(roots, [rule]), 0
+    applied = Applied(roots, [rule])
     await applied.index.commit(roots, [])
     applied.world.documents[NAMES[0]].attributes = {"subject": "4711"}
-
-    def meanwhile(step: str) -> None:
-        nonlocal looked
-        looked += step == "holds"
-        if looked == 1 + is_late and not applied.world.holds:
-            applied.world.holds.append(hold("h", Coverage(attributes={"subject": "4711"})))
-
-    applied.world.meanwhile = meanwhile
+    applied.place_at_look(1 + is_late, hold("h", Coverage(attributes={"subject": "4711"})))
     done = await applied.retention.run()
 
     assert applied.gone == {*NAMES} - {NAMES[0]}
@@ -316,16 +314,9 @@ async def test_a_held_document_that_is_still_indexed_goes_by_its_rule_alone() ->
         for name in NAMES
     ]
     rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied, looked = Applied(roots, [rule]), 0
+    applied = Applied(roots, [rule])
     await applied.index.commit(roots, [])
-
-    def meanwhile(step: str) -> None:
-        nonlocal looked
-        looked += step == "holds"
-        if looked == 3 and not applied.world.holds:
-            applied.world.holds.append(hold("h", Coverage(documents=(NAMES[1],))))
-
-    applied.world.meanwhile = meanwhile
+    applied.place_at_look(3, hold("h", Coverage(documents=(NAMES[1],))))
     await applied.retention.run()
     applied.world.holds.clear()
     # Its rule was taken back meanwhile.

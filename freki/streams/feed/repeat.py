@@ -31,8 +31,8 @@ WINDOW_BYTES = 8_000_000
 NOT_STORED = "its stored change is not on the topic any more: publish the document again"
 CHANGED = "a later change of it is on the topic"
 UNDECODABLE = (
-    "its last record on the topic cannot be decoded here: FREKI_REGISTRY__URL must name the schema registry of its"
-    " producer; or publish the document again"
+    "its last record cannot be decoded; FREKI_REGISTRY__URL must name the schema registry that its producer uses, with"
+    " all its schemas; or publish the document again"
 )
 
 
