@@ -69,6 +69,7 @@ class Traffic:
                 asked = query(TENANT, text, deadline_ms=DEADLINE_MS)
                 self.answers.append(await asker.ask(asked, patience_s=PATIENCE_S))
                 self.arrived.set()
+                await asyncio.sleep(0.1)
 
     async def edit(self) -> None:
         drawn = random.Random(7)  # noqa: S311
