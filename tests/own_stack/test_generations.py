@@ -7,6 +7,7 @@ import random
 import signal
 import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from freki.schemas import ContextResult, DocumentChange, ResultStatus
 from freki.streams.wire.connect import open_asker, open_index, open_publisher, open_receipts
 from freki.streams.wire.from_settings import settings_named, wall_clock
 from freki.streams.wire.provision import apply_topics
-from tests.acceptance.conftest import Children, Freki
+from tests.acceptance.conftest import ONE_WORKER, Children, Freki
 from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, query, upsert
 
 TENANT = "generations"
@@ -97,14 +98,26 @@ class Traffic:
             await self.arrived.wait()
 
 
-@pytest.fixture
-async def own(tmp_path: Path) -> AsyncIterator[Freki]:
+@asynccontextmanager
+async def running(tmp_path: Path, workers: Sequence[Sequence[str]]) -> AsyncIterator[Freki]:
     children = Children()
     settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
     quick = RestartPolicy(first_s=0.05, longest_s=0.2)
-    stack = LocalStack(settings, report=children.report, prepare=apply_topics, workers=WORKERS, restart=quick)
+    stack = LocalStack(settings, report=children.report, prepare=apply_topics, workers=workers, restart=quick)
     async with stack:
         yield Freki(settings_for(settings, stack.state), children, stack.state)
+
+
+@pytest.fixture
+async def several(tmp_path: Path) -> AsyncIterator[Freki]:
+    async with running(tmp_path, WORKERS) as freki:
+        yield freki
+
+
+@pytest.fixture
+async def own(tmp_path: Path) -> AsyncIterator[Freki]:
+    async with running(tmp_path, ONE_WORKER) as freki:
+        yield freki
 
 
 async def command(freki: Freki, *arguments: str) -> asyncio.subprocess.Process:
@@ -155,9 +168,9 @@ async def rows_of(freki: Freki, generation: str) -> Held:
 
 
 @pytest.mark.timeout(600)
-async def test_another_generation_takes_over_and_gives_back_without_a_pause(own: Freki) -> None:
-    traffic = Traffic(own)
-    await publish(own, *stable_documents())
+async def test_another_generation_takes_over_and_gives_back_without_a_pause(several: Freki) -> None:
+    traffic = Traffic(several)
+    await publish(several, *stable_documents())
 
     async with asyncio.TaskGroup() as group:
         for _ in range(2):
@@ -166,25 +179,25 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(own:
         await traffic.answered(10)
 
         # Whoever fills the other generation is killed, and goes on where it was.
-        filling = await command(own, "create", "g2")
+        filling = await command(several, "create", "g2")
         await asyncio.sleep(4)
         os.killpg(filling.pid, signal.SIGKILL)
         await filling.wait()
-        filling = await command(own, "create", "g2")
+        filling = await command(several, "create", "g2")
         assert filling.stdout is not None
         async for line in filling.stdout:
             if b"g2 holds" in line:
                 break
         await traffic.answered(10)
-        switches = [await switched(own, traffic, name) for name in ("g2", "g1", "g2")]
-        compared = await said(own, "compare", "g1", "g2", "--recorded", "10")
-        listed = await said(own, "list")
+        switches = [await switched(several, traffic, name) for name in ("g2", "g1", "g2")]
+        compared = await said(several, "compare", "g1", "g2", "--recorded", "10")
+        listed = await said(several, "list")
         traffic.stop.set()
-    await _quiet(own, traffic)
+    await _quiet(several, traffic)
 
     os.killpg(filling.pid, signal.SIGINT)
     await filling.wait()
-    first, second = await rows_of(own, "g1"), await rows_of(own, "g2")
+    first, second = await rows_of(several, "g1"), await rows_of(several, "g2")
 
     assert {name: each[:2] for name, each in first.items()} == {name: each[:2] for name, each in second.items()}
     assert {name for name, (_, gone, _) in first.items() if gone} == traffic.deleted
@@ -193,14 +206,14 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(own:
     assert "The same first document for" in compared
     assert {"g1", "g2"} <= set(listed.split())
 
-    assert "switch to another generation first" in await said(own, "drop", "g2", "--yes", code=1)
-    assert "has members: end the worker" in await said(own, "drop", "g1", "--yes", code=1), (
+    assert "switch to another generation first" in await said(several, "drop", "g2", "--yes", code=1)
+    assert "has members: end the worker" in await said(several, "drop", "g1", "--yes", code=1), (
         "they would make an empty one"
     )
-    await said(own, "switch", "g1")
-    assert "removed g2" in await said(own, "drop", "g2", "--yes")
-    assert "g2" not in await said(own, "list")
-    after = Traffic(own)
+    await said(several, "switch", "g1")
+    assert "removed g2" in await said(several, "drop", "g2", "--yes")
+    assert "g2" not in await said(several, "list")
+    after = Traffic(several)
     async with asyncio.TaskGroup() as group:
         group.create_task(after.ask())
         await after.answered(5)
