@@ -82,8 +82,5 @@ class Refusal:
 
     reason: RefusalReason
     query_id: QueryId
-    claimed_tenant: TenantId
-    """As the query says, which nobody has verified."""
-    claimed_principals: tuple[str, ...]
     identity: Identity | None
     """Who asked, where the token was in order and the query asked for more than it allows."""

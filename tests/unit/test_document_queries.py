@@ -454,13 +454,7 @@ async def test_an_item_that_fits_no_record_is_named_with_the_setting() -> None:
 
 async def test_a_question_without_a_token_that_allows_it_is_told_so_and_reads_nothing() -> None:
     async def refuse(received: Received[DocumentQuery]) -> Refusal:
-        return Refusal(
-            reason=RefusalReason.NO_TOKEN,
-            query_id=received.value.query_id,
-            claimed_tenant=received.value.tenant,
-            claimed_principals=received.value.principals,
-            identity=None,
-        )
+        return Refusal(reason=RefusalReason.NO_TOKEN, query_id=received.value.query_id, identity=None)
 
     async with Desk(document("secret"), admit=refuse) as desk:
         report = await desk.ask(asking())

@@ -85,7 +85,6 @@ class TopicState:
 class PartitionLag:
     """Lag of a consumer group in one partition."""
 
-    group: str
     topic: str
     partition: int
     committed: int | None
@@ -178,7 +177,6 @@ class Admin:
             oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < ends[place]})
         return tuple(
             PartitionLag(
-                group=group,
                 topic=place.topic,
                 partition=place.partition,
                 committed=committed.get(place),

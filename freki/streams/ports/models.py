@@ -128,10 +128,6 @@ class Llm(Protocol):
 class StreamingLlm(Protocol):
     """Language model that gives its text as it writes it."""
 
-    @property
-    def model(self) -> str:
-        """Name of the model."""
-
     def stream(self, prompt: Prompt, *, max_tokens: int) -> AsyncIterator[str | StreamEnd | NoCompletion]:
         """Yield text as it comes; last its end, or why there is no more of it. Raises nothing; no wait is endless."""
 

@@ -98,13 +98,7 @@ class Authenticator:
 
     def _refused(self, query: Q, reason: RefusalReason, identity: Identity | None) -> Refusal:
         self._meters.count_refused_query(reason)
-        return Refusal(
-            reason=reason,
-            query_id=query.query_id,
-            claimed_tenant=query.tenant,
-            claimed_principals=query.principals,
-            identity=identity,
-        )
+        return Refusal(reason=reason, query_id=query.query_id, identity=identity)
 
     def _groups_of(self, identity: Identity) -> Collection[str]:
         return () if self._groups is None else self._groups.of(identity)
