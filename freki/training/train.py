@@ -99,16 +99,16 @@ def train_all(
     )
 
 
-def headed(document: Document, chars: int) -> Headed:
+def headed(document: Document) -> Headed:
     """Return the beginning of a document, with its title as heading."""
-    whole = document.whole[:chars]
+    whole = document.whole[:_CHARS]
     return Headed(whole, len(document.title) if whole.startswith(document.title) else 0)
 
 
 def _token_states(collections: Sequence[Collection], bench: Bench, recipe: Recipe) -> Floats:
     """Return token states of a sample of passages in all languages, (tokens, hidden)."""
     rng = np.random.default_rng(recipe.seed)
-    chosen = [headed(each, _CHARS) for one in collections for each in _some(one.documents, recipe.token_texts, rng)]
+    chosen = [headed(each) for one in collections for each in _some(one.documents, recipe.token_texts, rng)]
     hidden: slice | None = None
     found = []
     with bench.stage("token states", len(chosen)) as advance:
@@ -135,7 +135,7 @@ def _distilled(collection: Collection, bench: Bench, recipe: Recipe) -> tuple[Ne
     rng = np.random.default_rng(recipe.seed)
     documents = list(_some(collection.documents, recipe.passages, rng))
     asked = list(_some(list(dict.fromkeys(each.text for each in collection.questions)), recipe.questions, rng))
-    texts = [headed(each, _CHARS) for each in documents]
+    texts = [headed(each) for each in documents]
     # Questions resemble headings.
     short = [Headed(text) for text in asked]
     titles = [each.title for each in documents]

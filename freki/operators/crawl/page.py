@@ -39,7 +39,7 @@ def read_links(html: str, *, url: str) -> PageLinks:
     Respects `<base>`, `<meta http-equiv=refresh>`, `rel=nofollow` and `<meta name=robots>`.
     """
     tree = LexborHTMLParser(html)
-    base = next(_addresses(tree, "base[href]", "href", url), url)
+    base = next(_addresses(tree, "base[href]", url), url)
     rules = {
         rule.strip().lower()
         for meta in tree.css("meta[name][content]")
@@ -50,12 +50,12 @@ def read_links(html: str, *, url: str) -> PageLinks:
     refresh = next(
         filter(None, (_refresh(node, base) for node in tree.css("meta[http-equiv=refresh i][content]"))), None
     )
-    linked = filter(None, [refresh, *_addresses(tree, "a[href], area[href]", "href", base)])
+    linked = filter(None, [refresh, *_addresses(tree, "a[href], area[href]", base)])
     links = dict.fromkeys(linked) if follows else {}
     return PageLinks(
         links=tuple(links)[:MAX_LINKS],
         refresh=refresh,
-        canonical=next(_addresses(tree, "link[rel~=canonical][href]", "href", base), None),
+        canonical=next(_addresses(tree, "link[rel~=canonical][href]", base), None),
         is_indexed=rules.isdisjoint({"noindex", "none"}),
         asks_password=tree.css_first("input[type=password i]") is not None,
     )
@@ -86,10 +86,10 @@ def _refresh(meta: LexborNode, base: str) -> str | None:
     return None if found is None else normalise_url(found[1].strip("\"'"), base=base)
 
 
-def _addresses(tree: LexborHTMLParser, selector: str, attribute: str, base: str) -> Iterator[str]:
+def _addresses(tree: LexborHTMLParser, selector: str, base: str) -> Iterator[str]:
     for node in tree.css(selector):
         if "nofollow" in (node.attributes.get("rel") or "").lower().split():
             continue
-        address = normalise_url(node.attributes.get(attribute) or "", base=base)
+        address = normalise_url(node.attributes.get("href") or "", base=base)
         if address is not None:
             yield address
