@@ -17,7 +17,15 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.findings import Covered, Findings, FoundRecords, KnownDocument, Removal, Undecodable, Unread
+from freki.schemas.findings import (
+    CoveredDocuments,
+    Findings,
+    FoundRecords,
+    KnownDocument,
+    Removal,
+    UndecodableChanges,
+    UnreadRecords,
+)
 from freki.schemas.index import Root
 from freki.streams.ports.erasure import HoldBook, StillFree
 from freki.streams.privacy.erasure import Erasure
@@ -71,9 +79,9 @@ class World:
     producer: FakeProducer = field(default_factory=FakeProducer)
     silent: bool = False
     """Whether no worker answers deletions."""
-    unread: Sequence[Unread] = ()
+    unread: Sequence[UnreadRecords] = ()
     """Where workers are waited for in vain."""
-    undecodable: Sequence[Undecodable] = ()
+    undecodable: Sequence[UndecodableChanges] = ()
     """Changes that cannot be decoded."""
     undecided: Mapping[DocumentId, str] = field(default_factory=dict)
     """Documents that may have any attributes."""
@@ -97,7 +105,7 @@ class World:
         """Return a lock."""
         return self.lock
 
-    async def covered(self, tenant: TenantId, covers: Coverage) -> Covered:
+    async def covered(self, tenant: TenantId, covers: Coverage) -> CoveredDocuments:
         """Return what is covered; attributes of a deleted document are known as long as its content is there."""
         self.meanwhile("covered")
         known = {name: each.attributes if each.indexed or each.content else {} for name, each in self.documents.items()}
@@ -106,7 +114,7 @@ class World:
             for name, attributes in sorted(known.items())
             if tenant == TENANT and covers.has(name, attributes)
         ]
-        return Covered(documents=documents, undecided=self.undecided if covers.attributes else {})
+        return CoveredDocuments(documents=documents, undecided=self.undecided if covers.attributes else {})
 
     async def find(
         self,

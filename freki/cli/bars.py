@@ -36,7 +36,7 @@ def bars(console: Console = errors, *further: ProgressColumn) -> Progress:
 
     In the end it stays as a line of a terminal; in a file or a pipe nothing of it is left.
     """
-    display = Progress if console.is_terminal else Lines
+    display = Progress if console.is_terminal else LineProgress
     return display(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -50,7 +50,7 @@ def bars(console: Console = errors, *further: ProgressColumn) -> Progress:
     )
 
 
-class Lines(Progress):
+class LineProgress(Progress):
     """Progress display that prints the task just advanced, at most every `EVERY_S` seconds."""
 
     _next_s = 0.0

@@ -236,7 +236,7 @@ def show_conflicts(conflicts: Sequence[Conflict]) -> None:
         show_error(errors, f"{len(conflicts) - SHOWN_CONFLICTS} more files have ids of others")
 
 
-class Gone(NamedTuple):
+class OrphanedDocuments(NamedTuple):
     """Documents of a folder that no longer have a file."""
 
     folder: Path
@@ -256,7 +256,7 @@ class Gone(NamedTuple):
 
 async def gone(
     source: FileSource, folders: Sequence[Path], files: Iterable[SourceFile], index: WholeIndex
-) -> list[Gone]:
+) -> list[OrphanedDocuments]:
     """Return the documents from each of these folders that no longer have a file."""
     homes = [folder.resolve().as_uri() + "/" for folder in folders]
     there = {source.document_id(described(file)) for file in files}
@@ -266,7 +266,7 @@ async def gone(
     found = []
     for folder, home in zip(folders, homes, strict=True):
         known = {document_id for document_id, uri in below.items() if uri.startswith(home)}
-        found.append(Gone(folder, missing & known, len(known)))
+        found.append(OrphanedDocuments(folder, missing & known, len(known)))
     return found
 
 

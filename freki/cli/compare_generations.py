@@ -47,7 +47,7 @@ Answer = tuple[list[ContextHit], float]
 
 
 @record
-class Asked:
+class ComparedQuery:
     """A question for both generations, and what is known about its answer."""
 
     query: ContextQuery
@@ -101,18 +101,18 @@ async def compare_generations(
     _show(asked, (first, second), answers)
 
 
-def _of_sets(paths: Sequence[Path], limit: int | None, settings: Settings) -> list[Asked]:
+def _of_sets(paths: Sequence[Path], limit: int | None, settings: Settings) -> list[ComparedQuery]:
     require("eval")
     from freki.cli.evaluate.evaluate import read_sets, sample  # noqa: PLC0415 - in the extra `eval`
 
     return [
-        Asked(query=probe(settings, question.text, principals=(EVERYONE,)), judgements=question.judgements)
+        ComparedQuery(query=probe(settings, question.text, principals=(EVERYONE,)), judgements=question.judgements)
         for one in read_sets(paths)
         for question in sample(one.questions, limit, seed=0)
     ]
 
 
-async def _recorded(settings: Settings, share: float | None, limit: int | None) -> list[Asked]:
+async def _recorded(settings: Settings, share: float | None, limit: int | None) -> list[ComparedQuery]:
     """Return a share of the recorded queries, or the last of them."""
     async with (
         open_registry(settings) as registry,
@@ -120,7 +120,7 @@ async def _recorded(settings: Settings, share: float | None, limit: int | None) 
     ):
         decode = Codec(ContextQuery, registry=registry).decode
         found = [query async for query in decoded(reader.until_end(), decode) if is_comparable(query, settings)]
-    return [Asked(query=query) for query in chosen_queries(found, share=share, limit=limit)]
+    return [ComparedQuery(query=query) for query in chosen_queries(found, share=share, limit=limit)]
 
 
 def is_comparable(query: ContextQuery, settings: Settings) -> bool:
@@ -152,7 +152,7 @@ def chosen_queries(queries: Iterable[ContextQuery], *, share: float | None, limi
     return list(found.values())[-most:]
 
 
-async def _answers(retriever: Retriever, asked: Sequence[Asked], progress: Progress, name: str) -> list[Answer]:
+async def _answers(retriever: Retriever, asked: Sequence[ComparedQuery], progress: Progress, name: str) -> list[Answer]:
     """Return the hits of each question and the milliseconds that they took, one question at a time."""
     loop, answers = asyncio.get_running_loop(), list[Answer]()
     bar = progress.add_task(f"questions to {name}", total=len(asked))
@@ -175,7 +175,7 @@ def _as_now(query: ContextQuery) -> ContextQuery:
     )
 
 
-def _show(asked: Sequence[Asked], names: tuple[str, str], answers: Sequence[Sequence[Answer]]) -> None:
+def _show(asked: Sequence[ComparedQuery], names: tuple[str, str], answers: Sequence[Sequence[Answer]]) -> None:
     rankings = [[[one.document_id for one in rank_documents(hits)] for hits, _ in each] for each in answers]
     agreements = [overlap(one, other, depth=DEPTH) for one, other in zip(*rankings, strict=True)]
     table = Table("", *names, "difference", "p")
@@ -197,7 +197,9 @@ def _show(asked: Sequence[Asked], names: tuple[str, str], answers: Sequence[Sequ
             _show_hits(asked[place], names, [each[place][0] for each in answers])
 
 
-def _judged(asked: Sequence[Asked], rankings: Sequence[Sequence[Sequence[DocumentId]]]) -> dict[str, Sequence[str]]:
+def _judged(
+    asked: Sequence[ComparedQuery], rankings: Sequence[Sequence[Sequence[DocumentId]]]
+) -> dict[str, Sequence[str]]:
     """Return both means of each figure, their difference and its p-value, for judged questions."""
     judgements = {str(place): each.judgements for place, each in enumerate(asked) if each.judgements}
     if not judgements:
@@ -213,7 +215,7 @@ def _judged(asked: Sequence[Asked], rankings: Sequence[Sequence[Sequence[Documen
     return rows
 
 
-def _show_hits(asked: Asked, names: tuple[str, str], hits: Sequence[Sequence[ContextHit]]) -> None:
+def _show_hits(asked: ComparedQuery, names: tuple[str, str], hits: Sequence[Sequence[ContextHit]]) -> None:
     console.print()
     console.print(Text(asked.query.text, style="bold"))
     table = Table("rank", *names)

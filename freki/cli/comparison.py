@@ -77,7 +77,7 @@ async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
             key for key in roots if key not in stream.expected and before.get(key) != roots[key].rank
         }
         differences = reconcile(stream.expected, [root for key, root in roots.items() if key not in unknown])
-        differences = [spared(each, stream) for each in differences]
+        differences = [withhold_deletion(each, stream) for each in differences]
         differences += stream.scattered.values()
         differences += await _row_differences(index, list(roots.values()), progress)
     return Comparison(stream, roots, differences, lost)
@@ -97,7 +97,7 @@ async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: 
     return differences
 
 
-def spared(difference: Difference, stream: Stream) -> Difference:
+def withhold_deletion(difference: Difference, stream: Stream) -> Difference:
     """Return a difference without a deletion where the stream may hold the document in a record that nobody decodes."""
     if difference.mend is not Mend.DELETE or difference.name not in stream.undecodable:
         return difference

@@ -74,7 +74,7 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
     """
 
     @wraps(function)
-    @ending.leaving()
+    @ending.exit_if_abandoned()
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         mute_libraries()
         try:

@@ -23,7 +23,7 @@ _abandoned: set[asyncio.Task[Any]] = set()
 def run(work: Coroutine[Any, Any, R]) -> R:
     """Run a command as `asyncio.run` does, which waits without end for tasks that do not end when they are cancelled.
 
-    Clients of Kafka have such tasks while no broker answers. They are abandoned; `leaving` then ends the process.
+    Clients of Kafka have such tasks while no broker answers. They are abandoned; `exit_if_abandoned` ends the process.
     """
     runner = asyncio.Runner()
     try:
@@ -38,7 +38,7 @@ def run(work: Coroutine[Any, Any, R]) -> R:
 
 
 @contextmanager
-def leaving() -> Iterator[None]:
+def exit_if_abandoned() -> Iterator[None]:
     """End the process with a command whose tasks were abandoned: threads that go on would keep it."""
     code = 1
     try:

@@ -25,7 +25,7 @@ from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, read_verifier
 from freki.schemas import Coverage, DocumentId, TenantId
 from freki.streams.documents.listing import selected
-from freki.streams.privacy.erasure import Erased, ErasurePlan, canonical
+from freki.streams.privacy.erasure import ErasureOutcome, ErasurePlan, canonical
 from freki.streams.privacy.rectification import searched_versions
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.erasing import open_erasure, open_places
@@ -180,7 +180,7 @@ def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKe
     return SigningKey.read(key)
 
 
-def write_report(path: Path, erased: Erased) -> None:
+def write_report(path: Path, erased: ErasureOutcome) -> None:
     """Write a report to its file, and print what remains until when; one that has no room there is printed itself."""
     unwritten = None
     if erased.report is not None:
@@ -198,7 +198,7 @@ def write_report(path: Path, erased: Erased) -> None:
     console.print(f"report: {path}")
 
 
-def show_held(erased: Erased) -> None:
+def show_held(erased: ErasureOutcome) -> None:
     """Print which documents wait for which holds."""
     for name, holds in sorted(erased.held.items()):
         text = f"held: {name}, by {', '.join(holds)}: repeat this once `freki hold release` has ended that"

@@ -39,7 +39,7 @@ MB = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class FinishedArchive:
     """An archive that was finished."""
 
     folder: Path
@@ -90,7 +90,7 @@ def _seconds(every: str | None) -> float | None:
         fail(f"--every {error}", code=2)
 
 
-async def _export(settings: Settings, directory: Path, tenant: TenantId | None, *, is_dated: bool) -> Exported:
+async def _export(settings: Settings, directory: Path, tenant: TenantId | None, *, is_dated: bool) -> FinishedArchive:
     began = time.monotonic()
     async with open_index(settings) as index:
         start = await _start(settings, index, tenant)
@@ -104,7 +104,7 @@ async def _export(settings: Settings, directory: Path, tenant: TenantId | None, 
                     index=index, archive=archive, now=wall_clock, advance=lambda count: progress.advance(bar, count)
                 )
                 manifest = await exporter.export()
-    return Exported(folder, manifest, time.monotonic() - began)
+    return FinishedArchive(folder, manifest, time.monotonic() - began)
 
 
 async def _start(settings: Settings, index: MilvusIndex, tenant: TenantId | None) -> ArchiveStart:
@@ -134,7 +134,7 @@ def _remove_old(directory: Path, keep: int | None) -> None:
             remove_folder(directory / name)
 
 
-def _show(done: Exported, *, as_json: bool) -> None:
+def _show(done: FinishedArchive, *, as_json: bool) -> None:
     manifest = done.manifest
     if as_json:
         console.print_json(

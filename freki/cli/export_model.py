@@ -11,7 +11,7 @@ from freki.cli.show import building
 from freki.infra.models import ModelKind
 from freki.infra.models.descriptions import Pooling
 from freki.infra.models.deviations import shown
-from freki.infra.models.export import Exported, Precision, Request, export_model
+from freki.infra.models.export import ExportedModel, Precision, Request, export_model
 
 MB = 1_000_000
 
@@ -57,7 +57,7 @@ async def models_export(  # noqa: PLR0913 - an option each
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 
-def _lines(exported: Exported, directory: Path) -> Iterator[str]:
+def _lines(exported: ExportedModel, directory: Path) -> Iterator[str]:
     manifest, worst = exported.manifest, exported.worst
     size, window = f"{exported.size_bytes / MB:.1f} MB", f"reads {manifest.max_tokens} tokens"
     yield f"wrote {directory}: {manifest.kind} {manifest.name}, {manifest.precision}, {size}, {window}"

@@ -289,7 +289,7 @@ async def _until_full(settings: Settings) -> tuple[Statistics, float]:
             return await log.sizes(name), loop.time() - started_s
 
 
-class Followed(NamedTuple):
+class SwitchProgress(NamedTuple):
     """Which of the last probes came from the generation that was switched to."""
 
     seconds: float
@@ -308,7 +308,7 @@ class Followed(NamedTuple):
         return " and ".join(f"{number} of {PROBES} probes {what}" for what, number in found.items() if number)
 
 
-async def _followed(asker: Asker, settings: Settings, name: str) -> Followed:
+async def _followed(asker: Asker, settings: Settings, name: str) -> SwitchProgress:
     """Ask until all probes are answered from a generation, or the time for that is over."""
     loop = asyncio.get_running_loop()
     started_s = loop.time()
@@ -325,7 +325,7 @@ async def _followed(asker: Asker, settings: Settings, name: str) -> Followed:
             if isinstance(error, BaseException) and not isinstance(error, TimeoutError):
                 raise error
         others = sum(result.generation != name for result in answered)
-        followed = Followed(seconds=loop.time() - started_s, others=others, unanswered=PROBES - len(answered))
+        followed = SwitchProgress(seconds=loop.time() - started_s, others=others, unanswered=PROBES - len(answered))
         if not followed.missing and spent_s >= SEEN_S:
             return followed
         if followed.missing and followed.seconds >= FOLLOW_S:

@@ -21,7 +21,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import VERSION
 from freki.infra.models import embedder_identity
 from freki.infra.settings import Settings
-from freki.operators.fit import Misfit, misfits
+from freki.operators.fit import Mismatch, mismatches
 from freki.schemas import AuditKind
 from freki.schemas.archive import ArchiveManifest
 from freki.streams.archive import Importer, ImportReport
@@ -78,7 +78,7 @@ def _check_fit(settings: Settings, directory: Path, manifest: ArchiveManifest) -
     """End the command if rows of the archive do not fit the index."""
     fingerprint, dim = embedder_identity(settings.models)
     generation = generation_of(settings, embedder=fingerprint, dim=dim)
-    found = misfits(manifest.start, generation, layout=VERSION)
+    found = mismatches(manifest.start, generation, layout=VERSION)
     if not found:
         return
     for each in found:
@@ -93,7 +93,7 @@ def _check_fit(settings: Settings, directory: Path, manifest: ArchiveManifest) -
     )
 
 
-def _remedy(misfit: Misfit, manifest: ArchiveManifest) -> str:
+def _remedy(mismatch: Mismatch, manifest: ArchiveManifest) -> str:
     model = manifest.start.generation.embedder.partition("@")[0]
     return {
         "embedder": f"set FREKI_MODELS__EMBEDDER={model}, and use the version of Freki that wrote it, "
@@ -102,7 +102,7 @@ def _remedy(misfit: Misfit, manifest: ArchiveManifest) -> str:
         "embedders": "set FREKI_MODELS__EMBEDDERS as it was",
         "analyser": f"set FREKI_LEXICAL__ANALYSER as it was, and use the version of Freki that wrote it, "
         f"{manifest.start.freki}",
-    }.get(misfit.parameter, f"use the version of Freki that wrote it, {manifest.start.freki}")
+    }.get(mismatch.parameter, f"use the version of Freki that wrote it, {manifest.start.freki}")
 
 
 async def _check_age(settings: Settings, index: MilvusIndex, manifest: ArchiveManifest) -> None:

@@ -14,8 +14,8 @@ from freki.cli.bars import bars
 from freki.cli.changes import (
     STREAMS,
     FileArguments,
-    Gone,
     Make,
+    OrphanedDocuments,
     as_is,
     deletions,
     gone,
@@ -91,7 +91,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         receipts = await opened.enter_async_context(open_receipts(settings)) if given.wait else None
         publisher = await opened.enter_async_context(open_publisher(settings))
         source = None
-        held_back: list[Gone] = []
+        held_back: list[OrphanedDocuments] = []
         folders = [path for path in paths if path.is_dir()]
         if given.wait:
             await show_other_generation(settings)
@@ -171,7 +171,7 @@ async def _pruned(
     files: Sequence[SourceFile],
     index: MilvusIndex | None,
     given: PublishArguments,
-) -> tuple[set[DocumentId], list[Gone]]:
+) -> tuple[set[DocumentId], list[OrphanedDocuments]]:
     """Return the documents without a file that are to be deleted, and the folders whose deletions are held back."""
     if index is None or not given.prune:
         return set(), []

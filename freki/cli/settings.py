@@ -13,7 +13,7 @@ from freki.cli.rows import whole_table
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.settings import Settings
-from freki.infra.settings.inspect import Given, Origin, given, schema, template
+from freki.infra.settings.inspect import EffectiveSetting, Origin, given, schema, template
 from freki.infra.settings.read import FILE_NAME
 from freki.infra.settings.reload import differences
 
@@ -106,7 +106,7 @@ def _end_if_refused(settings: Settings) -> None:
         raise typer.Exit(2)
 
 
-def _in_force() -> tuple[Given, ...]:
+def _in_force() -> tuple[EffectiveSetting, ...]:
     return given(load_settings(), read=read_or_exit())
 
 

@@ -6,7 +6,7 @@ from freki.schemas.archive import FORMAT, ArchiveStart
 from freki.schemas.index import Generation
 
 
-class Misfit(NamedTuple):
+class Mismatch(NamedTuple):
     """A parameter that differs."""
 
     parameter: str
@@ -14,19 +14,19 @@ class Misfit(NamedTuple):
     expected: Any
 
 
-def misfits(start: ArchiveStart, generation: Generation, *, layout: int) -> list[Misfit]:
+def mismatches(start: ArchiveStart, generation: Generation, *, layout: int) -> list[Mismatch]:
     """Return the parameters by which vectors, terms or columns of an archive differ from those of an index.
 
     The name of a generation is none of them. layout: version of the columns of the index.
     """
     theirs = start.generation
     compared = [
-        Misfit("format", start.format, FORMAT),
-        Misfit("layout", start.layout, layout),
-        Misfit("embedder", theirs.embedder, generation.embedder),
-        Misfit("dim", theirs.dim, generation.dim),
-        Misfit("embedders", _apart(theirs), _apart(generation)),
-        Misfit("analyser", theirs.analyser, generation.analyser),
+        Mismatch("format", start.format, FORMAT),
+        Mismatch("layout", start.layout, layout),
+        Mismatch("embedder", theirs.embedder, generation.embedder),
+        Mismatch("dim", theirs.dim, generation.dim),
+        Mismatch("embedders", _apart(theirs), _apart(generation)),
+        Mismatch("analyser", theirs.analyser, generation.analyser),
     ]
     return [each for each in compared if each.archived != each.expected]
 

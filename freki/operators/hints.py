@@ -8,7 +8,7 @@ from freki.schemas import Confidence, ContextQuery, QueryAnalysis
 _DOUBTFUL = frozenset({Confidence.LOW, Confidence.NONE})
 
 
-class Sayings(NamedTuple):
+class Messages(NamedTuple):
     """The messages in one language."""
 
     failed: str
@@ -27,7 +27,7 @@ class Sayings(NamedTuple):
     source: str
 
 
-_GERMAN = Sayings(
+_GERMAN = Messages(
     failed="Die Suche ist fehlgeschlagen; was es dazu gibt, ist nicht bekannt. Fragen Sie noch einmal.",
     nothing="Dazu wurde nichts gefunden. Das heißt nicht, dass es dazu nichts gibt.",
     little="Dazu wurde nur wenig gefunden ({found} von {wanted} gewünschten Treffern); es kann mehr geben.",
@@ -43,7 +43,7 @@ _GERMAN = Sayings(
     excluded="Ohne die Filter kämen weitere Dokumente in Frage: {excluded}.",
     source="Fragen Sie im Zweifel dort nach, woher die Dokumente kommen.",
 )
-_ENGLISH = Sayings(
+_ENGLISH = Messages(
     failed="Searching failed, so that nothing is known of what there is. Ask again.",
     nothing="Nothing was found on this. That does not mean that there is nothing.",
     little="Only little was found on this ({found} of {wanted} hits asked for); there may be more.",
@@ -108,11 +108,11 @@ def failure_hint(language: str) -> str:
     return _said_in(language).failed
 
 
-def _said_in(language: str) -> Sayings:
+def _said_in(language: str) -> Messages:
     return _GERMAN if language == "de" else _ENGLISH
 
 
-def _loosened(query: ContextQuery, say: Sayings) -> list[str]:
+def _loosened(query: ContextQuery, say: Messages) -> list[str]:
     """Return which limits of the query may be given up."""
     advice = []
     if query.min_score is not None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from freki.schemas.limits import LimitKind, TenantLimits, TenantUse
 
 
-class Excess(NamedTuple):
+class ExceededLimit(NamedTuple):
     """A limit that would be exceeded."""
 
     kind: LimitKind
@@ -14,7 +14,7 @@ class Excess(NamedTuple):
     more: int
 
 
-def exceeded(limits: TenantLimits, used: TenantUse, more: TenantUse) -> Excess | None:
+def exceeded(limits: TenantLimits, used: TenantUse, more: TenantUse) -> ExceededLimit | None:
     """Return the first limit that `used` and `more` together exceed, in the order of `LimitKind`; None if none.
 
     What takes nothing more of a limit does not exceed it, even if the limit is below what is used already.
@@ -27,5 +27,5 @@ def exceeded(limits: TenantLimits, used: TenantUse, more: TenantUse) -> Excess |
     )
     for kind, most, before, added in sums:
         if most is not None and added > 0 and before + added > most:
-            return Excess(kind, most, before, added)
+            return ExceededLimit(kind, most, before, added)
     return None

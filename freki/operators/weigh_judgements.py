@@ -11,7 +11,7 @@ WORTH: Mapping[Verdict, float] = {Verdict.UP: 1.0, Verdict.DOWN: -1.0, Verdict.U
 """Weight per verdict: use is weaker evidence than a vote, and unused hits may never have been seen."""
 
 
-class Weighed(NamedTuple):
+class WeightedVerdict(NamedTuple):
     """A verdict with its weight for a query."""
 
     judge: str
@@ -34,7 +34,7 @@ def likeness(cosine: float, *, least: float) -> float:
     return min(1.0, max(0.0, (cosine - least) / (1 - least)))
 
 
-def weigh_judgements(judgements: Iterable[Weighed]) -> dict[str, float]:
+def weigh_judgements(judgements: Iterable[WeightedVerdict]) -> dict[str, float]:
     """Return a score in -1..1, exclusive, for each target; above 0 where verdicts are positive.
 
     All verdicts of one judge count at most as much as one recent vote on the same query, which yields half of the

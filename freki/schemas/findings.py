@@ -24,7 +24,7 @@ class KnownDocument:
 
 
 @record
-class Covered:
+class CoveredDocuments:
     """The documents that a coverage names."""
 
     documents: Sequence[KnownDocument]
@@ -34,7 +34,7 @@ class Covered:
 
 
 @record
-class Undecodable:
+class UndecodableChanges:
     """Changes that cannot be decoded: they are found by their key, but what they name elsewhere is not known."""
 
     topic: str
@@ -46,7 +46,7 @@ class Undecodable:
 
 
 @record
-class Unread:
+class UnreadRecords:
     """Records that a consumer group has not read: what it makes of them may hold content, and is not found yet."""
 
     topic: str
@@ -71,9 +71,9 @@ class Findings:
     """Those that other documents name too."""
     judgements: Mapping[bytes, DocumentId] = field(default_factory=dict)
     """Keys of judgements, with the document that each is on."""
-    unread: Sequence[Unread] = ()
+    unread: Sequence[UnreadRecords] = ()
     """Where workers were waited for in vain."""
-    undecodable: Sequence[Undecodable] = ()
+    undecodable: Sequence[UndecodableChanges] = ()
     """Changes among the records whose claims are not known."""
 
     def described(self) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from freki.training.calibrate import platt
 from freki.training.dataset import Document
 from freki.training.encoders import MAX_CHARS, Stage
 from freki.training.mining import HybridSearch
-from freki.training.weigh import Listed, weigh
+from freki.training.weigh import CandidateList, weigh
 
 FEATURES = ("fused", "cosine", "lexical", "tokens", "text", "heading", "heading_tokens")
 CANDIDATES = 200
@@ -57,7 +57,7 @@ async def fit(splits: Sequence[Split], settings: ModelSettings, stage: Stage) ->
     return Fitted(weights=dict(zip(FEATURES, weights, strict=True)), slope=slope, shift=shift, queries=len(lists))
 
 
-async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[Listed]:
+async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[CandidateList]:
     """Return the candidates of each query of a split with their features."""
     examined = read_beir(split.directory)
     documents = [_document(each) for each in examined.corpus or ()]
@@ -99,7 +99,7 @@ async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[Lis
         )
         judged = question.judgements or {}
         right = np.array([judged.get(ids[place], 0) > 0 for place in places])
-        lists.append(Listed(features.astype(np.float32), right, share=1 / len(asked)))
+        lists.append(CandidateList(features.astype(np.float32), right, share=1 / len(asked)))
     return lists
 
 

@@ -27,7 +27,7 @@ _SPREAD = 0.5
 _TINY = 1e-9
 
 
-class Taught(NamedTuple):
+class DistillationTargets(NamedTuple):
     """Texts with the vectors that are imitated."""
 
     means: Floats
@@ -81,7 +81,7 @@ def token_maps(states: Floats, dim: int) -> TokenMaps:
 
 
 def distil(
-    passages: Taught, queries: Taught, *, dim: int, units: int, rng: np.random.Generator
+    passages: DistillationTargets, queries: DistillationTargets, *, dim: int, units: int, rng: np.random.Generator
 ) -> tuple[Network, Network]:
     """Return the networks of passages and of queries that imitate another encoder, in `dim` dimensions.
 

@@ -9,7 +9,7 @@ import numpy as np
 from freki.schemas.arrays import Floats
 from freki.training.cache import ArrayCache
 from freki.training.encoders import BLOCK, Advance
-from freki.training.states import Headed, LayerModel
+from freki.training.states import HeadedText, LayerModel
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ class Means(NamedTuple):
     """(texts, layers x hidden); zeros for a text without a heading."""
 
 
-def passage_means(texts: Sequence[Headed], model: LayerModel, cache: ArrayCache, advance: Advance) -> Means:
+def passage_means(texts: Sequence[HeadedText], model: LayerModel, cache: ArrayCache, advance: Advance) -> Means:
     """Return the means of passages, computed in blocks that are kept in 16 bits."""
     found = []
     for block in _blocks(texts):
@@ -43,7 +43,7 @@ def query_means(texts: Sequence[str], model: LayerModel, cache: ArrayCache, adva
     return np.concatenate(found)
 
 
-def _of_passages(model: LayerModel, texts: Sequence[Headed]) -> dict[str, Floats]:
+def _of_passages(model: LayerModel, texts: Sequence[HeadedText]) -> dict[str, Floats]:
     means = _ordered((place, (each.mean, each.heading_mean)) for place, each in model.passages(texts))
     return {
         "texts": np.stack([text for text, _ in means]).astype(np.float16),

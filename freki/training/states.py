@@ -26,7 +26,7 @@ from freki.training.heads import unit
 _MAX_TOKENS = 256
 
 
-class Headed(NamedTuple):
+class HeadedText(NamedTuple):
     """A text whose first characters are its heading."""
 
     text: str
@@ -69,15 +69,15 @@ class LayerModel:
     run: Callable[[Sequence[Encoding]], list[Floats]]
     """Returns the states of each layer, (texts, tokens, hidden)."""
 
-    def passages(self, texts: Sequence[Headed]) -> Iterator[tuple[int, TextStates]]:
+    def passages(self, texts: Sequence[HeadedText]) -> Iterator[tuple[int, TextStates]]:
         """Yield the states of each passage with its place; the order is that of length."""
         return self._states(self.passage_prefix, texts)
 
     def queries(self, texts: Sequence[str]) -> Iterator[tuple[int, TextStates]]:
         """Yield the states of each query with its place; the order is that of length."""
-        return self._states(self.query_prefix, [Headed(text) for text in texts])
+        return self._states(self.query_prefix, [HeadedText(text) for text in texts])
 
-    def _states(self, prefix: str, texts: Sequence[Headed]) -> Iterator[tuple[int, TextStates]]:
+    def _states(self, prefix: str, texts: Sequence[HeadedText]) -> Iterator[tuple[int, TextStates]]:
         encodings = self.encode([prefix + each.text for each in texts])
         for batch in pack([len(encoding) for encoding in encodings], budget=BATCH_TOKENS):
             layers = self.run([encodings[place] for place in batch])

@@ -23,12 +23,12 @@ from freki.schemas.names import record
 from freki.training.cache import ArrayCache
 from freki.training.dataset import Collection, Document
 from freki.training.encoders import MAX_CHARS, Encoder, Stage, open_encoder, passages
-from freki.training.heads import FILE, Network, Taught, distil, head_of, token_maps, write_heads
+from freki.training.heads import FILE, DistillationTargets, Network, distil, head_of, token_maps, write_heads
 from freki.training.means import passage_means, query_means
 from freki.training.pairs import read_material
 from freki.training.rarity import rarity_of
 from freki.training.run import Recipe, TrainingRun
-from freki.training.states import Headed, LayerModel, open_layers
+from freki.training.states import HeadedText, LayerModel, open_layers
 
 TOKEN_LAYER = 6
 DISTILLED_LAYERS = (6, 9, 12)
@@ -99,16 +99,16 @@ def train_all(
     )
 
 
-def headed(document: Document) -> Headed:
+def headed_text(document: Document) -> HeadedText:
     """Return the beginning of a document, with its title as heading."""
     whole = document.whole[:_CHARS]
-    return Headed(whole, len(document.title) if whole.startswith(document.title) else 0)
+    return HeadedText(whole, len(document.title) if whole.startswith(document.title) else 0)
 
 
 def _token_states(collections: Sequence[Collection], bench: Bench, recipe: Recipe) -> Floats:
     """Return token states of a sample of passages in all languages, (tokens, hidden)."""
     rng = np.random.default_rng(recipe.seed)
-    chosen = [headed(each) for one in collections for each in _some(one.documents, recipe.token_texts, rng)]
+    chosen = [headed_text(each) for one in collections for each in _some(one.documents, recipe.token_texts, rng)]
     hidden: slice | None = None
     found = []
     with bench.stage("token states", len(chosen)) as advance:
@@ -135,9 +135,9 @@ def _distilled(collection: Collection, bench: Bench, recipe: Recipe) -> tuple[Ne
     rng = np.random.default_rng(recipe.seed)
     documents = list(_some(collection.documents, recipe.passages, rng))
     asked = list(_some(list(dict.fromkeys(each.text for each in collection.questions)), recipe.questions, rng))
-    texts = [headed(each) for each in documents]
+    texts = [headed_text(each) for each in documents]
     # Questions resemble headings.
-    short = [Headed(text) for text in asked]
+    short = [HeadedText(text) for text in asked]
     titles = [each.title for each in documents]
     with bench.stage("states", len(texts) + 2 * len(short)) as advance:
         long_means = passage_means(texts, bench.layers, bench.cache, advance)
@@ -149,11 +149,11 @@ def _distilled(collection: Collection, bench: Bench, recipe: Recipe) -> tuple[Ne
         of_asked = passages(asked, bench.teacher, bench.cache, advance)
     titled = np.array([bool(each.heading_chars) for each in texts])
     return distil(
-        Taught(
+        DistillationTargets(
             np.concatenate([long_means.texts, long_means.headings[titled], short_means.texts]),
             np.concatenate([of_texts, of_titles[titled], of_asked]),
         ),
-        Taught(queries, of_asked),
+        DistillationTargets(queries, of_asked),
         dim=recipe.distilled_dim,
         units=recipe.units,
         rng=rng,

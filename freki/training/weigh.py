@@ -15,7 +15,7 @@ _RIDGE = 1e-4
 _TINY = 1e-9
 
 
-class Listed(NamedTuple):
+class CandidateList(NamedTuple):
     """The candidates of one question."""
 
     features: Floats
@@ -26,7 +26,7 @@ class Listed(NamedTuple):
     """Weight of the list among others."""
 
 
-def weigh(lists: Sequence[Listed]) -> tuple[float, ...]:
+def weigh(lists: Sequence[CandidateList]) -> tuple[float, ...]:
     """Return nonnegative weights, the first of them 1, that maximise the likelihood of answers among candidates.
 
     Minimises the mean of -log of the softmax over candidates, summed over answers. Lists without an answer are ignored;

@@ -24,8 +24,8 @@ from freki.schemas.index import (
     Candidate,
     ChunkContent,
     CommitId,
+    Exclusions,
     IndexedChunk,
-    LeftOut,
     ManifestPage,
     PageHead,
     PageId,
@@ -1004,17 +1004,17 @@ class IndexContract:
     @pytest.mark.parametrize(
         ("left_out", "expected"),
         [
-            (LeftOut(), {"a", "b", "c", "none"}),
-            (LeftOut(roots=(RootId("ra"),)), {"b", "c", "none"}),
-            (LeftOut(roots=(RootId("ra"), RootId("rb"))), {"c", "none"}),
-            (LeftOut(attributes=((("team", "x"),),)), {"b", "none"}),
-            (LeftOut(attributes=((("city", "y"), ("team", "x")),)), {"a", "b", "none"}),
-            (LeftOut(attributes=((("city", "y"), ("team", "x")), (("team", "z"),))), {"a", "none"}),
-            (LeftOut(everything=True), set()),
+            (Exclusions(), {"a", "b", "c", "none"}),
+            (Exclusions(roots=(RootId("ra"),)), {"b", "c", "none"}),
+            (Exclusions(roots=(RootId("ra"), RootId("rb"))), {"c", "none"}),
+            (Exclusions(attributes=((("team", "x"),),)), {"b", "none"}),
+            (Exclusions(attributes=((("city", "y"), ("team", "x")),)), {"a", "b", "none"}),
+            (Exclusions(attributes=((("city", "y"), ("team", "x")), (("team", "z"),))), {"a", "none"}),
+            (Exclusions(everything=True), set()),
         ],
     )
     async def test_what_is_left_out_is_not_found_and_what_lacks_an_attribute_is(
-        self, index: Index, left_out: LeftOut, expected: set[str]
+        self, index: Index, left_out: Exclusions, expected: set[str]
     ) -> None:
         await write(
             index,
@@ -1038,8 +1038,8 @@ class IndexContract:
         alone = tuple((("subject", person),) for person in people)
         in_teams = tuple((("subject", person), ("team", "x")) for person in people)
 
-        assert await found(index, scope(left_out=LeftOut(attributes=alone))) == {"other", "none"}
-        assert await found(index, scope(left_out=LeftOut(attributes=in_teams))) == {"one", "other", "none"}
+        assert await found(index, scope(left_out=Exclusions(attributes=alone))) == {"other", "none"}
+        assert await found(index, scope(left_out=Exclusions(attributes=in_teams))) == {"one", "other", "none"}
 
     async def test_all_filters_must_hold(self, index: Index) -> None:
         await write(

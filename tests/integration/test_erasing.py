@@ -12,7 +12,7 @@ from freki.infra.settings import ClaimSettings, MilvusSettings, Settings
 from freki.operators.identify import record_key
 from freki.schemas import Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.schemas.findings import Unread
+from freki.schemas.findings import UnreadRecords
 from freki.schemas.index import Generation
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.stage import Stage
@@ -84,7 +84,7 @@ async def test_where_nobody_reads_an_erasure_says_so_and_waits_for_other_generat
     behind = await consumers(world, OTHER, IN_USE, patience_s=1.0).behind(topic, lasts)
 
     assert sorted(behind, key=lambda each: (each.is_in_use, each.group)) == [
-        Unread(topic=topic, partition=partition, group=group, is_in_use=name == IN_USE)
+        UnreadRecords(topic=topic, partition=partition, group=group, is_in_use=name == IN_USE)
         for name in (OTHER, IN_USE)
         for group in groups_of(settings_of(world, name), topic)
         for partition in lasts

@@ -37,7 +37,7 @@ from freki.schemas import (
     Widening,
     WidenWhen,
 )
-from freki.schemas.index import Candidate, Generation, IndexedChunk, LeftOut, RerankPair, Scope
+from freki.schemas.index import Candidate, Exclusions, Generation, IndexedChunk, RerankPair, Scope
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.profiles import ReaderProfile
 from freki.streams.retrieve.retriever import Retriever
@@ -287,7 +287,7 @@ async def hidden(somewhere: World, documents: Mapping[str, History], principals:
 
 
 async def answers(
-    somewhere: World, asked: Sequence[ContextQuery], model: Model | None = None, *, left_out: LeftOut | None = None
+    somewhere: World, asked: Sequence[ContextQuery], model: Model | None = None, *, left_out: Exclusions | None = None
 ) -> list[dict[str, Any]]:
     """Give all that an asker, or who reads the asker's traces, gets to see; but for how fresh the stream is."""
     model = model or Model()
@@ -307,7 +307,7 @@ async def answers(
             options=OPTIONS,
             profiles={"small": ReaderProfile(context_tokens=50, top_k=2, min_similarity=0.1)},
             analyse_text=lambda text, language: text.lower(),  # noqa: ARG005
-            left_out=lambda _: left_out or LeftOut(),
+            left_out=lambda _: left_out or Exclusions(),
         ),
         Clocks(now=lambda: NOW, ns=lambda: 1),
     )

@@ -22,7 +22,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.index import Generation, LeftOut
+from freki.schemas.index import Exclusions, Generation
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery
 from freki.streams.deliver.intake import Intake, or_tombstone, required
@@ -66,7 +66,7 @@ class Pipeline:
         index: MemoryIndex | None = None,
         reply_topics: Sequence[str] = (),
         scanner: Scanner | None = None,
-        left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
+        left_out: Callable[[TenantId], Exclusions] = lambda _: Exclusions(),
         log_candidates: bool = False,
         **options: Any,
     ) -> None:

@@ -6,7 +6,7 @@ from itertools import count
 from typing import Any
 
 from freki.infra.models.fake import FakeEmbedder
-from freki.infra.models.multi_embedder import Family, Likeness
+from freki.infra.models.multi_embedder import Family, UnrelatedCosines
 from freki.infra.models.vectors import VectorCache
 from freki.operators.analyse_text import analyse_text
 from freki.operators.identify import chunk_id, chunk_id_of_kind, root_id
@@ -67,7 +67,7 @@ class Crashing:
 def a_family() -> Family:
     """Make an embedder for code beside one for all else."""
     code = ((ChunkKind.CODE,), FakeEmbedder(dim=48))
-    return Family(FakeEmbedder(dim=64), [code], [Likeness(0.4, 0.4), Likeness(0.3, 0.3)])
+    return Family(FakeEmbedder(dim=64), [code], [UnrelatedCosines(0.4, 0.4), UnrelatedCosines(0.3, 0.3)])
 
 
 def apart_index() -> MemoryIndex:

@@ -13,7 +13,7 @@ from rich.console import Console
 from freki.cli.evaluate.reports.ablation import write_report
 from freki.cli.evaluate.show_ablation import show_overall, show_set, verdict
 from freki.operators.errors import InvalidQuery
-from freki.operators.evaluate import Asked
+from freki.operators.evaluate import QuestionKey
 from freki.schemas import ContextQuery, Fusion, QueryId, RerankerChoice, TenantId, Timestamp, Widening
 from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
@@ -158,7 +158,7 @@ NDCG = {
 
 
 def of_sets(*names: str) -> tuple[Measured, ...]:
-    asked = [Asked(name, str(number)) for name in names for number in range(20)]
+    asked = [QuestionKey(name, str(number)) for name in names for number in range(20)]
     answers = {
         title: {each: {"nDCG@10": value, "MRR": value, "Recall@10": 1.0, "failed@20": 0.0} for each in asked}
         for title, value in NDCG.items()

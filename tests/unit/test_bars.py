@@ -2,14 +2,14 @@ import io
 
 from rich.console import Console
 
-from freki.cli.bars import EVERY_S, Lines, bars
+from freki.cli.bars import EVERY_S, LineProgress, bars
 
 
 def printed(*moments_s: float) -> list[str]:
     """Move a task on at these moments, and give the lines that were printed."""
     file = io.StringIO()
     lines = bars(Console(file=file, force_terminal=False, width=80))
-    assert isinstance(lines, Lines)
+    assert isinstance(lines, LineProgress)
     task = lines.add_task("asked", total=10)
     for moment in moments_s:
         lines.get_time = lambda moment=moment: moment  # type: ignore[misc]
@@ -28,4 +28,4 @@ def test_what_is_over_soon_prints_nothing() -> None:
 
 
 def test_in_a_terminal_bars_are_drawn() -> None:
-    assert not isinstance(bars(Console(file=io.StringIO(), force_terminal=True)), Lines)
+    assert not isinstance(bars(Console(file=io.StringIO(), force_terminal=True)), LineProgress)

@@ -1,6 +1,6 @@
 """What `freki verify` reports beside a stream of changes."""
 
-from freki.cli.comparison import Comparison, lasting, spared
+from freki.cli.comparison import Comparison, lasting, withhold_deletion
 from freki.cli.stream_state import Stream, take
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, Mend, reconcile
@@ -66,9 +66,9 @@ def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:
     (difference,) = reconcile(stream.expected, [root(KEY, tenant="t", document_id="d")])
     assert difference.mend is Mend.DELETE
 
-    kept = spared(difference, stream)
+    kept = withhold_deletion(difference, stream)
 
     assert kept.mend is Mend.BY_HAND
     assert "FREKI_REGISTRY__URL" in kept.problem
     take(stream, Event(key=b"t/d", value=None), Codec(DocumentChange), ())
-    assert spared(difference, stream) == difference
+    assert withhold_deletion(difference, stream) == difference

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from freki.operators.analyse_text import query_terms
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
 from freki.streams.observe.meters import Meters
-from freki.streams.retrieve.budget.admit import Admission
+from freki.streams.retrieve.budget.admit import AdmissionControl
 from freki.streams.retrieve.budget.attempts import LEAVING, RECHECK, Attempts
 from freki.streams.retrieve.budget.deadline_lock import DeadlineLock
 from freki.streams.retrieve.budget.estimates import Estimates
@@ -349,9 +349,11 @@ async def test_a_clock_that_is_set_back_takes_no_time_from_the_next_query(world:
     assert (before, await status()) == (ResultStatus.COMPLETE, ResultStatus.COMPLETE)
 
 
-def _admission(clock: Clock, *, estimates: Estimates | None = None, in_flight: InFlight | None = None) -> Admission:
+def _admission(
+    clock: Clock, *, estimates: Estimates | None = None, in_flight: InFlight | None = None
+) -> AdmissionControl:
     estimates = estimates or Estimates(clock)
-    return Admission(
+    return AdmissionControl(
         deadline_ms=OPTIONS.deadline_ms,
         estimates=estimates,
         in_flight=in_flight or InFlight(clock.ms),

@@ -11,15 +11,15 @@ import typer
 from freki.cli.erase import show_held, write_report
 from freki.schemas import DocumentId, ErasureStatus
 from freki.schemas.erasure import SignedReport
-from freki.streams.privacy.erasure import Erased
+from freki.streams.privacy.erasure import ErasureOutcome
 
 pytestmark = pytest.mark.usefixtures("folder")
 BODY = {"documents": [{"id": "ürlaub.md", "version": 1}], "removed": [], "remains": []}
 
 
-def erased() -> Erased:
+def erased() -> ErasureOutcome:
     report = SignedReport(report=json.dumps(BODY), signature="ab" * 64)
-    return Erased(status=ErasureStatus.ERASED, report=report, held={}, body=BODY)
+    return ErasureOutcome(status=ErasureStatus.ERASED, report=report, held={}, body=BODY)
 
 
 def test_a_report_that_finds_no_room_is_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

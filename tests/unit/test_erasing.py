@@ -17,7 +17,7 @@ from freki.schemas.names import root_id
 from freki.streams.deliver.dead_letters import note_settled
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.privacy.requests import ErasureRequests
-from freki.streams.privacy.retention import Retained, Retention
+from freki.streams.privacy.retention import Retention, RetentionRun
 from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.holds import RecentHolds
 from freki.streams.wire.erasing.remove import Remover, sent_again, time_on_disk
@@ -42,10 +42,10 @@ class Failing:
             raise self._errors.pop()
         self.done.set()
 
-    async def run(self) -> Retained:
+    async def run(self) -> RetentionRun:
         """Fail at first."""
         await self.resume()
-        return Retained()
+        return RetentionRun()
 
 
 LOOPS: list[Callable[[Failing], asyncio.Task[None]]] = [

@@ -16,7 +16,7 @@ from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_case, validate_erasure_request
 from freki.schemas import Coverage, DocumentId, ErasureRequest, ErasureStatus, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
-from freki.schemas.findings import Undecodable, Unread
+from freki.schemas.findings import UndecodableChanges, UnreadRecords
 from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Outbox, Sink
@@ -133,7 +133,7 @@ async def test_an_erasure_from_which_dead_letters_are_moved_away_all_the_time_is
 
 async def test_an_erasure_whose_changes_cannot_be_decoded_erases_by_key_and_is_incomplete() -> None:
     here = world()
-    here.undecodable = (Undecodable(topic="documents", partition=0, records=1, last=5, reason="no registry"),)
+    here.undecodable = (UndecodableChanges(topic="documents", partition=0, records=1, last=5, reason="no registry"),)
 
     erasure = here.erasure()
     done = await erasure.run(await erasure.plan(TENANT, Coverage(documents=(A,))), about={})
@@ -456,7 +456,7 @@ async def test_erasures_at_once_find_and_remove_one_after_the_other() -> None:
 @pytest.mark.parametrize("is_in_use", [True, False])
 async def test_an_erasure_that_waited_for_workers_in_vain_says_so(*, is_in_use: bool) -> None:
     here = world()
-    here.unread = (Unread(topic="documents", partition=1, group="chunk", is_in_use=is_in_use),)
+    here.unread = (UnreadRecords(topic="documents", partition=1, group="chunk", is_in_use=is_in_use),)
 
     erasure = here.erasure()
     done = await erasure.run(await erasure.plan(TENANT, ALL), about={})

@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from freki.operators.fit import misfits
+from freki.operators.fit import mismatches
 from tests.contract.index_records import APART, GENERATION
 from tests.memory_archive import start_of
 
@@ -11,8 +11,8 @@ START = start_of(GENERATION)
 
 
 def test_an_archive_fits_the_index_that_it_was_made_from_whatever_its_name() -> None:
-    assert misfits(START, replace(GENERATION, name="g2"), layout=6) == []
-    assert misfits(start_of(APART), APART, layout=6) == []
+    assert mismatches(START, replace(GENERATION, name="g2"), layout=6) == []
+    assert mismatches(start_of(APART), APART, layout=6) == []
 
 
 @pytest.mark.parametrize(
@@ -27,8 +27,8 @@ def test_an_archive_fits_the_index_that_it_was_made_from_whatever_its_name() -> 
     ],
 )
 def test_what_differs_is_named(generation: Any, layout: int, different: list[tuple[str, Any, Any]]) -> None:
-    assert misfits(START, generation, layout=layout) == different
+    assert mismatches(START, generation, layout=layout) == different
 
 
 def test_another_format_of_the_files_does_not_fit() -> None:
-    assert misfits(replace(START, format=2), GENERATION, layout=6) == [("format", 2, 1)]
+    assert mismatches(replace(START, format=2), GENERATION, layout=6) == [("format", 2, 1)]

@@ -26,7 +26,7 @@ from freki.schemas import (
     Widening,
     WidenWhen,
 )
-from freki.schemas.index import LeftOut, RerankPair
+from freki.schemas.index import Exclusions, RerankPair
 from tests.unit.isolation import (
     NAMES,
     NOW,
@@ -109,7 +109,7 @@ async def test_what_is_objected_to_changes_nothing(
     full, without = world(), world()
     await write(full, documents)
     await write(without, {name: history for name, history in documents.items() if name not in objected})
-    left_out = LeftOut(roots=tuple(sorted(root_id(TENANT, DocumentId(name)) for name in objected)))
+    left_out = Exclusions(roots=tuple(sorted(root_id(TENANT, DocumentId(name)) for name in objected)))
 
     model, same = Model(), Model()
     assert await answers(full, [query], model, left_out=left_out) == await answers(without, [query], same)

@@ -16,7 +16,7 @@ from freki.schemas import FILTER_FIELDS, ChunkKind, Filter, FilterOperator, Root
 from freki.schemas.conditions import AnyOf, Comparator, Comparison, Condition, Negation
 from freki.schemas.errors import Rejected
 from freki.schemas.escaping import escaped, escaped_key, unescaped
-from freki.schemas.index import IndexedChunk, LeftOut, Scope
+from freki.schemas.index import Exclusions, IndexedChunk, Scope
 from tests.conditions import TEXTS, attributes, conditions
 from tests.contract.index_records import NASTY, chunk, scope
 from tests.filter_model import holds
@@ -160,7 +160,7 @@ scopes = st.builds(
     levels=st.lists(st.integers(0, 2), max_size=2).map(tuple),
     filters=st.lists(filters(), max_size=2).map(tuple),
     left_out=st.builds(
-        LeftOut,
+        Exclusions,
         everything=st.booleans(),
         roots=st.lists(st.sampled_from(["r0", "r1"]).map(RootId), max_size=2).map(tuple),
         attributes=st.lists(

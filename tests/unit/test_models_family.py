@@ -15,7 +15,7 @@ from freki.infra.models import (
     joint_identity,
 )
 from freki.infra.models.embedder import OnnxEmbedder
-from freki.infra.models.multi_embedder import Family, Likeness, likeness_of, open_embedder
+from freki.infra.models.multi_embedder import Family, UnrelatedCosines, likeness_of, open_embedder
 from freki.infra.settings import ModelSettings, Settings
 from freki.schemas import ChunkKind
 from freki.schemas.embeddings import Embeddings
@@ -26,7 +26,7 @@ TEXTS = ("red wine", "blue sky", "the red sky", "a blue wine of the sky")
 cosines = st.floats(-0.3, 0.95)
 
 
-def family(*likeness: Likeness) -> Family:
+def family(*likeness: UnrelatedCosines) -> Family:
     apart = [((kind,), FakeEmbedder(dim)) for kind, dim in zip((ChunkKind.CODE, ChunkKind.TABLE), (8, 32), strict=True)]
     return Family(FakeEmbedder(16), apart[: len(likeness) - 1], likeness)
 
@@ -35,7 +35,7 @@ def family(*likeness: Likeness) -> Family:
 async def test_products_are_a_linear_map_of_cosines_that_takes_unrelated_texts_to_the_same_place(
     one: float, two: float, three: float
 ) -> None:
-    likeness = [Likeness(each, each) for each in (one, two, three)]
+    likeness = [UnrelatedCosines(each, each) for each in (one, two, three)]
     joined = family(*likeness)
     highest = max(one, two, three)
 
@@ -51,7 +51,7 @@ async def test_products_are_a_linear_map_of_cosines_that_takes_unrelated_texts_t
 
 
 async def test_chunks_of_two_embedders_have_nothing_in_common() -> None:
-    joined = family(Likeness(0.7, 0.7), Likeness(0.1, 0.1))
+    joined = family(UnrelatedCosines(0.7, 0.7), UnrelatedCosines(0.1, 0.1))
 
     prose = (await joined.of(ChunkKind.PROSE).embed_passages(TEXTS)).vectors
     code = (await joined.of(ChunkKind.CODE).embed_passages(TEXTS)).vectors
@@ -61,7 +61,7 @@ async def test_chunks_of_two_embedders_have_nothing_in_common() -> None:
 
 
 async def test_parts_of_longer_texts_stand_in_the_same_place() -> None:
-    joined = family(Likeness(0.7, 0.7), Likeness(0.1, 0.1))
+    joined = family(UnrelatedCosines(0.7, 0.7), UnrelatedCosines(0.1, 0.1))
 
     within = (await joined.of(ChunkKind.CODE).embed_within(["red wine"], [[(0, 3)]])).vectors
 

@@ -23,7 +23,7 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.index import LeftOut, Scope
+from freki.schemas.index import Exclusions, Scope
 from freki.streams.privacy.objections import NOTHING, Objections
 from freki.streams.privacy.standing import case_key
 from freki.streams.wire.from_settings import wall_clock
@@ -58,11 +58,11 @@ def test_an_objection_counts_for_its_tenant_until_it_is_lifted() -> None:
     objections = taken([event("one", Coverage(documents=(A,)), 0), event("two", Coverage(attributes={"k": "v"}), 1)])
 
     left_out = objections.left_out(T)
-    assert left_out == LeftOut(roots=(root_id(T, A),), attributes=((("k", "v"),),))
+    assert left_out == Exclusions(roots=(root_id(T, A),), attributes=((("k", "v"),),))
     assert objections.left_out(U) is NOTHING
 
     taken([event("one", None, 2)], objections)
-    assert objections.left_out(T) == LeftOut(attributes=((("k", "v"),),))
+    assert objections.left_out(T) == Exclusions(attributes=((("k", "v"),),))
     taken([event("two", None, 3)], objections)
     assert objections.left_out(T) is NOTHING
 
@@ -71,7 +71,7 @@ def test_what_cannot_be_read_leaves_out_its_whole_tenant_until_it_is_lifted() ->
     foreign = CODEC.encode(objection("one", Coverage(documents=(A,)), U))
     for value in (b"\xff", foreign):
         objections = taken([event("one", None, 0, value=value)])
-        assert objections.left_out(T) == LeftOut(everything=True)
+        assert objections.left_out(T) == Exclusions(everything=True)
         assert objections.left_out(U) is NOTHING
         taken([event("one", None, 1)], objections)
         assert objections.left_out(T) is NOTHING
@@ -172,7 +172,7 @@ async def test_answers_are_those_of_an_index_without_the_documents_and_have_them
 async def test_an_objection_counts_for_a_query_that_waited_for_a_version_when_it_was_made() -> None:
     objections, begun = Objections(), asyncio.Event()
 
-    def left_out(tenant: TenantId) -> LeftOut:
+    def left_out(tenant: TenantId) -> Exclusions:
         begun.set()
         return objections.left_out(tenant)
 

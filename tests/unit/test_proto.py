@@ -23,7 +23,7 @@ from freki.schemas.names import record
 from freki.schemas.proto import PROTO_FILES
 from freki.schemas.proto import __main__ as contract
 from freki.schemas.proto.convert import UnknownValueError, fill, values_of
-from freki.schemas.proto.derive import Taken, derive_messages
+from freki.schemas.proto.derive import UsedNumbers, derive_messages
 from freki.schemas.proto.freki.v1 import freki_pb2
 from tests.strategies import records
 
@@ -104,7 +104,7 @@ def test_the_modules_are_as_the_contracts_are(tmp_path: Path) -> None:
 
 
 def test_a_field_keeps_its_number_and_that_of_one_which_is_gone_is_never_given_again() -> None:
-    taken = {"VersionFloor": Taken({"document_id": 7, "gone": 8}, [3])}
+    taken = {"VersionFloor": UsedNumbers({"document_id": 7, "gone": 8}, [3])}
 
     lines = derive_messages({"VersionFloor": (VersionFloor, ())}, taken).splitlines()
 

@@ -11,7 +11,7 @@ from freki.operators.errors import InvalidRequest
 from freki.operators.identify import root_id
 from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, RootId, TenantId, Timestamp
 from freki.schemas.index import Root
-from freki.streams.privacy.erasure import Erased
+from freki.streams.privacy.erasure import ErasureOutcome
 from freki.streams.privacy.rectification import Rectification, searched_versions
 from tests.erasing import TENANT, Kept, World, hold, root_of
 
@@ -28,7 +28,7 @@ class Indexed:
         return {key: self._roots[key] for key in root_ids if key in self._roots}
 
 
-async def rectified(world: World, *names: DocumentId, index: Indexed | None = None) -> Erased:
+async def rectified(world: World, *names: DocumentId, index: Indexed | None = None) -> ErasureOutcome:
     async def record(_: TenantId, documents: Sequence[PlannedErasure]) -> None:
         world.recorded += [each.document_id for each in documents]
 

@@ -15,10 +15,10 @@ from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, Hold, PlannedErasure, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
-from freki.schemas.findings import Unread
+from freki.schemas.findings import UnreadRecords
 from freki.schemas.index import Generation, Root
 from freki.schemas.index.roots import deleted
-from freki.streams.privacy.retention import Retained, Retention, open_reports
+from freki.streams.privacy.retention import Retention, RetentionRun, open_reports
 from tests.contract.index_records import root
 from tests.erasing import TENANT, Kept, World, hold
 from tests.memory_index import MemoryIndex
@@ -259,7 +259,7 @@ async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_
     rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
     applied = Applied(roots, [rule])
     await applied.index.commit(roots, [])
-    applied.world.unread = (Unread(topic="chunks", partition=0, group="embed", is_in_use=True),)
+    applied.world.unread = (UnreadRecords(topic="chunks", partition=0, group="embed", is_in_use=True),)
 
     first = await applied.retention.run()
     gone = [deleted(each, tombstoned_at=Timestamp(0)) for each in roots]
@@ -271,7 +271,7 @@ async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_
 
     assert (first.erased, first.incomplete) == (0, len(NAMES))
     assert (second.erased, second.incomplete) == (len(NAMES), 0)
-    assert third == Retained()
+    assert third == RetentionRun()
     assert not any(each.content for each in applied.world.documents.values())
     (report,) = applied.reports.values()
     assert (report.status, len(report.reports)) == (ErasureStatus.ERASED, 2)
@@ -301,8 +301,8 @@ async def test_what_was_deleted_before_a_hold_came_is_erased_by_the_next_run_aft
     second, third = await applied.retention.run(), await applied.retention.run()
 
     assert (first.erased, first.held) == (3, 1)
-    assert (held, before) == (Retained(held=1), (True, True))
-    assert (second, third) == (Retained(erased=1), Retained())
+    assert (held, before) == (RetentionRun(held=1), (True, True))
+    assert (second, third) == (RetentionRun(erased=1), RetentionRun())
     assert not any(each.content or each.key for each in applied.world.documents.values())
     (report,) = applied.reports.values()
     assert (report.status, len(report.reports)) == (ErasureStatus.ERASED, 2)
@@ -324,7 +324,7 @@ async def test_a_held_document_that_is_still_indexed_goes_by_its_rule_alone() ->
     again = await applied.retention.run()
 
     assert applied.gone == {*NAMES} - {NAMES[1]}
-    assert again == Retained()
+    assert again == RetentionRun()
 
 
 async def test_a_document_that_got_a_later_version_while_it_was_erased_is_left_alone_by_the_next_run() -> None:

@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 from freki.cli.main import app
 from freki.infra.settings import Settings
-from freki.infra.settings.inspect import Given, Origin, given, template
+from freki.infra.settings.inspect import EffectiveSetting, Origin, given, template
 from freki.infra.settings.read import read_settings
 from freki.schemas.masking import MASK
 
@@ -43,10 +43,10 @@ def test_each_value_has_its_origin(monkeypatch: pytest.MonkeyPatch, folder: Path
 
     found = {one.variable: one for one in given(read_settings(), read=read_settings())}
 
-    assert found["FREKI_KAFKA__BOOTSTRAP"] == Given("FREKI_KAFKA__BOOTSTRAP", "two:9092", Origin.ENVIRONMENT)
-    assert found["FREKI_KAFKA__PARTITIONS"] == Given("FREKI_KAFKA__PARTITIONS", 7, Origin.FILE)
-    assert found["FREKI_REGISTRY__PASSWORD"] == Given("FREKI_REGISTRY__PASSWORD", MASK, Origin.ENVIRONMENT)
-    assert found["FREKI_TENANT"] == Given("FREKI_TENANT", "default", Origin.DEFAULT)
+    assert found["FREKI_KAFKA__BOOTSTRAP"] == EffectiveSetting("FREKI_KAFKA__BOOTSTRAP", "two:9092", Origin.ENVIRONMENT)
+    assert found["FREKI_KAFKA__PARTITIONS"] == EffectiveSetting("FREKI_KAFKA__PARTITIONS", 7, Origin.FILE)
+    assert found["FREKI_REGISTRY__PASSWORD"] == EffectiveSetting("FREKI_REGISTRY__PASSWORD", MASK, Origin.ENVIRONMENT)
+    assert found["FREKI_TENANT"] == EffectiveSetting("FREKI_TENANT", "default", Origin.DEFAULT)
 
 
 def test_a_section_in_one_variable_is_of_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:

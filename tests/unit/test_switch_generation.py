@@ -7,7 +7,7 @@ from typing import cast
 import pytest
 
 from freki.cli import generations
-from freki.cli.generations import PROBES, Followed, _followed
+from freki.cli.generations import PROBES, SwitchProgress, _followed
 from freki.infra.settings import Settings
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
@@ -43,7 +43,7 @@ def at_once(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(generations, name, 0.0)
 
 
-async def followed(workers: Workers) -> Followed:
+async def followed(workers: Workers) -> SwitchProgress:
     return await _followed(cast("Asker", workers), Settings(), "g2")
 
 

@@ -5,7 +5,7 @@ import pytest
 
 from freki.infra.models.bert import LateInteractionHeads
 from freki.infra.models.build import read_heads
-from freki.training.heads import Network, Taught, distil, head_of, imitate, token_maps, unit, write_heads
+from freki.training.heads import DistillationTargets, Network, distil, head_of, imitate, token_maps, unit, write_heads
 
 
 def random(*shape: int, seed: int = 0) -> np.ndarray:
@@ -51,7 +51,11 @@ def test_distilled_cosines_are_those_of_the_teacher() -> None:
     vectors = unit(means @ random(12, 5, seed=1))
 
     passages, queries = distil(
-        Taught(means, vectors), Taught(means[:400], vectors[:400]), dim=5, units=20, rng=np.random.default_rng(0)
+        DistillationTargets(means, vectors),
+        DistillationTargets(means[:400], vectors[:400]),
+        dim=5,
+        units=20,
+        rng=np.random.default_rng(0),
     )
 
     found = unit(queries(means[:50])) @ unit(passages(means)).T

@@ -9,20 +9,20 @@ from freki.infra.models.e5s1 import read_e5s1, unigram_tokenizer
 from freki.infra.models.manifest import TOKENIZER
 from freki.infra.models.tokenizer import open_tokenizer
 from freki.training.rarity import rarity_of
-from freki.training.weigh import Listed, weigh
+from freki.training.weigh import CandidateList, weigh
 from tests.unit.tiny_models import PIECES, TinyE5S1
 
 seeds = st.integers(0, 999)
 
 
-def lists_of(weights: tuple[float, ...], *, count: int, seed: int, noise: float = 0.3) -> list[Listed]:
+def lists_of(weights: tuple[float, ...], *, count: int, seed: int, noise: float = 0.3) -> list[CandidateList]:
     """Make candidates of which the one with the largest sum, give or take, is right."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
         features = rng.random((10, len(weights))).astype(np.float32)
         sums = features @ np.array(weights) + rng.normal(0, noise, 10)
-        found.append(Listed(features, np.arange(10) == sums.argmax()))
+        found.append(CandidateList(features, np.arange(10) == sums.argmax()))
     return found
 
 
@@ -41,7 +41,7 @@ def test_what_speaks_against_an_answer_is_left_out_of_the_sum() -> None:
 @given(seed=seeds)
 def test_the_scale_of_a_feature_only_scales_its_weight(seed: int) -> None:
     lists = lists_of((1, 2), count=60, seed=seed)
-    scaled = [Listed(each.features * np.array([1, 10], np.float32), each.right) for each in lists]
+    scaled = [CandidateList(each.features * np.array([1, 10], np.float32), each.right) for each in lists]
 
     (_, plain), (_, tenth) = weigh(lists), weigh(scaled)
 
@@ -50,7 +50,7 @@ def test_the_scale_of_a_feature_only_scales_its_weight(seed: int) -> None:
 
 def test_questions_without_an_answer_count_for_nothing() -> None:
     lists = lists_of((1, 2), count=100, seed=0)
-    hopeless = [Listed(each.features, np.zeros(10, np.bool_)) for each in lists_of((1, 9), count=100, seed=1)]
+    hopeless = [CandidateList(each.features, np.zeros(10, np.bool_)) for each in lists_of((1, 9), count=100, seed=1)]
 
     assert weigh([*lists, *hopeless]) == pytest.approx(weigh(lists), rel=0.01)
     with pytest.raises(ValueError, match="no question has its answer"):

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from freki.operators.evaluate import (
-    Asked,
     Choice,
+    QuestionKey,
     TuningVerdict,
     choose,
     cost_of,
@@ -29,16 +29,16 @@ from freki.operators.evaluate import (
 from freki.operators.evaluate.cost import saves
 from freki.operators.evaluate.gain import standard_error
 
-asked = st.builds(Asked, st.sampled_from(["one", "two", "three"]), st.integers(0, 60).map(str))
+asked = st.builds(QuestionKey, st.sampled_from(["one", "two", "three"]), st.integers(0, 60).map(str))
 differences = st.dictionaries(asked, st.floats(-1, 1, allow_nan=False), min_size=1, max_size=60)
 milliseconds = st.lists(st.floats(1, 1000), min_size=1, max_size=40)
 
 
-def questions(**counts: int) -> list[Asked]:
-    return [Asked(name, str(number)) for name, count in counts.items() for number in range(count)]
+def questions(**counts: int) -> list[QuestionKey]:
+    return [QuestionKey(name, str(number)) for name, count in counts.items() for number in range(count)]
 
 
-def noisy(names: Sequence[Asked], mean: float, *, seed: int, spread: float = 0.1) -> dict[Asked, float]:
+def noisy(names: Sequence[QuestionKey], mean: float, *, seed: int, spread: float = 0.1) -> dict[QuestionKey, float]:
     """Make figures that differ between questions as well as between values."""
     hard = np.random.default_rng(1).uniform(0, 0.5, len(names))
     drawn = np.random.default_rng(seed).normal(mean, spread, len(names))
@@ -52,7 +52,7 @@ def steady(**levels: float) -> dict[str, list[float]]:
 
 
 def validated(
-    scores: Mapping[str, Mapping[Asked, float]],
+    scores: Mapping[str, Mapping[QuestionKey, float]],
     times: Mapping[str, Sequence[float]],
     *,
     present: str = "a",
@@ -75,20 +75,22 @@ def test_few_pairs_of_times_show_nothing_however_far_apart() -> None:
 
 @given(values=st.lists(st.floats(-1, 1, allow_nan=False), min_size=1, max_size=40))
 def test_over_one_set_a_mean_is_the_mean_of_its_questions(values: list[float]) -> None:
-    of_set = {Asked("one", f"{place:02}"): value for place, value in enumerate(values)}
+    of_set = {QuestionKey("one", f"{place:02}"): value for place, value in enumerate(values)}
 
     assert asdict(interval_over_sets(of_set, seed=1)) == pytest.approx(asdict(mean_of(values, seed=1)))
 
 
 @given(differences=differences, data=st.data())
-def test_the_order_of_questions_changes_no_gain(differences: dict[Asked, float], data: st.DataObject) -> None:
+def test_the_order_of_questions_changes_no_gain(differences: dict[QuestionKey, float], data: st.DataObject) -> None:
     shuffled = dict(data.draw(st.permutations(list(differences.items()))))
 
     assert gain_of(shuffled, seed=3) == gain_of(differences, seed=3)
 
 
 @given(differences=differences)
-def test_a_gain_lies_within_its_interval_unless_the_sets_hold_few_questions(differences: dict[Asked, float]) -> None:
+def test_a_gain_lies_within_its_interval_unless_the_sets_hold_few_questions(
+    differences: dict[QuestionKey, float],
+) -> None:
     found = gain_of(differences, seed=1)
 
     assert min(differences.values()) - 1e-9 <= found.low <= found.high <= max(differences.values()) + 1e-9

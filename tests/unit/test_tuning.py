@@ -15,7 +15,7 @@ from freki.cli.evaluate.show_tuning import lines, show_tuning
 from freki.cli.evaluate.tuning_questions import NO_CACHES
 from freki.infra.settings.read import read_settings
 from freki.operators.errors import InvalidQuery
-from freki.operators.evaluate import FIGURES, Asked, TuningVerdict
+from freki.operators.evaluate import FIGURES, QuestionKey, TuningVerdict
 from freki.schemas import ContextQuery, ContextResult, DocumentId, Fusion, QueryId, RerankerChoice, TenantId, Timestamp
 from freki.schemas.evaluation import CorpusDocument, Question
 from freki.streams.evaluate.answers import AnswerLog
@@ -53,9 +53,9 @@ class Machine:
         return result(query, [*others, hit(before + 1, "a", 0.5)])
 
 
-def sets(**counts: int) -> dict[Asked, TunedQuestion]:
+def sets(**counts: int) -> dict[QuestionKey, TunedQuestion]:
     return {
-        Asked(name, str(number)): TunedQuestion(
+        QuestionKey(name, str(number)): TunedQuestion(
             question=Question(
                 question_id=str(number), text=f"Wie lautet Antwort {number}", judgements={DocumentId("a"): 1}
             ),
@@ -72,7 +72,11 @@ class Tuned:
     """A tuner with all that it needs."""
 
     def __init__(
-        self, machine: Machine, *turns: str, posed: Mapping[Asked, TunedQuestion], fresh: Mapping[Asked, TunedQuestion]
+        self,
+        machine: Machine,
+        *turns: str,
+        posed: Mapping[QuestionKey, TunedQuestion],
+        fresh: Mapping[QuestionKey, TunedQuestion],
     ) -> None:
         self.visits: list[str] = []
         self.expected: list[int] = []
@@ -112,7 +116,9 @@ class Tuned:
         self.advanced += 1
 
 
-def tuned(machine: Machine, *turns: str, fresh: Mapping[Asked, TunedQuestion] | None = None, **counts: int) -> Tuned:
+def tuned(
+    machine: Machine, *turns: str, fresh: Mapping[QuestionKey, TunedQuestion] | None = None, **counts: int
+) -> Tuned:
     return Tuned(machine, *turns, posed=sets(**counts), fresh=fresh or {})
 
 
@@ -213,7 +219,7 @@ def test_questions_that_name_a_norm_are_known() -> None:
 
 
 async def test_a_better_value_moves_and_all_together_is_checked_on_questions_that_chose_nothing() -> None:
-    fresh = {Asked("one", f"new {place}"): each for place, each in enumerate(sets(one=20).values())}
+    fresh = {QuestionKey("one", f"new {place}"): each for place, each in enumerate(sets(one=20).values())}
     run = tuned(Machine(), "alpha=0.2,0.4", one=30, two=20, fresh=fresh)
 
     (step,) = await run.tuner.tune()

@@ -2,11 +2,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.weigh_judgements import Weighed, likeness, weigh_judgements
+from freki.operators.weigh_judgements import WeightedVerdict, likeness, weigh_judgements
 from freki.schemas import Verdict
 
 some = st.builds(
-    Weighed,
+    WeightedVerdict,
     judge=st.sampled_from("abc"),
     target=st.sampled_from("xyz"),
     verdict=st.sampled_from(Verdict),
@@ -15,13 +15,13 @@ some = st.builds(
 )
 
 
-def said(verdict: Verdict = Verdict.UP, *, judge: str = "a", alike: float = 1.0, age: float = 0.0) -> Weighed:
-    return Weighed(judge=judge, target="x", verdict=verdict, likeness=alike, age=age)
+def said(verdict: Verdict = Verdict.UP, *, judge: str = "a", alike: float = 1.0, age: float = 0.0) -> WeightedVerdict:
+    return WeightedVerdict(judge=judge, target="x", verdict=verdict, likeness=alike, age=age)
 
 
 @given(judgements=st.lists(some), data=st.data())
 def test_boosts_are_below_1_and_do_not_depend_on_the_order_of_judgements(
-    judgements: list[Weighed], data: st.DataObject
+    judgements: list[WeightedVerdict], data: st.DataObject
 ) -> None:
     boosts = weigh_judgements(judgements)
 
@@ -30,7 +30,7 @@ def test_boosts_are_below_1_and_do_not_depend_on_the_order_of_judgements(
 
 
 @given(judgements=st.lists(some), target=st.sampled_from("xyz"))
-def test_a_target_is_moved_by_what_was_said_of_it_alone(judgements: list[Weighed], target: str) -> None:
+def test_a_target_is_moved_by_what_was_said_of_it_alone(judgements: list[WeightedVerdict], target: str) -> None:
     alone = weigh_judgements([each for each in judgements if each.target == target])
 
     assert weigh_judgements(judgements).get(target) == alone.get(target)
@@ -38,7 +38,7 @@ def test_a_target_is_moved_by_what_was_said_of_it_alone(judgements: list[Weighed
 
 @given(others=st.lists(some), flood=st.integers(1, 10_000), verdict=st.sampled_from(Verdict))
 def test_a_judge_who_judges_for_ever_moves_no_more_than_one_thumb(
-    others: list[Weighed], flood: int, verdict: Verdict
+    others: list[WeightedVerdict], flood: int, verdict: Verdict
 ) -> None:
     others = [each for each in others if each.judge != "troll"]
     up, down = said(judge="troll"), said(Verdict.DOWN, judge="troll")

@@ -22,7 +22,7 @@ from freki.cli.evaluate.show_ablation import show_overall, show_set
 from freki.cli.evaluate.tuning_questions import Places
 from freki.infra.extras import require
 from freki.infra.telemetry.provenance import provenance
-from freki.operators.evaluate import Asked
+from freki.operators.evaluate import QuestionKey
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import EvaluationSet, Question
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
@@ -36,7 +36,7 @@ class Found(NamedTuple):
     """Results of a set by title of the row."""
 
     runs: Mapping[str, Run]
-    times: Mapping[str, Mapping[Asked, float]]
+    times: Mapping[str, Mapping[QuestionKey, float]]
     """Latencies in milliseconds."""
 
 
@@ -148,8 +148,8 @@ async def _time(
     questions: Sequence[Question],
     table: Sequence[AblationRow],
     advance: Callable[[], None],
-) -> dict[str, dict[Asked, float]]:
-    by_id = {Asked(name, question.question_id): question for question in questions}
+) -> dict[str, dict[QuestionKey, float]]:
+    by_id = {QuestionKey(name, question.question_id): question for question in questions}
     configurations = {row.title: row.configuration for row in table}
     return await time_in_turn(
         sorted(by_id),
@@ -163,7 +163,7 @@ async def _time(
 def _measured(table: Sequence[AblationRow], found: Mapping[str, Found]) -> tuple[Measured, ...]:
     answers = {
         row.title: {
-            Asked(name, question): figures
+            QuestionKey(name, question): figures
             for name, each in found.items()
             for question, figures in each.runs[row.title].by_id.items()
         }

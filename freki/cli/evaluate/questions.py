@@ -41,7 +41,7 @@ from freki.operators.propose_questions import (
 from freki.schemas import DocumentId, TenantId
 from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import CorpusDocument, Origin, ReviewState, SetPart
-from freki.streams.evaluate.propose import Outlined, ask_for_questions, outline_documents
+from freki.streams.evaluate.propose import OutlinedDocuments, ask_for_questions, outline_documents
 from freki.streams.wire.parsing import open_outliner
 
 questions_app = typer.Typer(
@@ -139,7 +139,7 @@ def _relative(sources: Sequence[Path], out: Path) -> list[Path]:
     return [Path(os.path.relpath(source.resolve(), out.parent.resolve())) for source in sources]
 
 
-async def _outlined(settings: Settings, corpus: Sequence[CorpusDocument]) -> Outlined:
+async def _outlined(settings: Settings, corpus: Sequence[CorpusDocument]) -> OutlinedDocuments:
     """Outline documents as workers do, but without splitting by similarity: no section changes by that."""
     unsplit = settings.chunking.model_copy(update={"least_similarity": None, "breakpoint_percentile": None})
     with building() as progress:

@@ -12,7 +12,7 @@ from freki.cli.words import counted
 from freki.operators.evaluate import Cost, Gain, TuningVerdict
 from freki.operators.evaluate.figures import FAILED, MRR
 from freki.operators.evaluate.tune import LIKELY_CHANCE
-from freki.streams.evaluate.tuning import Check, Tried, Tuning, TuningStep
+from freki.streams.evaluate.tuning import Check, TriedValue, Tuning, TuningStep
 
 PREFIX = "FREKI_RETRIEVAL__"
 _LEGEND = (
@@ -125,7 +125,7 @@ def tried_with(step: TuningStep) -> str:
     return f"{asked}{f', with {step.others}' if step.others else ''}{', again' if step.again else ''}"
 
 
-def mark(tried: Tried, step: TuningStep) -> str:
+def mark(tried: TriedValue, step: TuningStep) -> str:
     """Return marks of a value: set, recommended (→), dropped."""
     stands = step.choice.value if step.choice.moves else step.present
     return " ".join(

@@ -11,7 +11,7 @@ from freki.cli.context import fail
 from freki.cli.evaluate.evaluate import MAX_IN_FLIGHT, sample
 from freki.cli.evaluate.place import open_place
 from freki.infra.settings import Settings
-from freki.operators.evaluate import Asked, Figure
+from freki.operators.evaluate import Figure, QuestionKey
 from freki.operators.evaluate.figures import EMPTY, FACTS, SPANS
 from freki.schemas import QueryId
 from freki.schemas.evaluation import EvaluationSet, Question
@@ -30,8 +30,8 @@ class Material:
     """A set with its tuning questions and its held-out questions."""
 
     examined: EvaluationSet
-    tuned: Mapping[Asked, TunedQuestion]
-    held_out: Mapping[Asked, TunedQuestion]
+    tuned: Mapping[QuestionKey, TunedQuestion]
+    held_out: Mapping[QuestionKey, TunedQuestion]
 
 
 class Places:
@@ -104,8 +104,8 @@ def _shows(question: Question, figure: Figure) -> bool:
     return special.get(figure.name, any(grade > 0 for grade in (question.judgements or {}).values()))
 
 
-def _tuned(one: EvaluationSet, questions: Sequence[Question], *, shorten: bool) -> dict[Asked, TunedQuestion]:
+def _tuned(one: EvaluationSet, questions: Sequence[Question], *, shorten: bool) -> dict[QuestionKey, TunedQuestion]:
     found = tuned_questions(questions)
     if shorten and not any(each.keyword for each in found):
         found += keyword_questions(questions, one.corpus or ())
-    return {Asked(one.name, each.question.question_id): each for each in found}
+    return {QuestionKey(one.name, each.question.question_id): each for each in found}

@@ -15,7 +15,7 @@ from freki.schemas.attribute_values import TimeSpan
 from freki.schemas.conditions import AllOf, AnyOf, Comparator, Comparison, Condition, Negation, fields_of
 from freki.schemas.errors import Rejected
 from freki.schemas.escaping import escaped, escaped_key
-from freki.schemas.index import LeftOut, Scope
+from freki.schemas.index import Exclusions, Scope
 from freki.schemas.stored_attributes import IS_NUMBER, IS_TEXT, IS_TIME, NUMBER, TIME, TYPE
 
 _SEVERAL = frozenset({FilterOperator.IN, FilterOperator.NOT_IN})
@@ -100,7 +100,7 @@ def check_filter(condition: Filter) -> None:
         raise Rejected(f"{condition.operator} on {condition.field!r} with {len(condition.values)} values")
 
 
-def _without(left_out: LeftOut) -> Iterator[_Part]:
+def _without(left_out: Exclusions) -> Iterator[_Part]:
     if left_out.roots:
         yield _Part(f"root_id not in {listed(left_out.roots)}")
     # Many people object by one attribute: a list is compared much faster than each of its values.

@@ -57,7 +57,7 @@ _PASSAGES = (
 )
 
 
-class Likeness(NamedTuple):
+class UnrelatedCosines(NamedTuple):
     """Cosines of unrelated texts by an embedder."""
 
     asked: float
@@ -69,7 +69,10 @@ class Family:
     """Several embedders behind the interface of one; `of` returns the one for a kind of chunks."""
 
     def __init__(
-        self, default: Single, apart: Sequence[tuple[tuple[ChunkKind, ...], Single]], likeness: Sequence[Likeness]
+        self,
+        default: Single,
+        apart: Sequence[tuple[tuple[ChunkKind, ...], Single]],
+        likeness: Sequence[UnrelatedCosines],
     ) -> None:
         """Combine a default embedder and additional ones; likeness: of each, the default first."""
         embedders = [default, *(embedder for _, embedder in apart)]
@@ -166,7 +169,7 @@ class Member:
         return Embeddings(rows, [NO_ROWS] * len(rows), [NO_ROWS] * len(rows), [0] * len(rows), [NO_NUMBERS] * len(rows))
 
 
-async def likeness_of(embedder: Single) -> Likeness:
+async def likeness_of(embedder: Single) -> UnrelatedCosines:
     """Measure the cosines of unrelated texts, in German and English, prose and code.
 
     Raises Misconfigured where they are too high to distinguish related texts.
@@ -174,7 +177,7 @@ async def likeness_of(embedder: Single) -> Likeness:
     questions = (await embedder.embed_queries(_QUESTIONS)).vectors
     passages = (await embedder.embed_passages(_PASSAGES)).vectors
     unrelated = ~np.eye(len(_PASSAGES), dtype=bool)
-    likeness = Likeness(*(float((one @ passages.T)[unrelated].mean()) for one in (questions, passages)))
+    likeness = UnrelatedCosines(*(float((one @ passages.T)[unrelated].mean()) for one in (questions, passages)))
     if likeness.asked > MOST_UNRELATED:
         raise Misconfigured(
             f"{embedder.fingerprint} gives unrelated texts a cosine of {likeness.asked:.3f}, so it cannot stand beside "

@@ -20,7 +20,7 @@ _LEAST_SCALE = 1e-4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Packed:
+class PackedModel:
     """An open archive."""
 
     shape: BertShape
@@ -42,13 +42,13 @@ class Packed:
         return packed.reshape(-1, columns // 2), self.tensors[f"{name}.scale"].astype(np.float32)
 
 
-def read_packed(file: Path) -> tuple[Packed, Tokenizer]:
+def read_packed(file: Path) -> tuple[PackedModel, Tokenizer]:
     """Open an archive."""
     with np.load(file, allow_pickle=False) as archive:
         tensors = {name: archive[name] for name in archive.files}
     described = json.loads(tensors.pop("shape").tobytes())
     tokenizer = Tokenizer.from_buffer(tensors.pop("tokenizer").tobytes())
-    return Packed(shape=BertShape(**described), tensors=tensors), tokenizer
+    return PackedModel(shape=BertShape(**described), tensors=tensors), tokenizer
 
 
 def pack_rows(matrix: Floats) -> tuple[NDArray[np.int8], NDArray[np.float16]]:

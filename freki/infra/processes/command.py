@@ -12,7 +12,7 @@ from freki.infra.processes.environment import without_settings
 from freki.schemas.errors import Misconfigured, Unavailable
 
 
-class Ended(NamedTuple):
+class CommandResult(NamedTuple):
     """What a command left."""
 
     code: int
@@ -22,7 +22,7 @@ class Ended(NamedTuple):
     """The last 200 characters of its standard error."""
 
 
-async def run_command(words: Sequence[str], content: bytes | None, *, setting: str, timeout_s: float) -> Ended:
+async def run_command(words: Sequence[str], content: bytes | None, *, setting: str, timeout_s: float) -> CommandResult:
     """Run a command; content: its standard input, None: nothing.
 
     setting: name of the setting that has the command, for errors. Raises Misconfigured if it cannot be run,
@@ -48,7 +48,7 @@ async def run_command(words: Sequence[str], content: bytes | None, *, setting: s
         async with asyncio.timeout(timeout_s):
             out, said = await process.communicate(content)
     code = process.returncode
-    return Ended(0 if code is None else code, out, said.decode(errors="replace").strip()[-200:])
+    return CommandResult(0 if code is None else code, out, said.decode(errors="replace").strip()[-200:])
 
 
 @contextmanager

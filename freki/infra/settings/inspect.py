@@ -39,7 +39,7 @@ class Origin(StrEnum):
 
 
 @dataclass(frozen=True)
-class Given:
+class EffectiveSetting:
     """One setting in force."""
 
     variable: str
@@ -48,7 +48,7 @@ class Given:
     origin: Origin
 
 
-def given(settings: Settings, *, read: Settings) -> tuple[Given, ...]:
+def given(settings: Settings, *, read: Settings) -> tuple[EffectiveSetting, ...]:
     """Return all settings in force, in the order of the sections.
 
     read: what environment and file say; where the settings in force differ, the local stack has set them.
@@ -60,7 +60,7 @@ def given(settings: Settings, *, read: Settings) -> tuple[Given, ...]:
     }
     before = {leaf.path: leaf.value for leaf in leaves(read)}
     return tuple(
-        Given(
+        EffectiveSetting(
             variable=leaf.variable,
             value=_plain(leaf.value),
             origin=_origin(leaf.path, sources) if before.get(leaf.path) == leaf.value else Origin.STACK,

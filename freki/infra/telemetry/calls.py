@@ -11,7 +11,7 @@ from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, 
 _CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
 
 
-class Holding(Protocol):
+class SizedCache(Protocol):
     """A cache."""
 
     @property
@@ -29,7 +29,7 @@ class Calls:
         self._evictions = meter.create_counter(
             "freki.cache.evictions", description="Entries of a cache that had to go for others"
         )
-        self._caches: WeakKeyDictionary[Holding, str] = WeakKeyDictionary()
+        self._caches: WeakKeyDictionary[SizedCache, str] = WeakKeyDictionary()
         self._caches_lock = Lock()
         meter.create_observable_gauge(
             "freki.cache.held", [self._held], "By", "Bytes that caches of a name hold together"
@@ -59,7 +59,7 @@ class Calls:
         """Count evicted entries of a cache."""
         self._evictions.add(entries, {"cache": cache})
 
-    def watch(self, name: str, cache: Holding) -> None:
+    def watch(self, name: str, cache: SizedCache) -> None:
         """Count the size of a cache as long as there is one; each open generation has its own of the same name."""
         with self._caches_lock:
             self._caches[cache] = name

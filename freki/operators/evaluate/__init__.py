@@ -16,7 +16,7 @@ shorten    questions as keyword queries
 from freki.operators.evaluate.compare import Comparison, compare, most_changed
 from freki.operators.evaluate.cost import Cost, cost_of
 from freki.operators.evaluate.figures import FIGURES, Figure
-from freki.operators.evaluate.gain import Asked, Gain, gain_of, interval_over_sets, less, mean_over_sets
+from freki.operators.evaluate.gain import Gain, QuestionKey, gain_of, interval_over_sets, less, mean_over_sets
 from freki.operators.evaluate.judge import false_positives, judge_rankings, place_in_sections, share_found, stands_in
 from freki.operators.evaluate.overlap import Overlap, overlap
 from freki.operators.evaluate.rank import RankedDocument, rank_documents
@@ -27,7 +27,6 @@ from freki.operators.evaluate.tune import Choice, TuningVerdict, choose, cross_v
 
 __all__ = [
     "FIGURES",
-    "Asked",
     "Choice",
     "Comparison",
     "Cost",
@@ -35,6 +34,7 @@ __all__ = [
     "Gain",
     "Mean",
     "Overlap",
+    "QuestionKey",
     "RankedDocument",
     "TuningVerdict",
     "choose",

@@ -12,7 +12,7 @@ from freki.operators.evaluate.summarise import RESAMPLES, Mean
 from freki.schemas.names import record
 
 
-class Asked(NamedTuple):
+class QuestionKey(NamedTuple):
     """A question of a set."""
 
     set_name: str
@@ -31,7 +31,7 @@ class Gain:
     questions: int
 
 
-Values = Mapping[Asked, float]
+Values = Mapping[QuestionKey, float]
 """A metric, or a difference of it, by question."""
 
 
@@ -82,7 +82,7 @@ def gain_of(differences: Values, *, seed: int) -> Gain:
     return Gain(value=mean.value, low=mean.low, high=mean.high, p=p, questions=len(differences))
 
 
-def less(values: Values, others: Values) -> dict[Asked, float]:
+def less(values: Values, others: Values) -> dict[QuestionKey, float]:
     """Return the differences of the questions in both."""
     return {asked: value - others[asked] for asked, value in values.items() if asked in others}
 

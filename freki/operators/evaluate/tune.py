@@ -7,7 +7,7 @@ from enum import StrEnum
 import numpy as np
 
 from freki.operators.evaluate.cost import cost_of, saves
-from freki.operators.evaluate.gain import Asked, Gain, Values, gain_of, less, mean_over_sets, standard_error
+from freki.operators.evaluate.gain import Gain, QuestionKey, Values, gain_of, less, mean_over_sets, standard_error
 from freki.schemas.names import record
 
 Scores = Mapping[str, Values]
@@ -56,19 +56,19 @@ class Choice:
         return self.verdict in (TuningVerdict.BETTER, TuningVerdict.CHEAPER)
 
 
-def folds_of(questions: Iterable[Asked], *, folds: int, seed: int) -> dict[Asked, int]:
+def folds_of(questions: Iterable[QuestionKey], *, folds: int, seed: int) -> dict[QuestionKey, int]:
     """Distribute the questions of each set evenly over the folds, in a seeded random order."""
     dealt = _dealt(questions, seed)
     return {asked: place % folds for drawn in dealt.values() for place, asked in enumerate(drawn)}
 
 
-def first_part(questions: Iterable[Asked], *, share: float, least: int, seed: int) -> frozenset[Asked]:
+def first_part(questions: Iterable[QuestionKey], *, share: float, least: int, seed: int) -> frozenset[QuestionKey]:
     """Return a share of the questions of each set, at least `least`: those that all values are asked."""
     dealt = _dealt(questions, seed)
     return frozenset(asked for drawn in dealt.values() for asked in drawn[: max(least, round(share * len(drawn)))])
 
 
-def survivors(screened: Scores, *, present: str, fold_of: Mapping[Asked, int], folds: int) -> list[str]:
+def survivors(screened: Scores, *, present: str, fold_of: Mapping[QuestionKey, int], folds: int) -> list[str]:
     """Return the values that are not significantly worse than the best in some view of the questions.
 
     A view leaves out one fold, or none. A value that only some views drop is evaluated further, but not available to
@@ -101,7 +101,7 @@ def cross_validate(
     screened: Scores,
     present: str,
     times: Times,
-    fold_of: Mapping[Asked, int],
+    fold_of: Mapping[QuestionKey, int],
     folds: int,
     seed: int,
 ) -> Choice:
@@ -114,7 +114,7 @@ def cross_validate(
     if len(scores[present]) < folds:
         raise ValueError(f"{len(scores[present])} questions do not fill {folds} folds")
     chosen: list[str] = []
-    held_out: dict[Asked, float] = {}
+    held_out: dict[QuestionKey, float] = {}
     for view in _views(folds):
         stay = _kept(screened, present, fold_of, view)
         seen = {value: _within(each, fold_of, view) for value, each in scores.items() if value in stay}
@@ -141,11 +141,11 @@ def _views(folds: int) -> Iterable[int]:
     return range(folds + 1)
 
 
-def _within(values: Values, fold_of: Mapping[Asked, int], view: int) -> Values:
+def _within(values: Values, fold_of: Mapping[QuestionKey, int], view: int) -> Values:
     return {asked: value for asked, value in values.items() if fold_of[asked] != view}
 
 
-def _kept(screened: Scores, present: str, fold_of: Mapping[Asked, int], view: int) -> Collection[str]:
+def _kept(screened: Scores, present: str, fold_of: Mapping[QuestionKey, int], view: int) -> Collection[str]:
     seen = {value: _within(each, fold_of, view) for value, each in screened.items()}
     if len(seen[present]) < _LEAST_SCREENED:
         return list(seen)
@@ -162,9 +162,9 @@ def _error(scores: Scores, best: str, value: str) -> float:
     return standard_error(less(scores[best], scores[value]))
 
 
-def _dealt(questions: Iterable[Asked], seed: int) -> dict[str, list[Asked]]:
+def _dealt(questions: Iterable[QuestionKey], seed: int) -> dict[str, list[QuestionKey]]:
     """Return the shuffled questions of each set, independent of their order and of other sets."""
-    sets: defaultdict[str, list[Asked]] = defaultdict(list)
+    sets: defaultdict[str, list[QuestionKey]] = defaultdict(list)
     for asked in sorted(questions):
         sets[asked.set_name].append(asked)
     return {

@@ -19,7 +19,7 @@ from freki.schemas.index.keys import (
 )
 from freki.schemas.index.manifests import ManifestEntry, ManifestPage, PageHead, Place
 from freki.schemas.index.roots import Rank, Root, Watermark, deleted, places_in, standing
-from freki.schemas.index.search import Candidate, LeftOut, RerankPair, Scope
+from freki.schemas.index.search import Candidate, Exclusions, RerankPair, Scope
 from freki.schemas.index.selection import Selection
 
 __all__ = [
@@ -28,10 +28,10 @@ __all__ = [
     "Candidate",
     "ChunkContent",
     "CommitId",
+    "Exclusions",
     "Generation",
     "GenerationEntry",
     "IndexedChunk",
-    "LeftOut",
     "ManifestEntry",
     "ManifestPage",
     "PageHead",

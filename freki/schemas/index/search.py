@@ -20,7 +20,7 @@ class RerankPair:
 
 
 @record
-class LeftOut:
+class Exclusions:
     """Documents of a tenant that searches leave out, because of objections."""
 
     everything: bool = False
@@ -45,7 +45,7 @@ class Scope:
     principals: tuple[str, ...]
     levels: tuple[int, ...]
     filters: tuple[Filter, ...]
-    left_out: LeftOut = LeftOut()
+    left_out: Exclusions = Exclusions()
     where: Condition | None = None
     """Holds besides the filters."""
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from freki.schemas.index.search import LeftOut
+from freki.schemas.index.search import Exclusions
 from freki.schemas.names import TenantId, record
 
 
@@ -24,7 +24,7 @@ class Selection:
     """Whether deleted documents are selected instead of live ones."""
     asker: tuple[str, ...] | None = None
     """Principals of who asks, who must be allowed to read the document; None: an operator, who sees all."""
-    left_out: LeftOut = LeftOut()
+    left_out: Exclusions = Exclusions()
     """Documents that are not selected, because of objections; an operator sees all."""
     not_made_by: frozenset[str] = frozenset()
     """Fingerprints that the document does not have; none: any fingerprint will do."""

@@ -9,7 +9,7 @@ from google.protobuf.descriptor_pb2 import DescriptorProto, EnumDescriptorProto,
 
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
 from freki.schemas.proto import PROTO_FILES
-from freki.schemas.proto.derive import Taken, derive_messages
+from freki.schemas.proto.derive import UsedNumbers, derive_messages
 
 HERE = Path(__file__).parent
 BELOW = "// ---- Below: derived from the records by `make schemas`. Change those, not this. ----\n"
@@ -43,7 +43,7 @@ def compile_into(folder: Path) -> None:
     _compile(HERE, f"--python_out={folder}", f"--pyi_out={folder}", *PROTO_FILES)
 
 
-def _taken(messages: str) -> dict[str, Taken]:
+def _taken(messages: str) -> dict[str, UsedNumbers]:
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "now.proto").write_text(f'syntax = "proto3";\n{messages}', encoding="utf-8")
         _compile(Path(folder), f"--descriptor_set_out={folder}/now", "now.proto")
@@ -51,10 +51,10 @@ def _taken(messages: str) -> dict[str, Taken]:
     return _numbers(file)
 
 
-def _numbers(file: FileDescriptorProto) -> dict[str, Taken]:
+def _numbers(file: FileDescriptorProto) -> dict[str, UsedNumbers]:
     kinds: list[DescriptorProto | EnumDescriptorProto] = [*file.message_type, *file.enum_type]
     return {
-        kind.name: Taken(
+        kind.name: UsedNumbers(
             {each.name: each.number for each in (kind.field if isinstance(kind, DescriptorProto) else kind.value)},
             _reserved(kind),
         )

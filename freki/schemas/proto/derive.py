@@ -24,7 +24,7 @@ _SCALARS = {bool: "bool", int: "int32", float: "double", str: "string", bytes: "
 
 
 @dataclass(frozen=True, slots=True)
-class Taken:
+class UsedNumbers:
     """Numbers in use."""
 
     fields: Mapping[str, int] = field(default_factory=dict)
@@ -32,7 +32,10 @@ class Taken:
 
 
 def derive_messages(
-    roots: Mapping[str, tuple[type, Collection[str]]], taken: Mapping[str, Taken], *, optional: Collection[str] = ()
+    roots: Mapping[str, tuple[type, Collection[str]]],
+    taken: Mapping[str, UsedNumbers],
+    *,
+    optional: Collection[str] = (),
 ) -> str:
     """Return the messages of records, and of all that they hold.
 
@@ -43,7 +46,7 @@ def derive_messages(
 
 
 class _Writer:
-    def __init__(self, taken: Mapping[str, Taken]) -> None:
+    def __init__(self, taken: Mapping[str, UsedNumbers]) -> None:
         self._taken = taken
         self._written: dict[str, list[str]] = {}
         self._waiting: list[type] = []
@@ -64,7 +67,7 @@ class _Writer:
         hints, docs = get_type_hints(record), docs_under(record)
         lines = [*_comment(inspect.getdoc(record) or "", ""), f"message {name} {{"]
         kept = [each.name for each in fields(record) if each.name not in left_out]
-        numbers = _Numbers(self._taken.get(name, Taken()))
+        numbers = _Numbers(self._taken.get(name, UsedNumbers()))
         for each in kept:
             lines += _comment(docs.get(each, ""))
             lines += self._field(each, hints[each], numbers, is_optional=each in optional)
@@ -106,7 +109,7 @@ class _Writer:
         return name
 
     def _enum(self, name: str, kind: type[StrEnum]) -> list[str]:
-        docs, numbers = docs_under(kind), _Numbers(self._taken.get(name, Taken()))
+        docs, numbers = docs_under(kind), _Numbers(self._taken.get(name, UsedNumbers()))
         lines = [*_comment(inspect.getdoc(kind) or "", ""), f"enum {name} {{"]
         lines.append(f"  {value_name(name, 'UNSPECIFIED')} = 0;")
         for member in kind:
@@ -118,7 +121,7 @@ class _Writer:
 class _Numbers:
     """Gives each field the number that it has, or the next one that nobody had."""
 
-    def __init__(self, taken: Taken) -> None:
+    def __init__(self, taken: UsedNumbers) -> None:
         self._taken = taken
         self._used: set[str] = set()
         self._last = max([0, *taken.fields.values(), *taken.reserved])

@@ -23,7 +23,7 @@ from freki.schemas import (
 from freki.schemas.document_report import NOT_ADMITTED, UNREADABLE, WITHHELD
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Refusal
-from freki.schemas.index import LeftOut, Root, Selection
+from freki.schemas.index import Exclusions, Root, Selection
 from freki.schemas.names import record, shown_time
 from freki.streams.audit.events import refused, reported
 from freki.streams.audit.log import AuditLog, AuditUnwritable
@@ -79,7 +79,7 @@ class DocumentHandler:
         now: Callable[[], Timestamp],
         admit: Admit | None = None,
         audit: AuditLog | None = None,
-        left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
+        left_out: Callable[[TenantId], Exclusions] = lambda _: Exclusions(),
     ) -> None:
         """Create a handler.
 

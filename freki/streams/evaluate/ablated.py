@@ -3,16 +3,16 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from freki.operators.evaluate import FIGURES, Asked, Cost, Gain, Mean, cost_of, gain_of, interval_over_sets, less
+from freki.operators.evaluate import FIGURES, Cost, Gain, Mean, QuestionKey, cost_of, gain_of, interval_over_sets, less
 from freki.operators.evaluate.figures import FACTS, FAILED, FALSE_POSITIVES, HIT_1, HIT_5, NDCG, SPANS
 from freki.operators.evaluate.tune import LIKELY_CHANCE
 from freki.schemas.names import record
 from freki.streams.evaluate.ablation import AblationRow
 from freki.streams.evaluate.result import SEED
 
-Answers = Mapping[str, Mapping[Asked, Mapping[str, float]]]
+Answers = Mapping[str, Mapping[QuestionKey, Mapping[str, float]]]
 """Figures by title of the row, and by question."""
-Times = Mapping[str, Mapping[Asked, float]]
+Times = Mapping[str, Mapping[QuestionKey, float]]
 """Latencies in milliseconds, by title of the row and by question."""
 
 JUDGED_BY = (NDCG, FAILED, SPANS, FACTS, HIT_1, HIT_5)
@@ -98,7 +98,7 @@ def measured(rows: Sequence[AblationRow], answers: Answers, times: Times) -> tup
     )
 
 
-def _columns(answers: Mapping[Asked, Mapping[str, float]]) -> dict[str, dict[Asked, float]]:
+def _columns(answers: Mapping[QuestionKey, Mapping[str, float]]) -> dict[str, dict[QuestionKey, float]]:
     """Return the figures that any question has, without false positives: those need a chosen threshold."""
     columns = {
         figure.name: {asked: found[figure.name] for asked, found in answers.items() if figure.name in found}
@@ -109,7 +109,7 @@ def _columns(answers: Mapping[Asked, Mapping[str, float]]) -> dict[str, dict[Ask
 
 
 def _differences(
-    answers: Mapping[Asked, Mapping[str, float]], first: Mapping[Asked, Mapping[str, float]]
+    answers: Mapping[QuestionKey, Mapping[str, float]], first: Mapping[QuestionKey, Mapping[str, float]]
 ) -> dict[str, Gain]:
     beside = _columns(first)
     return {name: gain_of(less(values, beside[name]), seed=SEED) for name, values in _columns(answers).items()}

@@ -3,18 +3,18 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from freki.operators.evaluate import Asked
+from freki.operators.evaluate import QuestionKey
 from freki.schemas.query_options import QueryOptions
 from freki.streams.evaluate.configuration import Configuration
-from freki.streams.evaluate.examine import Examiner, Served, notice_summaries
+from freki.streams.evaluate.examine import Examiner, ServedAnswer, notice_summaries
 from freki.streams.evaluate.questions import TunedQuestion
 from freki.streams.evaluate.timing import time_in_turn
 
-Plan = Mapping[str, Mapping[Asked, Configuration]]
+Plan = Mapping[str, Mapping[QuestionKey, Configuration]]
 """Queries to run: by value and question, the full configuration."""
 TIMED = 8
 """Number of timed questions of each set."""
-TimesBy = dict[str, dict[Asked, float]]
+TimesBy = dict[str, dict[QuestionKey, float]]
 """Latencies in milliseconds, by value and question."""
 
 
@@ -25,7 +25,7 @@ class OpenSet(Protocol):
         """Return the examiner of a set. cold: without caches, so that repeated queries are no faster."""
 
 
-_Key = tuple[Asked, frozenset[tuple[str, object]]]
+_Key = tuple[QuestionKey, frozenset[tuple[str, object]]]
 
 
 class AnswerLog:
@@ -33,7 +33,7 @@ class AnswerLog:
 
     def __init__(
         self,
-        tuned: Mapping[Asked, TunedQuestion],
+        tuned: Mapping[QuestionKey, TunedQuestion],
         *,
         visit: OpenSet,
         defaults: QueryOptions,
@@ -45,7 +45,7 @@ class AnswerLog:
         self._defaults = defaults
         self._clock_ns = clock_ns
         self._advance = advance
-        self._answers: dict[_Key, Served] = {}
+        self._answers: dict[_Key, ServedAnswer] = {}
         self._last = ""
 
     def asks(self, plans: Sequence[Plan]) -> int:
@@ -69,7 +69,7 @@ class AnswerLog:
                 await self._time(await self._visit(name, cold=True), plan, name, found)
         return times
 
-    def figures(self, plan: Plan) -> dict[str, dict[Asked, Mapping[str, float]]]:
+    def figures(self, plan: Plan) -> dict[str, dict[QuestionKey, Mapping[str, float]]]:
         """Return the figures of a gathered plan by value and question."""
         return {
             value: {
@@ -110,7 +110,7 @@ class AnswerLog:
         }
         return {key: configuration for key, configuration in wanted.items() if key not in self._answers}
 
-    def _key(self, asked: Asked, configuration: Configuration) -> _Key:
+    def _key(self, asked: QuestionKey, configuration: Configuration) -> _Key:
         """Return the cache key: only overrides that differ from the defaults change an answer."""
         tuned = self._tuned[asked]
         overrides = configuration.overrides.items()

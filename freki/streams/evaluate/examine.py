@@ -57,7 +57,7 @@ class Reply:
     notices: tuple[Notice, ...]
 
 
-class Served(NamedTuple):
+class ServedAnswer(NamedTuple):
     """Answer as a service gets it."""
 
     figures: Mapping[str, float]
@@ -110,7 +110,7 @@ class Examiner:
 
     async def served(
         self, asks: Sequence[tuple[Question, Configuration]], *, advance: Callable[[], None]
-    ) -> list[Served]:
+    ) -> list[ServedAnswer]:
         """Ask each question once, concurrently; return the answers in the order of `asks`.
 
         Rankings, and so Recall and failed, cover only the hits of an answer. Raises TimeoutError like `run`.
@@ -131,7 +131,7 @@ class Examiner:
         }
         judged = judge_rankings(rankings, judgements)
         return [
-            Served(
+            ServedAnswer(
                 {**judged.get(str(place), {}), **self._other_figures(question, results[place])},
                 _reported_notices(results[place]),
             )

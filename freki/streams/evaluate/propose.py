@@ -36,7 +36,7 @@ LANGUAGE = "questions by the model in another language"
 
 
 @record
-class Outlined:
+class OutlinedDocuments:
     """Documents as questions are made from them."""
 
     documents: tuple[ProposalDocument, ...]
@@ -46,7 +46,7 @@ class Outlined:
 
 async def outline_documents(
     corpus: Sequence[CorpusDocument], outliner: Outliner, *, tenant: TenantId, advance: Callable[[], None]
-) -> Outlined:
+) -> OutlinedDocuments:
     """Parse and chunk documents as workers do; those that workers would reject are named instead."""
     documents: list[ProposalDocument] = []
     refused: list[str] = []
@@ -58,7 +58,7 @@ async def outline_documents(
         else:
             documents.append(_document(each.document_id, outline))
         advance()
-    return Outlined(documents=tuple(documents), refused=tuple(refused))
+    return OutlinedDocuments(documents=tuple(documents), refused=tuple(refused))
 
 
 def _document(document_id: DocumentId, outline: Outline) -> ProposalDocument:

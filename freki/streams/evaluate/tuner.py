@@ -8,13 +8,13 @@ afterwards, it is tuned once more with the adjacent values. A check finally meas
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 
-from freki.operators.evaluate import Asked, Figure, cross_validate, first_part, folds_of, survivors
+from freki.operators.evaluate import Figure, QuestionKey, cross_validate, first_part, folds_of, survivors
 from freki.schemas.names import record
 from freki.streams.evaluate.answers import TIMED, AnswerLog, Plan, TimesBy
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.questions import TunedQuestion
 from freki.streams.evaluate.trials import KEYWORD_ALPHA, TunedOption
-from freki.streams.evaluate.tuning import Check, Tried, TuningStep
+from freki.streams.evaluate.tuning import Check, TriedValue, TuningStep
 from freki.streams.evaluate.worth import Answers, Worth
 
 SCREENED_SHARE = 1 / 3
@@ -42,7 +42,7 @@ class Tuner:
 
     def __init__(
         self,
-        tuned: Mapping[Asked, TunedQuestion],
+        tuned: Mapping[QuestionKey, TunedQuestion],
         options: Sequence[TunedOption],
         *,
         ledger: AnswerLog,
@@ -79,7 +79,7 @@ class Tuner:
                 steps.append(again)
         return steps
 
-    async def check(self, tuned: Mapping[Asked, TunedQuestion], *, fresh: bool) -> list[Check]:
+    async def check(self, tuned: Mapping[QuestionKey, TunedQuestion], *, fresh: bool) -> list[Check]:
         """Compare all changes together with the settings, separately on questions and on shortened ones."""
         checks = []
         for shortened in (False, True):
@@ -98,7 +98,7 @@ class Tuner:
             self.left_out.append(f"{option.name}: {count} questions are fewer than the {self._folds} folds")
         return count >= self._folds
 
-    def _questions(self, option: TunedOption) -> list[Asked]:
+    def _questions(self, option: TunedOption) -> list[QuestionKey]:
         """Return the questions to tune an option on; shortened ones only for the alpha of keyword queries."""
         return [
             asked
@@ -169,7 +169,7 @@ class Tuner:
 
     def _tried(
         self, option: TunedOption, found: Found, survey: Survey, *, present: str, again: bool
-    ) -> Iterator[Tried]:
+    ) -> Iterator[TriedValue]:
         """Yield each measured value and, in the first round, those dropped by the survey."""
         for value in (each.text for each in option.values):
             dropped = value not in found
@@ -195,7 +195,7 @@ class Tuner:
             shortened=shortened,
         )
 
-    def _plan(self, option: TunedOption, values: Iterable[Configuration], questions: Iterable[Asked]) -> Plan:
+    def _plan(self, option: TunedOption, values: Iterable[Configuration], questions: Iterable[QuestionKey]) -> Plan:
         others = self._others(option)
         asked = list(questions)
         return {

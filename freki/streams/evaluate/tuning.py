@@ -8,7 +8,7 @@ from freki.schemas.names import record
 
 
 @record
-class Tried:
+class TriedValue:
     """Value of an option, compared with the present one."""
 
     title: str
@@ -35,7 +35,7 @@ class TuningStep:
     others: str
     """Options changed before; empty: none."""
     present: str
-    values: tuple[Tried, ...]
+    values: tuple[TriedValue, ...]
     choice: Choice
 
 

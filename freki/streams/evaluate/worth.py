@@ -2,11 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 
-from freki.operators.evaluate import FIGURES, Asked, Figure, Gain, cost_of, gain_of, less, mean_over_sets
+from freki.operators.evaluate import FIGURES, Figure, Gain, QuestionKey, cost_of, gain_of, less, mean_over_sets
 from freki.operators.evaluate.figures import FALSE_POSITIVES, RECALL_100
-from freki.streams.evaluate.tuning import Check, Tried
+from freki.streams.evaluate.tuning import Check, TriedValue
 
-Answers = Mapping[Asked, Mapping[str, float]]
+Answers = Mapping[QuestionKey, Mapping[str, float]]
 """Figures by question."""
 Timed = Mapping[str, Sequence[float]]
 """Latencies in milliseconds by value, in the same order of questions for each."""
@@ -23,16 +23,16 @@ class Worth:
         self._sign = 1 if figure.higher_is_better else -1
         self._seed = seed
 
-    def scores(self, answers: Mapping[str, Answers]) -> dict[str, dict[Asked, float]]:
+    def scores(self, answers: Mapping[str, Answers]) -> dict[str, dict[QuestionKey, float]]:
         """Return the figure of each value and question, signed so that higher is better."""
         return {value: self._of(each) for value, each in answers.items()}
 
     def tried(
         self, value: str, answers: Answers, *, present: str, beside: Answers, times: Timed, dropped: bool
-    ) -> Tried:
+    ) -> TriedValue:
         """Compare a value with the present one."""
         gain, by_set = self._gains(answers, beside)
-        return Tried(
+        return TriedValue(
             title=value,
             figures=_means(answers),
             gain=gain,
@@ -57,7 +57,7 @@ class Worth:
         }
         return gain_of(found, seed=self._seed), {name: gain_of(each, seed=self._seed) for name, each in by_set.items()}
 
-    def _of(self, answers: Answers) -> dict[Asked, float]:
+    def _of(self, answers: Answers) -> dict[QuestionKey, float]:
         return {asked: self._sign * found[self._name] for asked, found in answers.items() if self._name in found}
 
 

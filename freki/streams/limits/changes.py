@@ -10,7 +10,7 @@ import structlog
 
 from freki.operators.errors import OverLimit
 from freki.operators.identify import root_id
-from freki.operators.limit import Excess, exceeded
+from freki.operators.limit import ExceededLimit, exceeded
 from freki.schemas import DocumentId, RootId, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
 from freki.schemas.index import Root
@@ -179,7 +179,7 @@ async def count_stock(store: CountedStore, tenant: TenantId, ledger: TenantLedge
     ledger.end_count()
 
 
-def told(tenant: str, excess: Excess) -> str:
+def told(tenant: str, excess: ExceededLimit) -> str:
     """Return what the producer is told."""
     name = f"FREKI_LIMITS__{excess.kind.upper()}"
     of = f"tenant {tenant} has used {excess.used:,} of {excess.most:,}"

@@ -5,7 +5,7 @@ from contextlib import AbstractAsyncContextManager
 from typing import Protocol
 
 from freki.schemas import Coverage, DocumentId, Hold, RootId, TenantId, Timestamp
-from freki.schemas.findings import Covered, Findings, Removal
+from freki.schemas.findings import CoveredDocuments, Findings, Removal
 from freki.schemas.index import Root
 
 StillFree = Callable[[], Awaitable[Collection[DocumentId]]]
@@ -15,7 +15,7 @@ StillFree = Callable[[], Awaitable[Collection[DocumentId]]]
 class DocumentPlaces(Protocol):
     """All places that content of documents may be in: topics, store and claims. All methods can be repeated."""
 
-    async def covered(self, tenant: TenantId, covers: Coverage) -> Covered:
+    async def covered(self, tenant: TenantId, covers: Coverage) -> CoveredDocuments:
         """Return the documents that are covered: indexed, or still on the topic.
 
         A document is covered if any of its known versions is. Deleted ones are among them as long as something of

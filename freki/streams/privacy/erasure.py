@@ -51,7 +51,7 @@ class ErasurePlan:
 
 
 @record
-class Erased:
+class ErasureOutcome:
     """How an erasure ended."""
 
     status: ErasureStatus
@@ -105,7 +105,7 @@ class Erasure:
         ]
         return ErasurePlan(tenant=tenant, documents=documents, undecided=undecided_of(covered.undecided))
 
-    async def run(self, plan: ErasurePlan, *, about: Mapping[str, Any]) -> Erased:
+    async def run(self, plan: ErasurePlan, *, about: Mapping[str, Any]) -> ErasureOutcome:
         """Erase what is planned and not held; about: what else the report says, such as who asked.
 
         A document that got a later version than planned is left out and named, also in `to_reindex` of the report
@@ -118,7 +118,7 @@ class Erasure:
         if not free:
             status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
             status = ErasureStatus.INCOMPLETE if plan.undecided else status
-            return Erased(status=status, report=None, held=watch.held, body={}, is_whole=not plan.undecided)
+            return ErasureOutcome(status=status, report=None, held=watch.held, body={}, is_whole=not plan.undecided)
         await self._record(plan.tenant, [each for each in plan.documents if each.document_id in free])
         before = await self._places.find(plan.tenant, free, claims=plan.claims_of(free))
         gone, later = await self._delete(plan.tenant, free, watch)
@@ -181,7 +181,9 @@ class Erasure:
         is_whole = is_whole and not (before.undecodable or plan.undecided)
         if later or not is_whole:
             status = ErasureStatus.INCOMPLETE
-        return Erased(status=status, report=signed(body, self._sign), held=watch.held, body=body, is_whole=is_whole)
+        return ErasureOutcome(
+            status=status, report=signed(body, self._sign), held=watch.held, body=body, is_whole=is_whole
+        )
 
     async def gone(self, tenant: TenantId, documents: Collection[DocumentId]) -> set[DocumentId]:
         """Return the documents that are no more in the index."""

@@ -6,13 +6,13 @@ import structlog
 
 from freki.operators.identify import root_id
 from freki.schemas import Objection, TenantId
-from freki.schemas.index import LeftOut
+from freki.schemas.index import Exclusions
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.messages import Stored, place_of
 from freki.streams.privacy.standing import case_of, objected_whole
 
-NOTHING = LeftOut()
+NOTHING = Exclusions()
 
 _log = structlog.get_logger(__name__)
 
@@ -24,11 +24,11 @@ class Objections:
         self._standing: dict[TenantId, dict[str, Objection]] = {}
         self._read = ReadOffsets()
         self._order = KeyOrder()
-        self._left_out: dict[TenantId, LeftOut] = {}
+        self._left_out: dict[TenantId, Exclusions] = {}
         self.listeners: list[Callable[[TenantId], None]] = []
         """Called with the tenant of each change: what was remembered of its answers does not hold any more."""
 
-    def left_out(self, tenant: TenantId) -> LeftOut:
+    def left_out(self, tenant: TenantId) -> Exclusions:
         """Return what searches of a tenant leave out."""
         if tenant not in self._standing:
             return NOTHING
@@ -81,13 +81,13 @@ class Objections:
         return objection
 
 
-def _left_out(standing: Mapping[str, Objection]) -> LeftOut:
+def _left_out(standing: Mapping[str, Objection]) -> Exclusions:
     covers = [each.covers for each in standing.values()]
     roots = {root_id(each.tenant, name) for each in standing.values() for name in each.covers.documents}
     # No document has an attribute without a name, and the store refuses to compare one: for all that search with it.
     named = [each.attributes for each in covers if each.attributes and "" not in each.attributes]
     attributes = {tuple(sorted(each.items())) for each in named}
-    return LeftOut(
+    return Exclusions(
         everything=any(each.whole_tenant for each in covers),
         roots=tuple(sorted(roots)),
         attributes=tuple(sorted(attributes)),

@@ -10,7 +10,7 @@ from freki.operators.identify import root_id
 from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, TenantId, Timestamp
 from freki.schemas.findings import Findings
 from freki.streams.ports.erasure import DocumentPlaces, HoldBook, IndexedRoots
-from freki.streams.privacy.erasure import FORMAT, Erased, Record, Sign, remove_late, signed
+from freki.streams.privacy.erasure import FORMAT, ErasureOutcome, Record, Sign, remove_late, signed
 
 KIND = "rectification"
 
@@ -35,7 +35,9 @@ class Rectification:
         self._record = record
         self._now = now
 
-    async def run(self, tenant: TenantId, documents: Sequence[DocumentId], *, about: Mapping[str, Any]) -> Erased:
+    async def run(
+        self, tenant: TenantId, documents: Sequence[DocumentId], *, about: Mapping[str, Any]
+    ) -> ErasureOutcome:
         """Remove all versions before the one that is indexed, except of what is held; about: more for the report.
 
         Raises InvalidRequest for a document that is not indexed, or that has a later version on the topic: nobody can
@@ -67,7 +69,7 @@ class Rectification:
 
         free = await still_free()
         if not free:
-            return Erased(status=ErasureStatus.HELD, report=None, held=held, body={})
+            return ErasureOutcome(status=ErasureStatus.HELD, report=None, held=held, body={})
         await self._record(tenant, [PlannedErasure(document_id=name, version=corrected[name]) for name in sorted(free)])
         older = {name: corrected[name] - 1 for name in free}
         async with self._places.alone():
@@ -104,7 +106,7 @@ class Rectification:
         status = ErasureStatus.HELD if held else ErasureStatus.ERASED
         if left.rows or left.claims or late or found.undecodable:
             status = ErasureStatus.INCOMPLETE
-        return Erased(status=status, report=signed(body, self._sign), held=held, body=body)
+        return ErasureOutcome(status=status, report=signed(body, self._sign), held=held, body=body)
 
 
 def searched_versions(body: Mapping[str, Any]) -> tuple[Mapping[DocumentId, int], Timestamp | None]:

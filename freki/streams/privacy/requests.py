@@ -35,7 +35,7 @@ from freki.streams.deliver.outbox import Sink
 from freki.streams.deliver.replies import Replies
 from freki.streams.messages import TOKEN_HEADER, Received, header
 from freki.streams.ports.erasure import HoldBook
-from freki.streams.privacy.erasure import Erased, Erasure, ErasurePlan
+from freki.streams.privacy.erasure import Erasure, ErasureOutcome, ErasurePlan
 
 ErasureFor = Callable[[str, str], Erasure]
 """Returns an erasure, given who asked, and the id of the request."""
@@ -179,7 +179,7 @@ class ErasureRequests:
         text = json.dumps([request.tenant, request.request_id, attributes])
         return self._hash_text("")[:_KEY_MARK] + self._hash_text(text)
 
-    async def _go_on(self, report: ErasureReport) -> tuple[ErasureReport, Erased]:
+    async def _go_on(self, report: ErasureReport) -> tuple[ErasureReport, ErasureOutcome]:
         """Erase what a request that was begun has not erased yet; return its report after that, and how it ended."""
         held = set(report.held)
         planned = [each for each in report.documents if not held or each.document_id in held]

@@ -40,7 +40,7 @@ class DueDocument:
 
 
 @record
-class Retained:
+class RetentionRun:
     """What a run did."""
 
     deleted: int = 0
@@ -96,14 +96,14 @@ class Retention:
         for each in await self._checked(batch):
             yield each
 
-    async def run(self) -> Retained:
+    async def run(self) -> RetentionRun:
         """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays.
 
         Erasures that broke off, are incomplete or met a hold go on first: their documents may be deleted already, and
         are due no more.
         """
         waiting: defaultdict[tuple[TenantId, str], list[DueDocument]] = defaultdict(list)
-        held, done = 0, Retained()
+        held, done = 0, RetentionRun()
         if self._erasure is not None:
             for report in await self._begun(_REQUESTS):
                 done = _sum(done, await self._go_on(report))
@@ -119,7 +119,7 @@ class Retention:
         for batch in waiting.values():
             if batch:
                 done = _sum(done, await self._go(batch))
-        return _sum(done, Retained(held=held))
+        return _sum(done, RetentionRun(held=held))
 
     async def _checked(self, batch: Sequence[Due]) -> list[DueDocument]:
         by_tenant: defaultdict[TenantId, list[DueDocument]] = defaultdict(list)
@@ -147,12 +147,12 @@ class Retention:
             replace(each, held=held_by(holds, tenant, each.due.root.document_id, each.attributes)) for each in documents
         ]
 
-    async def _go(self, batch: Sequence[DueDocument]) -> Retained:
+    async def _go(self, batch: Sequence[DueDocument]) -> RetentionRun:
         """Let documents of one tenant go by one rule, as far as no hold was placed meanwhile."""
         tenant, rule = batch[0].due.root.tenant, batch[0].due.rule
         free = [each.due.root for each in await self._with_holds(tenant, batch) if not each.held]
         versions = {root.document_id: root.version for root in free}
-        held = Retained(held=len(batch) - len(versions))
+        held = RetentionRun(held=len(batch) - len(versions))
         if not versions:
             return held
         named = [PlannedErasure(document_id=name, version=version) for name, version in versions.items()]
@@ -163,15 +163,15 @@ class Retention:
         deleted = sum(gone.values())
         return _sum(
             held,
-            Retained(deleted=deleted, later=len(gone) - deleted, unanswered=len(versions) - len(gone)),
+            RetentionRun(deleted=deleted, later=len(gone) - deleted, unanswered=len(versions) - len(gone)),
         )
 
-    async def _erase(self, tenant: TenantId, rule: str, versions: dict[DocumentId, int]) -> Retained:
+    async def _erase(self, tenant: TenantId, rule: str, versions: dict[DocumentId, int]) -> RetentionRun:
         covers = Coverage(documents=tuple(versions))
         plan = await self._erasure_for(rule).plan(tenant, covers)
         # A later version on the topic is younger than the rule allows.
         ours = [each for each in plan.documents if each.version == versions[each.document_id]]
-        later = Retained(later=len(versions) - len(ours))
+        later = RetentionRun(later=len(versions) - len(ours))
         if not ours:
             return later
         begun = ErasureReport(
@@ -188,15 +188,15 @@ class Retention:
         await self._keep(begun)
         return _sum(later, await self._finish(begun))
 
-    async def _go_on(self, report: ErasureReport) -> Retained:
+    async def _go_on(self, report: ErasureReport) -> RetentionRun:
         """Finish an erasure; of one that met holds what was deleted before, as the rules decide on the others."""
         if report.status is ErasureStatus.HELD:
             erasure = self._erasure_for(report.requested_by.removeprefix(_REQUESTS))
             gone = await erasure.gone(report.tenant, report.held)
             report = replace(report, documents=tuple(each for each in report.documents if each.document_id in gone))
-        return await self._finish(report) if report.documents else Retained()
+        return await self._finish(report) if report.documents else RetentionRun()
 
-    async def _finish(self, begun: ErasureReport) -> Retained:
+    async def _finish(self, begun: ErasureReport) -> RetentionRun:
         """Erase the documents of a report, and keep the one on how it ended."""
         about = {"request_id": begun.request_id, "requested_by": begun.requested_by, "reason": begun.reason}
         plan = ErasurePlan(tenant=begun.tenant, documents=begun.documents)
@@ -215,8 +215,8 @@ class Retention:
             )
         )
         gone = len(begun.documents) - len(erased.held) - len(later)
-        done = Retained(erased=gone) if erased.is_whole else Retained(incomplete=gone)
-        return _sum(done, Retained(held=len(erased.held), later=len(later)))
+        done = RetentionRun(erased=gone) if erased.is_whole else RetentionRun(incomplete=gone)
+        return _sum(done, RetentionRun(held=len(erased.held), later=len(later)))
 
     def _erasure_for(self, rule: str) -> Erasure:
         if self._erasure is None:
@@ -224,8 +224,8 @@ class Retention:
         return self._erasure(rule)
 
 
-def _sum(first: Retained, second: Retained) -> Retained:
-    return Retained(
+def _sum(first: RetentionRun, second: RetentionRun) -> RetentionRun:
+    return RetentionRun(
         deleted=first.deleted + second.deleted,
         erased=first.erased + second.erased,
         held=first.held + second.held,

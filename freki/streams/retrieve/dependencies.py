@@ -7,7 +7,7 @@ from freki.operators.analyse_text import query_terms
 from freki.operators.rephrase import Thesaurus
 from freki.schemas import ChunkId, TenantId, Timestamp
 from freki.schemas.embeddings import QueryEmbedding
-from freki.schemas.index import LeftOut, ManifestPage, PageId, Place
+from freki.schemas.index import Exclusions, ManifestPage, PageId, Place
 from freki.schemas.names import record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, Cache, ChunkSearch, Embedder, EmbedTexts, ReadableRows, Reranker, Roots
@@ -58,7 +58,7 @@ class QueryDefaults:
     profiles: Mapping[str, ReaderProfile] = field(default_factory=dict)
     """Limits of models that read the context, by name."""
     analyse_text: AnalyseText = query_terms
-    left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut()
+    left_out: Callable[[TenantId], Exclusions] = lambda _: Exclusions()
     """Returns what answers to a tenant leave out now, because of objections."""
     thesaurus: Thesaurus = field(default_factory=Thesaurus)
     """Synonyms of the domain."""

@@ -7,7 +7,7 @@ from freki.schemas import ChunkId, ContextQuery, ExactKind, QueryAnalysis, Reque
 from freki.schemas.arrays import Floats
 from freki.schemas.conditions import Condition, fields_of
 from freki.schemas.embeddings import QueryEmbedding
-from freki.schemas.index import LeftOut, Root, Scope
+from freki.schemas.index import Exclusions, Root, Scope
 from freki.schemas.names import extended, record
 from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.query_log import QueryLog
@@ -31,7 +31,7 @@ class ParsedQuery:
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None
     """Token counter of the model that reads the context; null: the embedder's."""
     log: QueryLog
-    left_out: LeftOut = LeftOut()
+    left_out: Exclusions = Exclusions()
     """Documents that answers leave out, because of objections."""
     where: Condition | None = None
     """The parsed condition of the query."""

@@ -22,7 +22,7 @@ from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Watermark
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder, EmbedTexts
-from freki.streams.retrieve.budget.admit import Admission
+from freki.streams.retrieve.budget.admit import AdmissionControl
 from freki.streams.retrieve.budget.attempts import FINISHING, LEAVING, LOOKING_UP, RECHECK, SEARCHING, Attempts
 from freki.streams.retrieve.budget.estimates import Estimates
 from freki.streams.retrieve.budget.in_flight import InFlight
@@ -86,7 +86,7 @@ class Retriever:
 
         self._estimates = Estimates(clock_s)
         self._in_flight = InFlight(now)
-        self._admission = Admission(
+        self._admission = AdmissionControl(
             deadline_ms=defaults.options.deadline_ms,
             estimates=self._estimates,
             in_flight=self._in_flight,

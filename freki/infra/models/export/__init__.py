@@ -1,5 +1,5 @@
 """Exports a model of Hugging Face's transformers into a directory that Freki runs."""
 
-from freki.infra.models.export.exporter import Exported, Precision, Request, export_model
+from freki.infra.models.export.exporter import ExportedModel, Precision, Request, export_model
 
-__all__ = ["Exported", "Precision", "Request", "export_model"]
+__all__ = ["ExportedModel", "Precision", "Request", "export_model"]

@@ -83,7 +83,7 @@ class Request:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Exported:
+class ExportedModel:
     """A verified directory."""
 
     manifest: ModelManifest
@@ -96,7 +96,7 @@ class Exported:
     size_bytes: int
 
 
-async def export_model(request: Request, settings: ModelSettings, progress: Progress) -> Exported:
+async def export_model(request: Request, settings: ModelSettings, progress: Progress) -> ExportedModel:
     """Export a model, compare it with torch, and write its directory, or nothing.
 
     Raises Misconfigured for what cannot be exported, and where the export gives other outputs than torch.
@@ -205,7 +205,7 @@ def _fingerprint(directory: Path, description: ModelDescription) -> str:
     return fingerprint_by(description.name, described, sorted(directory.iterdir()))
 
 
-async def _verified(directory: Path, settings: ModelSettings) -> Exported:
+async def _verified(directory: Path, settings: ModelSettings) -> ExportedModel:
     """Compare a directory with the expected outputs in its manifest. Raises Misconfigured where it deviates."""
     manifest = read_manifest(directory)
     expected = manifest.expected
@@ -224,7 +224,7 @@ async def _verified(directory: Path, settings: ModelSettings) -> Exported:
             f"{manifest.name} as {manifest.precision}: the output for {shown(worst.text)} is {worst.distance:.5f} away "
             f"from that of torch, {expected.tolerance} is allowed; nothing is written: {advice}"
         )
-    return Exported(
+    return ExportedModel(
         manifest=manifest,
         worst=worst,
         mean=fmean(each.distance for each in found),

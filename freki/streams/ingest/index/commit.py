@@ -35,7 +35,7 @@ class Draft:
     pages: Mapping[RootId, Sequence[ManifestPage]]
 
 
-class Swept(NamedTuple):
+class SweepResult(NamedTuple):
     """Result of sweeping a document."""
 
     root: Root | None
@@ -157,7 +157,7 @@ class Committer:
 
     async def sweep(
         self, root_ids: Collection[RootId], *, abandoned_before: Timestamp | None = None
-    ) -> dict[RootId, Swept]:
+    ) -> dict[RootId, SweepResult]:
         """Delete superseded rows, pages and roots. Call it after a commit, and where a crash may have prevented it.
 
         abandoned_before: attempts that started earlier count as ended, whatever their rank.
@@ -177,7 +177,7 @@ class Committer:
             if page_ids or commit_ids:
                 await self._store.discard(page_ids, commit_ids)
             describe(span, lambda: {attributes.FREKI_ITEMS: sum(len(each.rows) for each in gone.values())})
-        return {key: Swept(standing(commits[key]), len(gone[key].rows)) for key in keys}
+        return {key: SweepResult(standing(commits[key]), len(gone[key].rows)) for key in keys}
 
     async def _sealed(self, commits: Mapping[RootId, Sequence[Root]]) -> Mapping[RootId, Sequence[Root]]:
         """Commit a dead root for documents whose live roots a tombstone outdates, so that their content is deleted."""

@@ -21,7 +21,7 @@ from freki.schemas import ChunkId, IndexOutcome, OutcomeStatus, RootId, Timestam
 from freki.schemas.embeddings import PassageEmbedding
 from freki.schemas.index import Root, places_in, row_id
 from freki.streams.deliver.lanes import Lane
-from freki.streams.ingest.index.commit import Committer, Draft, Swept
+from freki.streams.ingest.index.commit import Committer, Draft, SweepResult
 from freki.streams.ingest.index.compare import compare, keeps_rows
 from freki.streams.ingest.index.order import DocumentOrder
 from freki.streams.ingest.index.partition_progress import PartitionProgress
@@ -285,7 +285,7 @@ class Indexer:
             await self._before_commit(roots, bases)
 
     def _written(
-        self, piece: Piece, root: Root, swept: Swept, base: Root | None, searchable_at: Timestamp
+        self, piece: Piece, root: Root, swept: SweepResult, base: Root | None, searchable_at: Timestamp
     ) -> IndexOutcome:
         """Return the receipt of a commit: STALE if a newer revision was committed before it."""
         newer = _newer(swept.root, root)
@@ -360,7 +360,7 @@ def _newer(counts: Root | None, root: Root) -> Root | None:
     return counts if is_newer else None
 
 
-def _overtaken(deletions: Sequence[Root], swept: Mapping[RootId, Swept]) -> dict[RootId, Decision]:
+def _overtaken(deletions: Sequence[Root], swept: Mapping[RootId, SweepResult]) -> dict[RootId, Decision]:
     """Return as stale the deletions whose documents a newer revision keeps; one below another deletion did no less."""
     return {
         root.root_id: Decision(

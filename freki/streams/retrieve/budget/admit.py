@@ -14,7 +14,7 @@ BACK_OFF = 2.0
 """Factor on the duration of a lookup that was given up, which takes longer than it was waited for (RFC 6298, 5.5)."""
 
 
-class Admission:
+class AdmissionControl:
     """Refuses queries at once under overload, so that not all of them are late."""
 
     def __init__(

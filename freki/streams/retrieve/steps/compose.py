@@ -35,7 +35,7 @@ from freki.schemas.names import is_known, shown_time
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Retrieval
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.steps.absent import note_absent
-from freki.streams.retrieve.steps.cover import Coverage, coverage, is_across
+from freki.streams.retrieve.steps.cover import TermCoverage, coverage, is_across
 from freki.streams.retrieve.steps.exact import holds_quoted
 from freki.streams.retrieve.steps.quote import quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
@@ -211,7 +211,7 @@ def _is_designation(query: EmbeddedQuery) -> bool:
     return not (others or query.says_nothing) and (bool(query.analysis.exact) or word == word.upper())
 
 
-def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: Coverage) -> Confidence:
+def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: TermCoverage) -> Confidence:
     """Judge a hit by its scores and by what all hits have of the query's words."""
     across = is_across(query, hit, covered=covered)
     least = query.options.unanswered_probability

@@ -15,7 +15,7 @@ MAX_READ = 8
 _DAY = re.compile(r"\d{4}-\d\d-\d\d")
 
 
-class Coverage(NamedTuple):
+class TermCoverage(NamedTuple):
     """What hits have of the words of a query."""
 
     share: float
@@ -24,7 +24,7 @@ class Coverage(NamedTuple):
     """Has a hit any word, or a part of one?"""
 
 
-def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> Coverage:
+def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> TermCoverage:
     """Return what the best hits have of the query's words, in any inflection.
 
     A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`; a compound only
@@ -33,9 +33,9 @@ def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> Coverage:
     """
     words = [_word(query, place) for place in term_places(query.text, language=query.analysis.language)]
     if not words:
-        return Coverage(0.0, is_any=False)
+        return TermCoverage(0.0, is_any=False)
     have = [frozenset(each.row.lexical.split()) for each in hits[:MAX_READ]]
-    return Coverage(
+    return TermCoverage(
         max((sum(word.is_in(terms) for word in words) / len(words) for terms in have), default=0.0),
         is_any=any(not terms.isdisjoint(word.terms | word.parts) for word in words for terms in have),
     )
@@ -46,7 +46,7 @@ def days_of(terms: str) -> set[str]:
     return set(filter(_DAY.fullmatch, terms.split()))
 
 
-def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: Coverage) -> bool:
+def is_across(query: ParsedQuery, hit: LoadedChunk, *, covered: TermCoverage) -> bool:
     """Return whether a hit is in another language than the query.
 
     Few words may be of any language: then it is another one if no hit has one of them.

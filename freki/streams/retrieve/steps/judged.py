@@ -8,7 +8,7 @@ import numpy as np
 import structlog
 
 from freki.operators.identify import root_id
-from freki.operators.weigh_judgements import Weighed, likeness, weigh_judgements
+from freki.operators.weigh_judgements import WeightedVerdict, likeness, weigh_judgements
 from freki.schemas import DocumentId, Judgement, TenantId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected
@@ -167,7 +167,7 @@ class Judgements:
         # With several embedders, the vector of a query has a part of length 1 for each.
         cosines = vectors @ (query / np.linalg.norm(query))
         return weigh_judgements(
-            Weighed(
+            WeightedVerdict(
                 judge=judgements[place].judge,
                 target=target_of(judgements[place]),
                 verdict=judgements[place].verdict,

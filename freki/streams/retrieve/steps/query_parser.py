@@ -26,7 +26,7 @@ from freki.schemas import (
     TypedBy,
 )
 from freki.schemas.arrays import Floats
-from freki.schemas.index import LeftOut
+from freki.schemas.index import Exclusions
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, EmbedTexts
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -47,7 +47,7 @@ class QueryParser:
         profiles: Mapping[str, ReaderProfile],
         analyse_text: AnalyseText,
         clock_ns: Callable[[], int],
-        left_out: Callable[[TenantId], LeftOut] = lambda _: LeftOut(),
+        left_out: Callable[[TenantId], Exclusions] = lambda _: Exclusions(),
     ) -> None:
         self._left_out = left_out
         self._defaults = defaults

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.settings import Settings
-from freki.schemas.findings import Unread
+from freki.schemas.findings import UnreadRecords
 from freki.streams.wire.from_settings import group_of, ingest_sources, settings_named
 
 _PAUSE_S = 0.2
@@ -29,7 +29,7 @@ class Consumers:
         self._generations = generations
         self._patience_s = patience_s
 
-    async def behind(self, topic: str, lasts: Mapping[int, int]) -> list[Unread]:
+    async def behind(self, topic: str, lasts: Mapping[int, int]) -> list[UnreadRecords]:
         """Wait until all groups have read a topic up to these offsets, by partition; return who has not in time."""
         # Not that of the settings: after a switch its workers may have ended.
         in_use, stored = await self._generations()
@@ -46,7 +46,7 @@ class Consumers:
 
     async def _behind(
         self, admin: Admin, group: str, topic: str, lasts: Mapping[int, int], *, is_in_use: bool
-    ) -> list[Unread]:
+    ) -> list[UnreadRecords]:
         started_s = moved_s = time.monotonic()
         before: Mapping[tuple[str, int], int] = {}
         while True:
@@ -57,7 +57,7 @@ class Consumers:
             is_stuck = not is_in_use and now_s - moved_s > _STANDS_STILL_S
             if not left or is_stuck or now_s - started_s > self._patience_s:
                 return [
-                    Unread(topic=topic, partition=partition, group=group, is_in_use=is_in_use)
+                    UnreadRecords(topic=topic, partition=partition, group=group, is_in_use=is_in_use)
                     for partition in sorted(left)
                 ]
             await asyncio.sleep(_PAUSE_S)

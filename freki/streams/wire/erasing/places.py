@@ -14,7 +14,7 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
-from freki.schemas.findings import Covered, Findings, KnownDocument, Removal, Undecodable, Unread
+from freki.schemas.findings import CoveredDocuments, Findings, KnownDocument, Removal, UndecodableChanges, UnreadRecords
 from freki.schemas.index import Root, answering
 from freki.schemas.names import document_of_key
 from freki.streams.deliver.outbox import Outbox
@@ -64,10 +64,12 @@ class _Found:
             self.shared.add(claim.uri)
 
     @property
-    def undecodable(self) -> list[Undecodable]:
+    def undecodable(self) -> list[UndecodableChanges]:
         """The changes whose claims are not known."""
         return [
-            Undecodable(topic=topic, partition=partition, records=len(some), last=some[-1][0], reason=some[-1][1])
+            UndecodableChanges(
+                topic=topic, partition=partition, records=len(some), last=some[-1][0], reason=some[-1][1]
+            )
             for (topic, partition), some in sorted(self._undecodable.items())
         ]
 
@@ -143,7 +145,7 @@ class Places:
         self.outbox = outbox
         self._remover = Remover(settings, outbox, self._consumers)
 
-    async def covered(self, tenant: TenantId, covers: Coverage) -> Covered:
+    async def covered(self, tenant: TenantId, covers: Coverage) -> CoveredDocuments:
         """Return the documents that are covered, by the index and by the topic.
 
         Of a change that cannot be decoded the key names the document.
@@ -174,7 +176,7 @@ class Places:
         documents = known.covered(covers)
         certain = {each.document_id for each in documents}
         undecided = {name: why for name, why in sorted(unreadable.items()) if covers.attributes and name not in certain}
-        return Covered(documents=documents, undecided=undecided)
+        return CoveredDocuments(documents=documents, undecided=undecided)
 
     @asynccontextmanager
     async def alone(self) -> AsyncIterator[None]:
@@ -197,7 +199,7 @@ class Places:
         content = Content(self._settings, tenant, versions, before_ms=before_ms)
         generations, rows = await self._rows(tenant, versions, superseded=before_ms is not None)
         found = _Found({uri: set(names) for uri, names in (claims or {}).items()})
-        unread: list[Unread] = []
+        unread: list[UnreadRecords] = []
         # In the order in which workers copy content from one to the next.
         for topic in await present(self._settings, searched_topics(self._settings, generations, tenant)):
             async for stored, change in self._read(topic):

@@ -21,7 +21,7 @@ from freki.cli.evaluate.show_tuning import (
 from freki.operators.evaluate.figures import FAILED
 from freki.operators.evaluate.tune import MOST_LOST
 from freki.streams.evaluate.answers import TIMED
-from freki.streams.evaluate.tuning import Tried, Tuning, TuningStep
+from freki.streams.evaluate.tuning import TriedValue, Tuning, TuningStep
 
 _HEAD = """# Recommended values of the retrieval options
 
@@ -106,7 +106,7 @@ def _second_round(steps: Sequence[TuningStep]) -> list[str]:
     return [f"A second round{others} changed nothing: {', '.join(step.option for step in steps)}.\n"]
 
 
-def _row(tried: Tried, step: TuningStep, figure: str, names: list[str]) -> list[str]:
+def _row(tried: TriedValue, step: TuningStep, figure: str, names: list[str]) -> list[str]:
     is_present = tried.title == step.present
     sets = [tried.by_set.get(name) for name in names]
     return [

@@ -6,7 +6,7 @@ from html import escape
 from typing import NamedTuple
 
 from freki.cli.evaluate.show_tuning import short
-from freki.streams.evaluate.tuning import Tried, Tuning, TuningStep
+from freki.streams.evaluate.tuning import TriedValue, Tuning, TuningStep
 
 _COLUMNS = 3
 _WIDE, _TALL = 320, 250
@@ -54,7 +54,7 @@ def draw(tuning: Tuning) -> str:
     )
 
 
-def _scale(tried: Sequence[Tried]) -> _Scale:
+def _scale(tried: Sequence[TriedValue]) -> _Scale:
     costs = [each.cost.difference_ms for each in tried]
     gains = [each.gain.value for each in tried]
     right, left = max([*costs, _LEAST_MS]), min([*costs, -_LEAST_MS])
@@ -79,7 +79,7 @@ def _panel(step: TuningStep, scale: _Scale, figure: str) -> str:
     return "".join(parts)
 
 
-def _dot(tried: Tried, step: TuningStep, scale: _Scale, across: float, down: float) -> str:
+def _dot(tried: TriedValue, step: TuningStep, scale: _Scale, across: float, down: float) -> str:
     _, top = scale.at(0, min(tried.gain.high, scale.high))
     _, bottom = scale.at(0, max(tried.gain.low, scale.low))
     colour = _colour(tried, step)
@@ -92,7 +92,7 @@ def _dot(tried: Tried, step: TuningStep, scale: _Scale, across: float, down: flo
     )
 
 
-def _colour(tried: Tried, step: TuningStep) -> str:
+def _colour(tried: TriedValue, step: TuningStep) -> str:
     stands = step.choice.value if step.choice.moves else step.present
     return _GREEN if tried.title == stands else _GREY if tried.dropped else _BLUE
 
