@@ -2,6 +2,7 @@
 
 import gc
 import os
+import socket
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+from freki.infra.local.ports import LOOPBACK
 from freki.infra.settings import KafkaSettings, MilvusSettings
 from tests.side_by_side import Groups, arrange, is_one_of_several, is_shared_out
 from tests.stack import SECTIONS, SETTING, Stack, chosen
@@ -80,6 +82,13 @@ def show(record_property: Callable[[str, object], None]) -> Callable[[str], None
 def servers_of(item: pytest.Item) -> list[str]:
     """Name the servers that a test asks for."""
     return [name for name in SERVERS if name in getattr(item, "fixturenames", ())]
+
+
+@pytest.fixture
+def listener() -> Iterator[int]:
+    """Give a port on which this process listens."""
+    with socket.create_server((LOOPBACK, 0)) as server:
+        yield server.getsockname()[1]
 
 
 @pytest.fixture(scope="session")

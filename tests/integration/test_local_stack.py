@@ -5,9 +5,8 @@ import os
 import re
 import resource
 import signal
-import socket
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from pymilvus import DataType, MilvusClient, MilvusException
 
 from freki.infra.kafka import Reader
 from freki.infra.local.children import Died, Event, Ready, Started, Stopped, Unready
-from freki.infra.local.ports import LOOPBACK, is_free
+from freki.infra.local.ports import is_free
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, read_stack, settings_for
@@ -36,15 +35,6 @@ def on(directory: Path, **local: Any) -> Settings:
 
 def ignore(_event: Event) -> None:
     pass
-
-
-@pytest.fixture
-def listener() -> Iterator[int]:
-    """Give a port on which this process listens."""
-    with socket.socket() as server:
-        server.bind((LOOPBACK, 0))
-        server.listen()
-        yield server.getsockname()[1]
 
 
 async def test_broker_and_store_answer_while_the_stack_runs_and_are_gone_afterwards(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ SIGKILL; what it had sent before takes its course.
 
 import asyncio
 import heapq
-from asyncio import base_events, events
+from asyncio import base_events
 from collections.abc import Callable, Coroutine
 from contextvars import Context, ContextVar, copy_context
 from enum import StrEnum
@@ -291,10 +291,3 @@ class SimulatedLoop(base_events.BaseEventLoop):
 
     def _process_events(self, event_list: Any) -> None:
         """Do nothing: there are no sockets."""
-
-
-def current_loop() -> SimulatedLoop:
-    """Give the running loop."""
-    loop = events.get_running_loop()
-    assert isinstance(loop, SimulatedLoop)
-    return loop

@@ -224,11 +224,6 @@ class Scenario:
     operations: tuple[Operation, ...]
     faults: tuple[Fault, ...]
 
-    @property
-    def ends_s(self) -> float:
-        """When the last of it begins."""
-        return max((each.at_s for each in (*self.operations, *self.faults)), default=0.0)
-
 
 def paragraph(number: int) -> str:
     """Give a sentence of seven words, two of which only it has."""

@@ -3,7 +3,6 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
@@ -41,15 +40,6 @@ def stack_on(directory: Path, *, pid: int = os.getpid()) -> StackState:
         versions={"freki": "0.1.0"},
         directory=directory,
     )
-
-
-@pytest.fixture
-def listener() -> Iterator[int]:
-    """Give a port on which this process listens."""
-    with socket.socket() as server:
-        server.bind((LOOPBACK, 0))
-        server.listen()
-        yield server.getsockname()[1]
 
 
 class TestStackFile:
