@@ -8,17 +8,11 @@ import typer
 from freki.cli.context import load_settings
 from freki.infra.settings import ChunkingSettings, ChunkProfile
 from freki.streams.wire.from_settings import topics_of
+from tests.unit.refused_settings import refusal
 
 IN_JSON = "in the environment as JSON"
 
 pytestmark = pytest.mark.usefixtures("folder")
-
-
-def refusal(capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(typer.Exit) as ended:
-        load_settings()
-    assert ended.value.exit_code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,11 @@
 from pathlib import Path
 
 import pytest
-import typer
 from pydantic import SecretStr
 
 from freki.cli.context import load_settings
 from freki.infra.settings import Settings, SettingsSection
+from tests.unit.refused_settings import refusal
 
 SECRETS = {
     f"FREKI_{section}__{name}".upper()
@@ -26,13 +26,6 @@ def secret(variable: str) -> str:
     found = getattr(getattr(load_settings(), section), name)
     assert isinstance(found, SecretStr)
     return found.get_secret_value()
-
-
-def refusal(capsys: pytest.CaptureFixture[str]) -> str:
-    with pytest.raises(typer.Exit) as ended:
-        load_settings()
-    assert ended.value.exit_code == 2
-    return " ".join(capsys.readouterr().err.split())
 
 
 @pytest.mark.parametrize("variable", sorted(SECRETS))
