@@ -44,8 +44,8 @@ from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.intake import required
 from freki.streams.deliver.outbox import Sink
-from freki.streams.deliver.replies import Replies
-from freki.streams.documents.handler import DEADLINE_MS, Admit, DocumentHandler, ReportRules, noted, reject_with_report
+from freki.streams.deliver.replies import Replies, with_message
+from freki.streams.documents.handler import DEADLINE_MS, Admit, DocumentHandler, ReportRules, reject_with_report
 from freki.streams.documents.view import view_of
 from freki.streams.messages import Received, Stored
 from tests.avro_values import values_of, write
@@ -139,7 +139,7 @@ class Desk:
             rules=ReportRules(
                 generation="g1", current=frozenset({"f1"}), max_bytes=max_bytes, reply_topics=("team.reports",)
             ),
-            replies=Replies(self.sink, noted=noted),
+            replies=Replies(self.sink, noted=with_message),
             encode=self.sink.encode,
             now=lambda: NOW,
             admit=admit,

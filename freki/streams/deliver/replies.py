@@ -8,6 +8,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import structlog
 
+from freki.schemas import DocumentReport, ErasureReport
 from freki.schemas.errors import InfraError
 from freki.streams.deliver.outbox import Sink
 from freki.streams.messages import Received
@@ -21,6 +22,7 @@ _REST_S = 60.0
 _log = structlog.get_logger(__name__)
 
 A = TypeVar("A")
+R = TypeVar("R", DocumentReport, ErasureReport)
 A_contra = TypeVar("A_contra", contravariant=True)
 
 
@@ -96,3 +98,8 @@ class Replies(Generic[A]):
 
 async def _send(sink: Sink[A], received: Received[Any], answer: A) -> None:
     await sink.send(sink.record(answer, key=received.key, trace=received.trace))
+
+
+def with_message(report: R, message: str) -> R:
+    """Return a report that says a message too, behind its own."""
+    return replace(report, message=" ".join(filter(None, (report.message, message))))

@@ -292,11 +292,6 @@ class DocumentHandler:
         )
 
 
-def noted(report: DocumentReport, message: str) -> DocumentReport:
-    """Return a report with a note about its reply topic."""
-    return replace(report, message=" ".join(filter(None, (report.message, message))))
-
-
 def reject_with_report(reports: Sink[DocumentReport]) -> OnDeadLetter[DocumentQuery]:
     """Return a callback that reports to who asked that a query became a dead letter."""
 

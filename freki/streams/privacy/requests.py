@@ -32,7 +32,7 @@ from freki.streams.audit.log import AuditLog, AuditUnwritable
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
-from freki.streams.deliver.replies import Replies
+from freki.streams.deliver.replies import Replies, with_message
 from freki.streams.messages import TOKEN_HEADER, Received, header
 from freki.streams.ports.erasure import HoldBook
 from freki.streams.privacy.erasure import Erasure, ErasureOutcome, ErasurePlan
@@ -94,7 +94,7 @@ class ErasureRequests:
         self._reports = reports
         self._holds = holds
         self._sink = sink
-        self._replies = Replies(sink, noted=_noted)
+        self._replies = Replies(sink, noted=with_message)
         self._hash_text = hash_text
         self._now = now
         self._identify = identify
@@ -296,7 +296,3 @@ def _report(
 
 def _without_values(covers: Coverage) -> Coverage:
     return replace(covers, attributes=dict.fromkeys(covers.attributes, ""))
-
-
-def _noted(report: ErasureReport, message: str) -> ErasureReport:
-    return replace(report, message=" ".join(filter(None, (report.message, message))))

@@ -13,9 +13,8 @@ from freki.infra.settings import Settings
 from freki.schemas import ContextResult, DocumentReport, IndexOutcome, Judgement
 from freki.schemas.avro import Codec
 from freki.schemas.names import record
-from freki.streams.deliver.replies import Replies
+from freki.streams.deliver.replies import Replies, with_message
 from freki.streams.documents.handler import DocumentHandler, ReportRules
-from freki.streams.documents.handler import noted as noted_in_report
 from freki.streams.ports import Reranker
 from freki.streams.retrieve.cache.caching import CachedSearch, Caches, CachingRetriever
 from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
@@ -140,7 +139,7 @@ class QueryParts:
                 max_bytes=min(REPORT_BYTES, settings.kafka.max_message_bytes - RECORD_MARGIN_BYTES),
                 reply_topics=allowed_reply_topics(settings),
             ),
-            replies=Replies(reports, noted=noted_in_report) if parts.mailboxes is None else parts.mailboxes.reports,
+            replies=Replies(reports, noted=with_message) if parts.mailboxes is None else parts.mailboxes.reports,
             encode=reports.encode,
             now=wall_clock,
             admit=None if parts.authenticator is None else parts.authenticator.admit_document_query,
