@@ -8,6 +8,18 @@ from freki.schemas import Confidence, ContextQuery, QueryAnalysis
 _DOUBTFUL = frozenset({Confidence.LOW, Confidence.NONE})
 
 
+class Filtered(NamedTuple):
+    """What filters did."""
+
+    fields: Sequence[str] = ()
+    """The fields that they name."""
+    excluded: int = 0
+    """Number of readable documents that they alone excluded."""
+
+
+UNFILTERED = Filtered()
+
+
 class Messages(NamedTuple):
     """The messages in one language."""
 
@@ -16,6 +28,7 @@ class Messages(NamedTuple):
     little: str
     uncertain: str
     unanswered: str
+    lacking: str
     filters: str
     min_score: str
     min_similarity: str
@@ -33,6 +46,7 @@ _GERMAN = Messages(
     little="Dazu wurde nur wenig gefunden ({found} von {wanted} gewünschten Treffern); es kann mehr geben.",
     uncertain="Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht.",
     unanswered="Hier scheint nichts die Frage zu beantworten; die Treffer sind nur die nächstliegenden.",
+    lacking="Kein Treffer enthält, was die Frage nennt: {named}.",
     filters="Lassen Sie Filter weg; gesucht wurde nur nach: {fields}.",
     min_score="Senken Sie die verlangte Mindestbewertung ({min_score}).",
     min_similarity="Senken Sie die verlangte Mindestähnlichkeit ({min_similarity}).",
@@ -49,6 +63,7 @@ _ENGLISH = Messages(
     little="Only little was found on this ({found} of {wanted} hits asked for); there may be more.",
     uncertain="None of the hits fits the query with certainty; they may not answer it.",
     unanswered="Nothing here seems to answer this; the hits are only the nearest to it.",
+    lacking="No hit has what the query names: {named}.",
     filters="Leave out filters; only this was searched: {fields}.",
     min_score="Lower the least score that you ask for ({min_score}).",
     min_similarity="Lower the least similarity that you ask for ({min_similarity}).",
@@ -68,13 +83,13 @@ def hints(
     found: int,
     wanted: int,
     confidence: Confidence = Confidence.UNKNOWN,
-    excluded: int = 0,
-    filtered: Sequence[str] = (),
+    lacking: Sequence[str] = (),
+    filtered: Filtered = UNFILTERED,
 ) -> tuple[str, ...]:
     """Return what was found and what to change; nothing where `wanted` hits were found with certainty.
 
     found: hits in the answer; wanted: the limit; confidence: whether some hit answers the query, by its scores;
-    excluded: number of readable documents that only the filters excluded; filtered: the fields that these name.
+    lacking: what the query names or quotes, and no hit has.
     German for German queries, English for all others. The hints never state that a document does not exist, and are
     the same for unknown and unreadable documents.
     """
@@ -89,10 +104,12 @@ def hints(
         advice = [doubt]
     else:
         advice = [say.little.format(found=found, wanted=wanted), *([doubt] if uncertain else [])]
-    if filtered:
-        advice.append(say.filters.format(fields=", ".join(filtered)))
-        if excluded:
-            advice.append(say.excluded.format(excluded=excluded))
+    if lacking:
+        advice.append(say.lacking.format(named=", ".join(lacking)))
+    if filtered.fields:
+        advice.append(say.filters.format(fields=", ".join(filtered.fields)))
+        if filtered.excluded:
+            advice.append(say.excluded.format(excluded=filtered.excluded))
     advice += _loosened(query, say)
     if confidence is not Confidence.HIGH:
         advice.append(say.keyword if analysis.keyword else say.wording)

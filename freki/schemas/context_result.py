@@ -62,11 +62,12 @@ surround what was found."""
 
 @record
 class Notice:
-    """Something that the reader of the result should know."""
+    """Something that programs and operators should know of how a result came about; `advice` is for who asked."""
 
     stage: str
     kind: NoticeKind
     message: str
+    """English, whatever the language of the query; it may change, unlike `stage` and `kind`."""
 
 
 @record
@@ -248,7 +249,7 @@ class ContextResult:
     stages: tuple[StageTime, ...]
     notices: tuple[Notice, ...]
     advice: tuple[str, ...]
-    """What to try where little was found."""
+    """What to try where little was found, or nothing that surely fits: German for German queries, else English."""
     freshness: Freshness
     generation: str
     asked_at: Timestamp

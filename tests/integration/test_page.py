@@ -188,6 +188,16 @@ async def test_the_answer_cites_what_opens_and_marks_what_no_source_has(served: 
     assert await page.title() == "Freki"
 
 
+async def test_advice_and_notices_are_marked_with_their_languages(served: Served, browser: Browser) -> None:
+    page = await opened(browser, served.url)
+    await ask(page, "Wie lang ist die Kündigungsfrist nach dem „Merkblatt zum Widerspruch“?")
+
+    quoted = page.locator("#notices li", has_text="„Merkblatt zum Widerspruch“")
+    await expect(quoted).to_have_count(2)
+    said = [(await each.get_attribute("lang"), await each.inner_text()) for each in await quoted.all()]
+    assert [lang for lang, text in said] == ["en", "de"], said
+
+
 async def test_a_question_can_be_cancelled_and_asked_without_an_answer(served: Served, browser: Browser) -> None:
     page = await opened(browser, served.url)
     served.gateway.go_on.clear()

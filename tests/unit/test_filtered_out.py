@@ -71,6 +71,7 @@ async def test_where_no_hit_holds_what_is_quoted_none_fits_with_certainty(world:
     ignored = await ask(retriever(world), "die gebühr beträgt „elf euro“", exact=False)
 
     assert unmet.confidence is Confidence.LOW
+    assert "Kein Treffer enthält, was die Frage nennt: „elf euro“." in unmet.advice
     assert ignored.confidence is Confidence.HIGH
 
 
@@ -84,7 +85,10 @@ async def test_where_no_hit_names_the_norm_none_fits_with_certainty(world: World
     assert ("exact", NoticeKind.UNMET, "no hit names § 4711") in notices(absent)
     assert absent.confidence is Confidence.LOW
     assert absent.status is ResultStatus.COMPLETE
-    assert absent.advice[0] == "Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht."
+    assert absent.advice[:2] == (
+        "Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht.",
+        "Kein Treffer enthält, was die Frage nennt: § 4711.",
+    )
     assert ("exact", NoticeKind.UNMET, "no hit names § 4711") in notices(partly)
     assert partly.confidence is other.confidence is Confidence.HIGH
     assert notices(other) == []

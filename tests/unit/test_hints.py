@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.hints import failure_hint, hints
+from freki.operators.hints import Filtered, failure_hint, hints
 from freki.schemas import (
     Confidence,
     ContextQuery,
@@ -32,7 +32,7 @@ def analysis(language: str = "de", *, keyword: bool = False) -> QueryAnalysis:
 
 
 def test_enough_hits_need_no_advice() -> None:
-    assert hints(query(), analysis(), found=8, wanted=8, filtered=FIELDS) == ()
+    assert hints(query(), analysis(), found=8, wanted=8, filtered=Filtered(FIELDS)) == ()
 
 
 def test_german_questions_are_advised_in_german() -> None:
@@ -77,6 +77,16 @@ def test_doubt_is_said_plainly() -> None:
     assert doubt not in hints(query(), analysis("en"), found=0, wanted=8, confidence=Confidence.LOW)
 
 
+def test_what_no_hit_has_is_told_in_the_language_of_the_question() -> None:
+    german, english = (
+        hints(query(), analysis(each), found=8, wanted=8, confidence=Confidence.LOW, lacking=("§ 4711", "„elf Euro“"))
+        for each in ("de", "en")
+    )
+
+    assert german[1] == "Kein Treffer enthält, was die Frage nennt: § 4711, „elf Euro“."
+    assert english[1] == "No hit has what the query names: § 4711, „elf Euro“."
+
+
 @pytest.mark.parametrize("found", [2, 8])
 def test_that_nothing_answers_the_question_is_said_first(found: int) -> None:
     advice = hints(query(), analysis("de"), found=found, wanted=8, confidence=Confidence.NONE)
@@ -92,7 +102,9 @@ def test_a_minimum_similarity_may_be_lowered(language: str, said: str) -> None:
 
 
 def test_advice_names_what_narrowed_the_search() -> None:
-    advice = " ".join(hints(query(min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8, filtered=FIELDS))
+    advice = " ".join(
+        hints(query(min_score=0.5, levels=(0,)), analysis("en"), found=0, wanted=8, filtered=Filtered(FIELDS))
+    )
 
     assert "language, attributes.Jahr." in advice
     assert "(0.5)" in advice
@@ -109,10 +121,10 @@ def test_keywords_are_told_to_ask_in_a_sentence() -> None:
     keyword=st.booleans(),
     found=st.integers(0, 9),
     confidence=st.sampled_from(Confidence),
-    filtered=st.sampled_from([(), FIELDS]),
+    filtered=st.sampled_from([Filtered(), Filtered(FIELDS)]),
 )
 def test_it_never_says_that_something_does_not_exist(
-    language: str, *, keyword: bool, found: int, confidence: Confidence, filtered: tuple[str, ...]
+    language: str, *, keyword: bool, found: int, confidence: Confidence, filtered: Filtered
 ) -> None:
     advice = hints(
         query(),

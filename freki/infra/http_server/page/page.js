@@ -100,8 +100,10 @@ function drawHit(hit, marks) {
   ));
 }
 
-// Notices come in English.
-const remark = (text) => make("li", { textContent: text, lang: "en" });
+const remark = (text, lang) => make("li", { textContent: text, lang });
+// Notices come in English, advice in German for German questions.
+const noticed = (text) => remark(text, "en");
+const advised = (result) => result.advice.map((text) => remark(text, result.analysis?.language === "de" ? "de" : "en"));
 
 function draw({ result, marks }) {
   // Advice is given where little was found, or nothing that surely fits.
@@ -110,12 +112,12 @@ function draw({ result, marks }) {
   document.getElementById("heading").textContent = heading;
   const warnings = result.notices.filter((notice) => WARNINGS.includes(notice.kind)).map((notice) => notice.message);
   document.getElementById("degraded").hidden = result.status !== "DEGRADED";
-  document.getElementById("notices").replaceChildren(...[...warnings, ...result.advice].map(remark));
+  document.getElementById("notices").replaceChildren(...warnings.map(noticed), ...advised(result));
   const others = result.notices.filter((notice) => !WARNINGS.includes(notice.kind));
   const leftOut = document.getElementById("left-out");
   leftOut.hidden = others.length === 0;
   leftOut.querySelector("summary").textContent = say("leftOut", others.length);
-  leftOut.querySelector("ul").replaceChildren(...others.map((notice) => remark(`${notice.stage}: ${notice.message}`)));
+  leftOut.querySelector("ul").replaceChildren(...others.map((notice) => noticed(`${notice.stage}: ${notice.message}`)));
   document.getElementById("hits").replaceChildren(...result.hits.map((hit, place) => drawHit(hit, marks[place])));
   const through = result.freshness.indexed_through;
   document.getElementById("freshness").textContent = through === null ? say("unknown") : say("fresh", moment(through));

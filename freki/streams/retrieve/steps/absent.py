@@ -6,6 +6,7 @@ Scores compare meanings, and find `§ 4711 BGB` like any section of this law, an
 import re
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice
+from typing import NamedTuple
 
 from freki.operators.analyse_query import (
     MAX_NORMS,
@@ -55,23 +56,28 @@ _INFLECTED = re.compile(r"(?<=\w{5})(?:e[nrs]?|ern|n|s)$|(?<=\w{3})s$")
 _SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
 
 
-def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHit]) -> bool:
-    """Add a notice of what the query names that no hit has, nor its surroundings; return whether all hits are doubtful.
+class Absent(NamedTuple):
+    """What a query names that no hit has."""
 
-    They are if they lack each of its norms, or any of its designations, days and names.
-    """
+    names: Sequence[str]
+    is_doubtful: bool
+    """Whether this puts all hits in doubt: they lack each of its norms, or any of its designations, days and names."""
+
+
+def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHit]) -> Absent:
+    """Return what the query names that no hit has, nor its surroundings; add a notice of it."""
     if query.is_read or not hits:
-        return False
+        return Absent((), is_doubtful=False)
     texts = [text for each in found.found for text in texts_of(each)]
     texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
     cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
     headings = [heading for each in found.found for heading in each.row.heading_path]
     norms = absent_norms(cited, texts, headings) if cited else ()
     others = list(_absent(query, found, texts)) if len(query.text.split()) <= MAX_QUESTION_WORDS else []
-    if norms or others:
-        named = ", ".join([*(each.text for each in norms), *others])
-        query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {named}")
-    return bool(others) or (bool(norms) and len(norms) == len(cited))
+    names = [*(each.text for each in norms), *others]
+    if names:
+        query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {', '.join(names)}")
+    return Absent(names, is_doubtful=bool(others) or (bool(norms) and len(norms) == len(cited)))
 
 
 def _absent(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> Iterator[str]:

@@ -10,7 +10,7 @@ from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
 from freki.operators.confidence import confidence_of, least_across
 from freki.operators.distance import in_metric
-from freki.operators.hints import failure_hint, hints
+from freki.operators.hints import Filtered, failure_hint, hints
 from freki.schemas import (
     ChunkId,
     ChunkKind,
@@ -86,8 +86,9 @@ class Composer:
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
-        lacks_named = note_absent(query, found, hits)
-        confidence = _confidence(retrieval, lacks_named=lacks_named)
+        absent = note_absent(query, found, hits)
+        unheld = () if any(holds_quoted(query, each) for each in found.found) else query.quoted
+        confidence = _confidence(retrieval, lacks_named=absent.is_doubtful, is_unheld=bool(unheld))
         advice = hints(
             query.query,
             query.analysis,
@@ -95,8 +96,8 @@ class Composer:
             # Other words do not help a query that names the chunks to read.
             wanted=0 if query.is_read else query.options.top_k,
             confidence=confidence,
-            excluded=retrieval.excluded,
-            filtered=query.filtered_fields,
+            lacking=[*absent.names, *(f"„{phrase}“" for phrase in unheld)] if hits else (),
+            filtered=Filtered(query.filtered_fields, retrieval.excluded),
         )
         if not hits and failures(query.log.notices):
             advice = (failure_hint(query.analysis.language),)
@@ -183,8 +184,11 @@ def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:
     return [each.chunk_id for each in assembly.omissions if each.what is Omitted.HIT]
 
 
-def _confidence(retrieval: Retrieval, *, lacks_named: bool) -> Confidence:
-    """Judge the hits by their scores and by the query's words; lacks_named: they lack what it names."""
+def _confidence(retrieval: Retrieval, *, lacks_named: bool, is_unheld: bool) -> Confidence:
+    """Judge the hits by their scores and by the query's words.
+
+    lacks_named, is_unheld: they lack what it names, what it quotes.
+    """
     query, hits = retrieval.query, retrieval.hits
     if query.is_read or not hits.found or query.vector is None:
         return Confidence.UNKNOWN
@@ -195,13 +199,13 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool) -> Confidence:
     if query.says_nothing:
         # Any text is similar to signs.
         judged = Confidence.NONE
-    holds = any(holds_quoted(query, each) for each in hits.found)
+    holds = bool(query.quoted) and not is_unheld
     is_found = _is_designation(query) and covered.share == 1.0 and not lacks_named
     if judged is Confidence.NONE and (holds or is_found):
         # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes, and
         # where it is a single designation.
         return Confidence.LOW
-    is_doubtful = hits.best_effort or lacks_named or (bool(query.quoted) and not holds)
+    is_doubtful = hits.best_effort or lacks_named or is_unheld
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
 
 
