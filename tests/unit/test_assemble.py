@@ -26,6 +26,7 @@ from freki.schemas import (
     Timestamp,
 )
 
+CountTokens = Callable[[Sequence[str]], Sequence[int]]
 PARAGRAPHS = [" ".join(f"Satz {number} steht hier." for number in range(first, first + 4)) for first in range(0, 24, 4)]
 DOCUMENT = "\n\n".join(PARAGRAPHS)
 PPTX = "application/vnd.openxmlformats-officedocument.presentationml.presentation"
@@ -561,7 +562,7 @@ def test_the_best_hit_is_cut_rather_than_left_out() -> None:
     assembly = assemble([hit(1, *sentences(0, 3))], max_tokens=11, count_tokens=count_words)
 
     assert assembly.text.endswith("]\nSatz 0 steht hier.\n[…]")
-    assert [(each.rank, each.what) for each in assembly.omissions] == [(1, Omitted.END)]
+    assert [(each.rank, each.what) for each in assembly.omissions] == [(1, Omitted.PART)]
 
 
 def test_a_sentence_without_room_is_cut_after_a_word() -> None:
@@ -605,7 +606,82 @@ def test_the_best_hit_is_cut_after_a_line_or_word_rather_than_left_out(text: str
     assembly = assemble(hits, max_tokens=max_tokens, count_tokens=count_words)
 
     assert assembly.text == f"{hits[0].citation}\n{kept}"
-    assert (assembly.omissions[0].rank, assembly.omissions[0].what) == (1, Omitted.END)
+    assert (assembly.omissions[0].rank, assembly.omissions[0].what) == (1, Omitted.PART)
+
+
+def matches_of(*words: str) -> Callable[[ContextHit], list[tuple[int, int, frozenset[str]]]]:
+    """Find words as the query's."""
+    return lambda hit: [
+        (*found.span(), frozenset({found[0]})) for found in re.finditer("|".join(map(re.escape, words)), hit.text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "room", "shown"),
+    [
+        (["Satz 9"], 7, ["[…]", "Satz 9 steht hier.", "[…]"]),
+        (["Satz 9"], 15, ["Satz 8 steht hier. Satz 9 steht hier. Satz 10 steht hier.", "[…]"]),
+        (["Satz 11"], 6, ["[…]", "Satz 11 steht hier."]),
+        (["Satz 8"], 10, ["Satz 8 steht hier. Satz 9 steht hier.", "[…]"]),
+        (["Satz 8", "Satz 10", "Satz 11"], 10, ["[…]", "Satz 10 steht hier. Satz 11 steht hier."]),
+        ([], 10, ["Satz 8 steht hier. Satz 9 steht hier.", "[…]"]),
+        (["9", "steht"], 4, ["[…]", "9 steht", "[…]"]),
+    ],
+)
+def test_the_best_hit_is_cut_to_what_stands_around_the_words_of_the_query(
+    words: list[str], room: int, shown: list[str]
+) -> None:
+    best = hit(1, *sentences(8, 11))
+    (head,) = count_words([best.citation])
+
+    assembly = assemble(
+        [best], max_tokens=head + room, count_tokens=count_words, matches_of=matches_of(*words) if words else None
+    )
+
+    assert assembly.text.splitlines() == [best.citation, *shown]
+    assert [each.what for each in assembly.omissions] == [Omitted.PART]
+    assert [(each.start, each.end) for each in assembly.cited] == [(best.start, best.end)]
+
+
+def test_rows_of_a_cut_table_keep_the_header_that_stands_in_the_same_chunk() -> None:
+    text = "\n".join(["| Ware | Preis |", "|---|---|", *ROWS])
+    table = hit(1, 500, 500 + len(text), text=text, kind=ChunkKind.TABLE)
+    (head,) = count_words([table.citation])
+
+    roomy, narrow = (
+        assemble([table], max_tokens=head + room, count_tokens=count_words, matches_of=matches_of("Schraube 2")).text
+        for room in (16, 10)
+    )
+
+    assert roomy.splitlines()[1:] == ["| Ware | Preis |", "|---|---|", "[…]", ROWS[2], "[…]"]
+    assert narrow.splitlines()[1:] == ["[…]", ROWS[2], "[…]"]
+
+
+@given(
+    words=st.lists(st.integers(0, 23).map("Satz {} ".format), max_size=4),
+    first=st.integers(0, 23),
+    more=st.integers(0, 8),
+    max_tokens=st.integers(1, 60),
+    count=st.sampled_from([count_words, count_characters]),
+)
+def test_what_is_cut_fits_the_budget_and_is_a_part_of_the_text(
+    words: list[str], first: int, more: int, max_tokens: int, count: CountTokens
+) -> None:
+    best = hit(1, *sentences(first, min(23, first + more)))
+    max_tokens = max_tokens if count is count_words else 8 * max_tokens
+
+    assembly = assemble(
+        [best], max_tokens=max_tokens, count_tokens=count, matches_of=matches_of(*words) if words else None
+    )
+
+    assert count([assembly.text])[0] <= max(assembly.tokens, 0) <= max_tokens
+    shown = assembly.text.removeprefix(f"{best.citation}\n").removeprefix("[…]\n").removesuffix("\n[…]")
+    assert shown in best.text
+    is_cut = any(each.what is Omitted.PART for each in assembly.omissions)
+    assert is_cut is (bool(shown) and len(shown) < len(best.text))
+    asked = {word for word in words if word in best.text}
+    alone = count([f"{best.citation}\n[…]\n{'Satz 00 steht hier.'}\n[…]"])[0]
+    assert not asked or alone > max_tokens or any(word in assembly.text for word in asked)
 
 
 @pytest.mark.parametrize(
@@ -724,7 +800,7 @@ def test_the_budget_holds_nothing_is_said_twice_and_what_is_missing_is_told(
     assert sorted(cited) == [each.rank for each in hits if each.rank not in left_out]
     assert cited == [number_of(chunk) for chunk in assembly.cited]
     assert numbers(assembly.text) == sorted(numbers(assembly.text))
-    cut = {omission.rank for omission in assembly.omissions if omission.what is Omitted.END}
+    cut = {omission.rank for omission in assembly.omissions if omission.what is Omitted.PART}
     assert all(each.text in assembly.text for each in hits if each.rank not in left_out | cut)
 
 
@@ -784,7 +860,7 @@ def test_no_span_of_a_document_is_shown_twice_and_all_stand_in_reading_order(
     assert shown == sorted(set(shown))
     assert [chunk.start for chunk in assembly.cited] == sorted(chunk.start for chunk in assembly.cited)
     assert sum(count_words([assembly.text])) <= assembly.tokens <= max_tokens
-    cut = {omission.rank for omission in assembly.omissions if omission.what is Omitted.END}
+    cut = {omission.rank for omission in assembly.omissions if omission.what is Omitted.PART}
     for chunk in assembly.cited:
         if number_of(chunk) not in cut:
             assert set(numbers(chunk.text)) <= set(shown)

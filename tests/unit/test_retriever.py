@@ -896,3 +896,18 @@ async def test_where_time_is_short_the_search_is_less_deep_unless_the_query_says
     assert store.limits["dense"][-1] == store.limits["lexical"][-1] == depth
     assert (("search", NoticeKind.SKIPPED) in kinds(result)) == (depth == 50)
     assert result.hits
+
+
+async def test_the_best_hit_that_is_too_long_shows_where_the_words_of_the_question_stand(world: World) -> None:
+    rest = " ".join(f"Hier folgt Absatz {number} der Satzung." for number in range(40))
+    (batch,) = revision("lang", 1, [f"{rest} Die Parkgebühr beträgt zwölf Euro. {rest}"])
+    (only,) = batch.chunks
+    await world.feed([replace(batch, chunks=(replace(only, chunk=replace(only.chunk, tokens=600)),))])
+
+    result = await ask(retriever(world), "Wie hoch sind Parkgebühren?", top_k=1, context_tokens=60)
+
+    shown = result.context.partition("\n")[2]
+    assert "Die Parkgebühr beträgt zwölf Euro." in shown
+    assert shown.startswith("[…]\n")
+    assert shown.endswith("\n[…]")
+    assert (result.citations[0].start, result.citations[0].end) == (result.hits[0].start, result.hits[0].end)

@@ -1,7 +1,5 @@
 """Assembly of hits into one text with citations, within a token budget, without repetition."""
 
-import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +7,7 @@ from enum import StrEnum
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
+from freki.operators.assemble.cut import Match, lines_or_words, whole_parts
 from freki.operators.assemble.layout import (
     GAP,
     Cited,
@@ -27,13 +26,14 @@ from freki.schemas import ChunkId, ChunkKind, ContextExpansion, ContextHit, Cont
 T = TypeVar("T", ContextHit, ContextExpansion)
 V = TypeVar("V")
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
+MatchesOf = Callable[[ContextHit], Sequence[Match]]
 
 
 class Omitted(StrEnum):
     """The part of a hit that was left out."""
 
-    END = "END"
-    """The end of its text."""
+    PART = "PART"
+    """A part of its text."""
     HIT = "HIT"
     """The whole hit."""
     SURROUNDINGS = "SURROUNDINGS"
@@ -82,6 +82,7 @@ def assemble(
     count_tokens: CountTokens,
     sentence_ends: SentenceEnds,
     around: Around = NOTHING_KNOWN,
+    matches_of: MatchesOf | None = None,
 ) -> Assembly:
     """Return the texts of hits and their surroundings below their citations, within `max_tokens`.
 
@@ -89,13 +90,15 @@ def assemble(
     sentence outward until a hundredth of it is left, then on expansions, best first, and last on the overlap of chunks
     without text before them; the header of a table that a hit continues has its room before surroundings, that of the
     best hit before its rows. A hit that does not fit is left out, and later smaller ones may still fit; the best one is
-    truncated, so that the context is not empty: after a sentence, row or item, after a word where none of these fits.
+    truncated, so that the context is not empty: to the sentences, rows or items around the words of the query, or to
+    words where none of these fits; marks stand where it is cut.
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
     around: the chunks of sections, each of which stands below its own headings; `parent` of a hit is not read.
+    matches_of: finds the words of the query in the text of a hit; called for one that is cut. None: there are none.
     """
-    choice = _Choice(max_tokens, count_tokens, sentence_ends, around)
+    choice = _Choice(max_tokens, count_tokens, sentence_ends, around, matches_of or (lambda _: ()))
     ranked = sorted(hits, key=lambda hit: hit.rank)
     omissions = [omission for hit, cost in choice.costs(ranked) if (omission := choice.add_hit(hit, cost))]
     there = [chunk for chunk in choice.cited if isinstance(chunk, ContextHit)]
@@ -123,6 +126,7 @@ class _Choice:
         count_tokens: CountTokens,
         sentence_ends: SentenceEnds,
         around: Around,
+        matches_of: MatchesOf,
     ) -> None:
         self.cited: list[Cited] = []
         self.shown: defaultdict[DocumentId, list[TextSpan]] = defaultdict(list)
@@ -133,6 +137,7 @@ class _Choice:
         self._count = count_tokens
         self._sentence_ends = sentence_ends
         self._known = around
+        self._matches_of = matches_of
         self._gap, self._break = count_tokens([GAP, _BREAK])
 
     @property
@@ -156,7 +161,7 @@ class _Choice:
         text = "" if self.cited else self._cut(hit)
         if text:
             self.add(hit, text, self.room)
-        what = Omitted.END if text else Omitted.HIT
+        what = Omitted.PART if text else Omitted.HIT
         return Omission(hit.rank, hit.chunk_id, what, f"{needed} tokens, {room} of {self._max_tokens} were left")
 
     def add(self, chunk: Cited, text: str, cost: int) -> None:
@@ -232,19 +237,17 @@ class _Choice:
         return start, text
 
     def _cut(self, hit: ContextHit) -> str:
-        """Return the beginning of a text: whole units with its header, whole units, lines or words, whichever fit."""
-        ends = [unit.end for unit in units(hit.text, self._sentence_ends)]
-        if text := self._longest(hit, ends):
+        """Return the part of a text that fits, with the header that it has room reserved for, else without it."""
+        head = head_of(hit)
+
+        def fits(text: str) -> bool:
+            return self._count([head + text])[0] <= self.room
+
+        given = hit, self._matches_of(hit), fits, self._sentence_ends
+        if text := whole_parts(*given):
             return text
         self.used -= self._reserved.pop(hit.chunk_id, 0)
-        lines, words = ([found.end() for found in parts.finditer(hit.text, 0, *ends[:1])] for parts in (_LINES, _WORDS))
-        return self._longest(hit, ends) or self._longest(hit, lines) or self._longest(hit, words)
-
-    def _longest(self, hit: ContextHit, ends: Sequence[int]) -> str:
-        """Return the text up to the last of these ends that fits, by bisection; empty if none does."""
-        texts = [hit.text[:end].rstrip() + GAP.rstrip() for end in ends]
-        fitting = bisect_right(range(len(texts)), self.room, key=lambda at: self._count([head_of(hit) + texts[at]])[0])
-        return texts[fitting - 1] if fitting else ""
+        return whole_parts(*given) or lines_or_words(*given)
 
     def _around(self, hit: ContextHit, room: int) -> Omission:
         reason = f"{room} of {self._max_tokens} tokens were left for what stands around it"
@@ -312,7 +315,6 @@ class _Choice:
 
 _BREAK = "\n\n"
 """The longest break between two texts without a gap: some tokenizers have tokens for it."""
-_LINES, _WORDS = re.compile(r".*\S"), re.compile(r"\S+")
 # Units after the first that does not fit need no counting; the overhead of a call equals a sentence or two.
 _COUNTED_AHEAD = 8
 _TOKENS = 32

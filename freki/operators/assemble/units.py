@@ -41,6 +41,11 @@ def units(text: str, sentence_ends: SentenceEnds) -> Iterator[Unit]:
                 yield _unit(text, first, first + len(part))
 
 
+def is_row(line: str) -> bool:
+    """Return whether a line looks like a row of a table."""
+    return bool(_ROW.match(line))
+
+
 def _unit(text: str, start: int, visible: int) -> Unit:
     end = _ended(_BLANK, text, visible)
     if end - visible <= LONGEST_BREAK:
@@ -59,7 +64,7 @@ def _blocks(text: str) -> Iterator[tuple[int, int, bool]]:
     start, end, prose, fenced = 0, 0, True, False
     for line in _LINE.finditer(text):
         fence = bool(_FENCE.match(line[0]))
-        alone = fence or bool(_ROW.match(line[0]) or _ITEM.match(line[0]))
+        alone = fence or is_row(line[0]) or bool(_ITEM.match(line[0]))
         blank = not line[0].strip()
         goes_on = fenced or (start < end and not alone and not blank and (prose or line[0][0].isspace()))
         if not goes_on:

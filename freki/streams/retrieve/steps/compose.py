@@ -37,7 +37,7 @@ from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.steps.absent import note_absent
 from freki.streams.retrieve.steps.cover import TermCoverage, coverage, is_across
 from freki.streams.retrieve.steps.exact import holds_quoted
-from freki.streams.retrieve.steps.quote import quote
+from freki.streams.retrieve.steps.quote import matches, quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
 
 CountTokens = Callable[[Sequence[str]], Sequence[int]]
@@ -48,7 +48,7 @@ DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESH
 _STATUS = {NoticeKind.REJECTED: ResultStatus.REJECTED, NoticeKind.DEGRADED: ResultStatus.DEGRADED}
 """Status of a query that is not answered, by its notice; else there was no time for it."""
 _RISING = (Confidence.NONE, Confidence.LOW, Confidence.HIGH)
-_OMITTED = {Omitted.END: "cut in", Omitted.HIT: "left out of"}
+_OMITTED = {Omitted.PART: "cut in", Omitted.HIT: "left out of"}
 
 
 class Composition(NamedTuple):
@@ -83,6 +83,7 @@ class Composer:
             count_tokens=query.count_tokens or _counter(self._count_tokens, found.found),
             sentence_ends=sentence_ends,
             around=_around(retrieval),
+            matches_of=lambda hit: matches(query, hit.text, language=hit.language),
         )
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)

@@ -12,10 +12,14 @@ def quote(query: ParsedQuery, text: str, *, language: str) -> tuple[Snippet, ...
     """Return snippets around the terms of the query, for kinds of requests that have snippets."""
     if query.query.kind not in _QUOTED:
         return ()
+    return excerpt(text, matches(query, text, language=language))
+
+
+def matches(query: ParsedQuery, text: str, *, language: str) -> list[Match]:
+    """Return where a text has terms of the query, in reading order."""
     asked = frozenset(query_terms(query.text, language=query.analysis.language).split())
-    matches = [
+    return [
         Match(place.start, place.end, shared)
         for place in term_places(text, language=language)
         if (shared := asked.intersection(place.terms.split()))
     ]
-    return excerpt(text, matches)
