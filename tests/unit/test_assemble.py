@@ -463,6 +463,56 @@ def test_the_header_of_a_table_stands_above_rows_that_are_shown_before_its_hit()
         assert text.count("Ware") == 1
 
 
+@given(
+    is_before=st.booleans(),
+    beside=st.booleans(),
+    max_tokens=st.integers(20, 120),
+    count=st.sampled_from([count_words, count_characters]),
+)
+def test_rows_around_a_hit_stand_below_the_header_of_their_table(
+    *, is_before: bool, beside: bool, max_tokens: int, count: CountTokens
+) -> None:
+    rows = [f"Schraube {number} | {number} Euro\n" for number in range(12)]
+    table, header = "".join(rows), "Ware | Preis"
+    start = 2_000 if is_before else 4_000
+    middle = start + table.index(rows[6])
+    parts = [
+        ContextPart(chunk_id=ChunkId(name), path="0/0", start=first, end=last, text=table[first - start : last - start])
+        for name, first, last in (("a", start, middle), ("b", middle, start + len(table)))
+    ]
+    near = parts if beside else parts[1:] if is_before else parts[:1]
+    at = start + len(table) + 1 if is_before else start - len(f"{PARAGRAPHS[0]}\n{header}\n")
+    best = hit(1, at, at + len(PARAGRAPHS[0]), text=PARAGRAPHS[0], **{"before" if is_before else "after": tuple(near)})
+    around = rooms.Around({}, {}, {}, headers={ChunkId("a"): header, ChunkId("b"): header})
+    max_tokens *= 1 if count is count_words else 6
+
+    assembly = assemble([best], max_tokens=max_tokens, count_tokens=count, around=around)
+
+    assert count([assembly.text])[0] <= assembly.tokens <= max_tokens
+    lines = assembly.text.splitlines()
+    shown = [place for place, line in enumerate(lines) if line.startswith("Schraube")]
+    assert [line for line in lines if header in line] == [f"… {header}"] * bool(shown)
+    assert not shown or lines[shown[0] - 1] == f"… {header}"
+    assert shown or max_tokens < (50 if count is count_words else 250)
+
+
+def test_rows_below_the_header_in_their_own_text_have_it_once() -> None:
+    header, rows = "Ware | Preis\n", [f"Schraube {number} | {number} Euro\n" for number in range(4)]
+    text = "".join([header, *rows])
+    first = ContextPart(chunk_id=ChunkId("a"), path="0/0", start=2000, end=2000 + len(text), text=text)
+    more = ContextPart(chunk_id=ChunkId("b"), path="0/1", start=first.end, end=first.end + len(rows[0]), text=rows[0])
+    best = hit(1, more.end + 1, more.end + 20, text=DOCUMENT[:19], before=(first, more))
+
+    shown = assemble(
+        [best],
+        max_tokens=80,
+        count_tokens=count_words,
+        around=rooms.Around({}, {}, {}, headers={ChunkId("b"): header.strip()}),
+    ).text
+
+    assert shown.count("Preis") == 1
+
+
 def test_an_overlap_of_other_sections_is_not_added() -> None:
     chunk = hit(1, *sentences(3, 3), overlap="Satz 99 steht hier.\n\n## § 2", heading_path=("Teil", "§ 2"))
 

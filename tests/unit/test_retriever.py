@@ -13,6 +13,7 @@ import pytest
 from freki.operators.analyse_query import example_wordings
 from freki.operators.identify import root_id
 from freki.schemas import (
+    ChunkKind,
     Confidence,
     ContextQuery,
     ContextResult,
@@ -911,3 +912,25 @@ async def test_the_best_hit_that_is_too_long_shows_where_the_words_of_the_questi
     assert shown.startswith("[…]\n")
     assert shown.endswith("\n[…]")
     assert (result.citations[0].start, result.citations[0].end) == (result.hits[0].start, result.hits[0].end)
+
+
+async def test_rows_before_a_hit_stand_below_the_header_of_their_table(world: World) -> None:
+    (batch,) = revision("preise", 1, ["schraube | zehn euro", "der rabatt beträgt fünf prozent"])
+    rows, prose = batch.chunks
+    header = "ware | preis"
+    rows = replace(
+        rows,
+        chunk=replace(rows.chunk, kind=ChunkKind.TABLE, overlap=header, start=100, end=120),
+        context=f"preise\n{header}",
+    )
+    prose = replace(prose, chunk=replace(prose.chunk, start=122, end=153))
+    await world.feed([replace(batch, chunks=(rows, prose))])
+
+    result = await ask(retriever(world), "Wie viel prozent beträgt der rabatt?", top_k=1, context_tokens=200)
+
+    assert result.context.splitlines()[1:] == [
+        f"… {header}",
+        "schraube | zehn euro",
+        "",
+        "der rabatt beträgt fünf prozent",
+    ]

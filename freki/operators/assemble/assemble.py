@@ -5,6 +5,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import replace
 from enum import StrEnum
 from itertools import islice
+from types import MappingProxyType
 from typing import NamedTuple, TypeVar
 
 from freki.operators.assemble.cut import Match, lines_or_words, whole_parts
@@ -69,6 +70,8 @@ class Around(NamedTuple):
     """Heading paths of neighbours and chunks of sections; one without stands below the headings of its hit."""
     gaps: Mapping[DocumentId, Collection[tuple[int, int]]]
     """Start and end of the text between chunks that follow each other, of headings only: nothing to mark as skipped."""
+    headers: Mapping[ChunkId, str] = MappingProxyType({})
+    """Headers of the tables that neighbours and chunks of sections continue."""
 
 
 NOTHING_KNOWN = Around({}, {}, {})
@@ -89,9 +92,10 @@ def assemble(
     The budget is spent first on the texts of hits by rank, then in the same order on their surroundings, sentence by
     sentence outward until a hundredth of it is left, then on expansions, best first, and last on the overlap of chunks
     without text before them; the header of a table that a hit continues has its room before surroundings, that of the
-    best hit before its rows. A hit that does not fit is left out, and later smaller ones may still fit; the best one is
-    truncated, so that the context is not empty: to the sentences, rows or items around the words of the query, or to
-    words where none of these fits; marks stand where it is cut.
+    best hit before its rows, and that of a table around a hit with the first of its rows. A hit that does not fit is
+    left out, and later smaller ones may still fit; the best one is truncated, so that the context is not empty: to the
+    sentences, rows or items around the words of the query, or to words where none of these fits; marks stand where it
+    is cut.
     Documents are ordered by their best hit, and text of one document is in reading order, without repetition.
     In text that looks like a citation, the opening bracket is replaced by a parenthesis; lengths and spans are kept.
     count_tokens: counts tokens of each text; assumed additive over parts that end at white space.
@@ -111,6 +115,7 @@ def assemble(
         choice.add(expansion, expansion.text, cost)
     for chunk in choice.cited:
         choice.add_overlap(chunk)
+    choice.add_headers()
     documents = list(dict.fromkeys(hit.document_id for hit in ranked))
     cited = sorted(choice.cited, key=lambda chunk: (documents.index(chunk.document_id), number_of(chunk)))
     text, order = lay_out(cited, choice.shown, around.gaps)
@@ -133,6 +138,8 @@ class _Choice:
         self.used = 0
         self._summaries: defaultdict[DocumentId, list[int]] = defaultdict(list)
         self._reserved: dict[ChunkId, int] = {}
+        self._tables: dict[tuple[DocumentId, str], int] = {}
+        """Tokens that the headers of tables around hits have reserved."""
         self._max_tokens = max_tokens
         self._count = count_tokens
         self._sentence_ends = sentence_ends
@@ -222,6 +229,29 @@ class _Choice:
             self.shown[chunk.document_id].append(piece)
             self.used += cost
 
+    def add_headers(self) -> None:
+        """Add the headers of tables around hits, each above the adjacent rows that lack it, as far as they fit."""
+        self.used -= sum(self._tables.values())
+        for document_id in dict.fromkeys(document_id for document_id, _ in self._tables):
+            pieces = in_order(self.shown[document_id])
+            text, first, before, end = "", pieces[0], 0, pieces[0].start
+            for piece in pieces:
+                if piece.start - end > LONGEST_BREAK or piece.headings != first.headings:
+                    text, first, before = "", piece, end
+                if piece.header and _is_missing(piece.header, text):
+                    self._add_header(document_id, first, piece.header, before)
+                    text += piece.header
+                text, end = f"{text}\n{piece.text}", piece.end
+
+    def _add_header(self, document_id: DocumentId, first: TextSpan, header: str, before: int) -> None:
+        """Add a header above a piece if it fits; before: end of the text that is shown before it."""
+        text = _led_by(header)
+        (cost,) = self._count([text])
+        if cost <= self.room:
+            start = min(first.start - 1, max(before + LONGEST_BREAK + 1, first.start - len(header)))
+            self.shown[document_id].append(TextSpan(start, first.start, text, first.headings))
+            self.used += cost
+
     def _begins_section(self, chunk: Cited) -> bool:
         """Return whether the text before a chunk is known to have other headings."""
         before = chunk.before if isinstance(chunk, ContextHit) else ()
@@ -258,7 +288,9 @@ class _Choice:
         seen = [*self.shown[hit.document_id]]
         free: list[TextSpan] = []
         for part in (*hit.before, *self._known.sections.get(hit.chunk_id, ()), *hit.after):
-            runs = list(_unseen(TextSpan(part.start, part.end, part.text, self._headings_of(part, hit)), seen))
+            header = self._known.headers.get(part.chunk_id, "") if part.chunk_id else ""
+            piece = TextSpan(part.start, part.end, part.text, self._headings_of(part, hit), header)
+            runs = list(_unseen(piece, seen))
             free += runs
             seen += runs
         return in_order(free)
@@ -271,7 +303,7 @@ class _Choice:
     def _pieces(self, run: TextSpan) -> Iterator[TextSpan]:
         """Yield the units of a span."""
         for unit in units(run.text, self._sentence_ends):
-            yield TextSpan(run.start + unit.start, run.start + unit.end, unit.text, run.headings)
+            yield run._replace(start=run.start + unit.start, end=run.start + unit.end, text=unit.text)
 
     def _add_outward(self, hit: ContextHit, side: Iterable[TextSpan]) -> bool:
         """Add units until one does not fit; return whether all fit."""
@@ -282,12 +314,23 @@ class _Choice:
             # Behind the text of another hit, or a summary, they stand again.
             if piece.headings != headings or self._is_parted(last, piece, hit.document_id):
                 total += self._count([f"{piece.headings}\n"])[0]
-            if total > self.room:
+            header = self._of_header(hit, piece)
+            if total + header > self.room:
                 return False
             self.shown[hit.document_id].append(piece)
-            self.used += total
+            self.used += total + header
+            if header:
+                self._tables[hit.document_id, piece.header] = header
             last, headings = piece, piece.headings
         return True
+
+    def _of_header(self, hit: ContextHit, piece: TextSpan) -> int:
+        """Return the tokens to reserve for the header of the table that a piece around a hit is of."""
+        if not piece.header or (hit.document_id, piece.header) in self._tables:
+            return 0
+        if hit.chunk_id in self._reserved and _below_headings(hit) == piece.header:
+            return 0
+        return self._count([_led_by(piece.header)])[0]
 
     def _is_parted(self, one: TextSpan, other: TextSpan, document_id: DocumentId) -> bool:
         """Return whether other text stands between two spans, or a summary: it is before the span around its start."""
@@ -332,9 +375,16 @@ def _is_header(chunk: Cited, overlap: str, above: str) -> bool:
     """Return whether an overlap is the header of a table, and not in the text above the chunk or the end of more."""
     if not (isinstance(chunk, ContextHit) and chunk.kind is ChunkKind.TABLE):
         return False
+    return _is_missing(overlap, above) and not _one_line(overlap).endswith(_one_line(above))
+
+
+def _is_missing(header: str, above: str) -> bool:
+    return _one_line(header) not in _one_line(above)
+
+
+def _one_line(text: str) -> str:
     # A long header is shortened, the text has it whole.
-    header, text = " ".join(overlap.removesuffix("…").split()), " ".join(above.split())
-    return header not in text and not header.endswith(text)
+    return " ".join(text.removesuffix("…").split())
 
 
 def _below_headings(chunk: Cited) -> str:
@@ -362,5 +412,5 @@ def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:
     for other in [*in_order(seen), TextSpan(piece.end, piece.end, "")]:
         end = min(other.start, piece.end)
         if at < end:
-            yield TextSpan(at, end, piece.text[at - piece.start : end - piece.start], piece.headings)
+            yield piece._replace(start=at, end=end, text=piece.text[at - piece.start : end - piece.start])
         at = max(at, other.end)

@@ -25,6 +25,8 @@ class TextSpan(NamedTuple):
     text: str
     headings: str = ""
     """Headings above it as one line."""
+    header: str = ""
+    """Header of the table that it continues."""
 
 
 def in_order(spans: Iterable[TextSpan]) -> list[TextSpan]:

@@ -174,6 +174,12 @@ class Surrounding:
     section: SectionWindow | None = None
     neighbours: Neighbours = Neighbours((), ())
 
+    @property
+    def shown(self) -> list[ManifestEntry]:
+        """All of them, some twice."""
+        section = self.section.entries if self.section is not None else ()
+        return [*section, *self.neighbours.before, *self.neighbours.after]
+
 
 @record
 class Surroundings:

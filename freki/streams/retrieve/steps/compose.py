@@ -238,7 +238,21 @@ def _around(retrieval: Retrieval) -> Around:
         sections={hit.chunk_id: _section_chunks(retrieval, hit) for hit in found},
         headings={chunk_id: passage.heading_path for chunk_id, passage in passages.items()},
         gaps={document_id: leaf_gaps(entries) for document_id, entries in near.items()},
+        headers=_headers(retrieval),
     )
+
+
+def _headers(retrieval: Retrieval) -> dict[ChunkId, str]:
+    """Return the headers of the tables that chunks around hits continue: these are both overlap and context."""
+    surroundings = retrieval.surroundings
+    entries = [entry for each in surroundings.of_hits.values() for entry in each.shown]
+    return {
+        entry.chunk_id: entry.overlap
+        for entry in entries
+        if entry.overlap
+        and (passage := surroundings.passages.get(entry.chunk_id))
+        and f"\n{entry.overlap}\n" in f"{passage.context}\n"
+    }
 
 
 def _section_chunks(retrieval: Retrieval, hit: LocatedHit) -> tuple[ContextPart, ...]:

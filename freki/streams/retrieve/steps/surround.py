@@ -4,7 +4,6 @@ from collections.abc import Collection, Sequence
 
 from freki.operators.augment import SectionWindow, document_around, neighbours_of, section_around
 from freki.schemas import NoticeKind, QueryType
-from freki.schemas.index import ManifestEntry
 from freki.streams.ports import ReadableRows
 from freki.streams.retrieve.budget.attempts import SHOWING, Attempts
 from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, Surrounding, Surroundings
@@ -33,7 +32,7 @@ class Surround:
             query.log.notice(AUGMENT, NoticeKind.SKIPPED, "no time was left for sections and neighbours")
             return Surroundings()
         of_hits = {each.chunk_id: _surrounding(query, hits, each) for each in hits.found}
-        entries = [entry for each in of_hits.values() for entry in _shown(each)]
+        entries = [entry for each in of_hits.values() for entry in each.shown]
         wanted = {entry.row_id: entry.chunk_id for entry in (*entries, *(each.entry for each in further))}
         with timed([query.log], AUGMENT, lambda _: len(hits.found)):
             passages = await self._attempts([query], AUGMENT, self._rows.passages(list(wanted))) or {}
@@ -59,8 +58,3 @@ def _section(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit) -> Sectio
 
 def _is_best(hits: LocatedHits, hit: LocatedHit) -> bool:
     return hit.root.document_id in {root.document_id for root in hits.best_roots(BEST_DOCUMENTS)}
-
-
-def _shown(surrounding: Surrounding) -> list[ManifestEntry]:
-    section = surrounding.section.entries if surrounding.section is not None else ()
-    return [*section, *surrounding.neighbours.before, *surrounding.neighbours.after]
