@@ -68,8 +68,8 @@ class Chunk:
     """Headings above the chunk, outermost first, as plain text."""
     text: str
     overlap: str
-    """The header of the table that this chunk continues, else the end of the text before it, cut at a word: shown with
-    it, no part of its text."""
+    """The header of the table that this chunk continues, else the end of the text of its section before it, cut at
+    a word: shown with it, no part of its text."""
     tokens: int
     """Tokens of `text` as the embedder counts them."""
     first_page: int = 0

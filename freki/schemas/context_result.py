@@ -134,7 +134,7 @@ class ContextHit:
     text: str
     """What may be cited."""
     overlap: str
-    """The header of the table that it continues, else the end of the text before it."""
+    """The header of the table that it continues, else the end of the text of its section before it."""
     score: float
     """The reranker's where one ran, else the fused one; higher is better; comparable within one result."""
     dense_score: float | None
@@ -186,7 +186,7 @@ class ContextExpansion:
     text: str
     """What may be cited."""
     overlap: str
-    """The header of the table that it continues, else the end of the text before it."""
+    """The header of the table that it continues, else the end of the text of its section before it."""
     similarity: float
     """To the query: 0 is what any two texts have, 1 what an answer has with its query; not a score."""
     citation: str

@@ -513,23 +513,6 @@ def test_rows_below_the_header_in_their_own_text_have_it_once() -> None:
     assert shown.count("Preis") == 1
 
 
-def test_an_overlap_of_other_sections_is_not_added() -> None:
-    chunk = hit(1, *sentences(3, 3), overlap="Satz 99 steht hier.\n\n## § 2", heading_path=("Teil", "§ 2"))
-
-    assert numbers(assemble([chunk], max_tokens=50, count_tokens=count_words).text) == [3]
-
-
-def test_the_overlap_of_a_chunk_that_begins_a_section_is_not_added() -> None:
-    # A chunk of several small sections has the headings of their parent, and theirs in its text.
-    before = (neighbour(9, 0, 3),)
-    joined = hit(1, *sentences(4, 4), overlap="steht hier.", heading_path=("Teil",), before=before)
-
-    of_other, of_same = (shown_lines(joined, paths={9: path}, max_tokens=12) for path in (("Teil", "§ 1"), ("Teil",)))
-
-    assert of_other[1:] == ["Teil", "4"]
-    assert of_same[1:] == ["Teil", "… steht hier.", "4"]
-
-
 def test_other_documents_may_say_the_same() -> None:
     section = part(*sentences(0, 3))
     other = hit(2, *sentences(1, 1), parent=section, document_id=DocumentId("other"))

@@ -46,6 +46,15 @@ def leaves(chunks: Sequence[Chunk]) -> list[Chunk]:
     return [chunk for chunk in chunks if chunk.kind is not ChunkKind.SUMMARY]
 
 
+def is_of_section(document: ParsedDocument, leaf: Chunk) -> bool:
+    """Return whether an overlap is the end of the text before the leaf, with no heading in or behind it."""
+    end = len(document.text[: leaf.start].rstrip())
+    start = end - len(leaf.overlap)
+    headings = [block for block in document.blocks if block.heading_level and block.title]
+    is_below = all(block.end <= start or block.start >= end or block.end > leaf.start for block in headings)
+    return document.text[start:end] == leaf.overlap and is_below
+
+
 def assert_lawful(document: ParsedDocument, chunks: Sequence[Chunk], limits: ChunkLimits) -> None:
     """Check what holds for the chunks of every document."""
     at = 0
@@ -58,6 +67,7 @@ def assert_lawful(document: ParsedDocument, chunks: Sequence[Chunk], limits: Chu
         assert len(leaf.text) <= 1.5 * limits.max_chars
         assert leaf.kind is not ChunkKind.PROSE or len(leaf.text) <= limits.max_chars
         assert not leaf.header or leaf.overlap == leaf.header
+        assert leaf.header or not leaf.overlap or is_of_section(document, leaf)
         hidden.append((at, leaf.start))
         at = leaf.end
     hidden.append((at, len(document.text)))
@@ -559,6 +569,17 @@ def test_the_overlap_is_whole_words_before_the_chunk() -> None:
     assert all(len(chunk.overlap) <= 20 for chunk in chunks)
 
 
+def test_the_overlap_is_of_the_same_section() -> None:
+    long = "Der Antrag ist bei der Gemeinde zu stellen, in der die Anlage liegt, und schriftlich zu begründen. " * 2
+    small = "## Frist\n\nEin Monat.\n\n## Form\n\nSchriftlich."
+    source = f"# Satzung\n\n## Antrag\n\n{long}\n\n{small}\n\n## Ende\n\n{long}{long}"
+    first, joined, *last = leaves(chunked(parse_markdown(source), replace(LIMITS, min_tokens=15, max_chars=210)))
+
+    assert joined.text.startswith("## Frist")
+    assert (first.overlap, joined.overlap, last[0].overlap) == ("", "", "")
+    assert last[1].overlap.endswith("schriftlich zu begründen.")
+
+
 def test_headings_no_path_can_show_stand_in_a_leaf() -> None:
     long = "Gesetz über " + "sehr vieles und " * 20 + "Ende"
     document = parse_markdown(f"# {long}\n\nText.\n")
@@ -619,11 +640,11 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "10:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "11:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
-    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "10:text.1:30-256:1200-150:0.8"
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "11:text.1:30-256:1200-150:0.8"
     others = replace(LIMITS, breakpoint_percentile=90, min_chars=100, overlap_tokens=20)
-    assert chunker_fingerprint("text", 1, others) == "10:text.1:30-256:1200-150:p90:c100:o20"
+    assert chunker_fingerprint("text", 1, others) == "11:text.1:30-256:1200-150:p90:c100:o20"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

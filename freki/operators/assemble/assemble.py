@@ -204,7 +204,7 @@ class _Choice:
     def reserve_header(self, hit: ContextHit) -> None:
         """Keep room for the header of the table that a hit may continue, until `add_overlap`."""
         is_header = hit.kind is ChunkKind.TABLE and hit.chunk_id not in self._reserved
-        if is_header and (overlap := _below_headings(hit)):
+        if is_header and (overlap := hit.overlap):
             (cost,) = self._count([_led_by(overlap)])
             if cost <= self.room:
                 self._reserved[hit.chunk_id] = cost
@@ -213,7 +213,7 @@ class _Choice:
     def add_overlap(self, chunk: Cited) -> None:
         """Add the overlap of a chunk if no adjacent text is selected and it fits; a header, above the adjacent rows."""
         self.used -= self._reserved.pop(chunk.chunk_id, 0)
-        overlap = "" if is_summary(chunk) or self._begins_section(chunk) else _below_headings(chunk)
+        overlap = "" if is_summary(chunk) else chunk.overlap
         if not overlap:
             return
         start, above = self._above(chunk)
@@ -251,11 +251,6 @@ class _Choice:
             start = min(first.start - 1, max(before + LONGEST_BREAK + 1, first.start - len(header)))
             self.shown[document_id].append(TextSpan(start, first.start, text, first.headings))
             self.used += cost
-
-    def _begins_section(self, chunk: Cited) -> bool:
-        """Return whether the text before a chunk is known to have other headings."""
-        before = chunk.before if isinstance(chunk, ContextHit) else ()
-        return any(self._headings_of(part, chunk) != headings_of(chunk) for part in before[-1:])
 
     def _above(self, chunk: Cited) -> tuple[int, str]:
         """Return where the text begins that is shown without a gap before a chunk, and this text."""
@@ -328,7 +323,7 @@ class _Choice:
         """Return the tokens to reserve for the header of the table that a piece around a hit is of."""
         if not piece.header or (hit.document_id, piece.header) in self._tables:
             return 0
-        if hit.chunk_id in self._reserved and _below_headings(hit) == piece.header:
+        if hit.chunk_id in self._reserved and hit.overlap == piece.header:
             return 0
         return self._count([_led_by(piece.header)])[0]
 
@@ -385,17 +380,6 @@ def _is_missing(header: str, above: str) -> bool:
 def _one_line(text: str) -> str:
     # A long header is shortened, the text has it whole.
     return " ".join(text.removesuffix("…").split())
-
-
-def _below_headings(chunk: Cited) -> str:
-    """Return the overlap of a chunk without leading headings of its heading path."""
-    lines = chunk.overlap.splitlines()
-    headings = {heading.strip() for heading in chunk.heading_path}
-    at = max((place for place, line in enumerate(lines, start=1) if line.strip(_HEADING_MARKS) in headings), default=0)
-    return "\n".join(lines[at:]).strip()
-
-
-_HEADING_MARKS = " \t#=*_"
 
 
 def _apart(one: TextSpan, other: TextSpan) -> int:

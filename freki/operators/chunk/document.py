@@ -17,7 +17,7 @@ from freki.operators.chunk.siblings import join_small_sections
 from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
 from freki.schemas.outline import BlockKind, ParsedDocument
 
-VERSION = 10
+VERSION = 11
 """Version of the chunker; grows when the same document gives other chunks, or other contexts."""
 
 
@@ -77,7 +77,7 @@ def chunk_document(
     join_small_sections(document.text, root, rules)
     rows = list(_rows(document.text, root))
     counts = iter(count_tokens([row.text for row in rows if row.kind is ChunkKind.SUMMARY]))
-    headers, overlaps = TableHeaders(document), Overlaps(document.text, limits, count_tokens)
+    headers, overlaps = TableHeaders(document), Overlaps(document.text, root, limits, count_tokens)
     seen: Counter[tuple[int, tuple[str, ...], str]] = Counter()
     chunks: list[Chunk] = []
     for ordinal, row in enumerate(rows):
