@@ -90,10 +90,14 @@ def test_short_forms_are_spelt_out_and_long_ones_made_short() -> None:
         ("Mieter", ""),
         ("Amd", ""),
         ("Zeitschrift", ""),
+        ("Bücherei", ""),
+        ("unbefristet", ""),
+        ("Büchherr", "Bücher"),
+        ("befrissstet", "befristet"),
     ],
 )
 def test_unknown_words_are_written_as_the_texts_do(asked: str, said: str) -> None:
-    vocabulary = {"Kündigungsfrist": 2, "Wohnung": 1, "Miete": 3, "Straße": 1, "Amt": 1}
+    vocabulary = {"Kündigungsfrist": 2, "Wohnung": 1, "Miete": 3, "Straße": 1, "Amt": 1, "Bücher": 1, "befristet": 1}
 
     assert corrected(asked, lambda: vocabulary, is_known=lambda word: word == "Mieter") == said
 
