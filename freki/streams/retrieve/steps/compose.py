@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from freki.operators.age import age_ms
+from freki.operators.analyse_query import absent_designations
 from freki.operators.assemble import Around, Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import leaf_gaps, neighbour_parts, section_part
 from freki.operators.breadcrumb import writer_of, written_in
@@ -22,6 +23,7 @@ from freki.schemas import (
     ContextQuery,
     ContextResult,
     Duplicate,
+    ExactKind,
     Freshness,
     Notice,
     NoticeKind,
@@ -36,7 +38,7 @@ from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, 
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.steps.absent import note_absent
 from freki.streams.retrieve.steps.cover import TermCoverage, coverage, is_across
-from freki.streams.retrieve.steps.exact import holds_quoted
+from freki.streams.retrieve.steps.exact import holds_quoted, texts_of
 from freki.streams.retrieve.steps.quote import matches, quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
 
@@ -48,6 +50,7 @@ DEGRADING = frozenset({NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.FRESH
 _STATUS = {NoticeKind.REJECTED: ResultStatus.REJECTED, NoticeKind.DEGRADED: ResultStatus.DEGRADED}
 """Status of a query that is not answered, by its notice; else there was no time for it."""
 _RISING = (Confidence.NONE, Confidence.LOW, Confidence.HIGH)
+_DESIGNATIONS = frozenset({ExactKind.STANDARD, ExactKind.IDENTIFIER})
 _OMITTED = {Omitted.PART: "cut in", Omitted.HIT: "left out of"}
 
 
@@ -202,9 +205,9 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool, is_unheld: bool) -> 
         judged = Confidence.NONE
     holds = bool(query.quoted) and not is_unheld
     is_found = _is_designation(query) and covered.share == 1.0 and not lacks_named
-    if judged is Confidence.NONE and (holds or is_found):
-        # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes, and
-        # where it is a single designation.
+    if judged is Confidence.NONE and (holds or is_found or _has_designations(query, hits)):
+        # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes or
+        # names, and where it is a single designation.
         return Confidence.LOW
     is_doubtful = hits.best_effort or lacks_named or is_unheld
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
@@ -214,6 +217,12 @@ def _is_designation(query: EmbeddedQuery) -> bool:
     """Return whether a query is nothing but an identifier, a number or an abbreviation in capitals."""
     word, *others = query.text.split() or [""]
     return not (others or query.says_nothing) and (bool(query.analysis.exact) or word == word.upper())
+
+
+def _has_designations(query: EmbeddedQuery, hits: LocatedHits) -> bool:
+    """Return whether one hit has all identifiers and standards that a query names: E05, PEP 8."""
+    named = [term.text for term in query.analysis.exact if term.kind in _DESIGNATIONS]
+    return bool(named) and any(not absent_designations(named, texts_of(each)) for each in hits.found)
 
 
 def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: TermCoverage) -> Confidence:
