@@ -68,15 +68,15 @@ async def test_a_hit_that_holds_what_is_quoted_is_not_called_merely_the_nearest(
 
 async def test_a_hit_that_has_the_designations_of_the_question_is_not_called_merely_the_nearest(world: World) -> None:
     apart = "pinguin pinguin pinguin pinguin pinguin pinguin"
-    await world.feed(revision("b", 1, ["E05: water inlet closed", "E07 and KX-200: call the service"]))
+    await world.feed(revision("b", 1, ["E05: water inlet closed, see 5.2", "E07 and KX-200: call the service"]))
 
-    there, both, parted, year = [
+    there, both, parted, year, bare = [
         await ask(retriever(world), f"{apart} {named}", top_k=5)
-        for named in ("E05", "E07 KX-200", "E05 KX-200", "1997")
+        for named in ("E05", "E07 KX-200", "E05 KX-200", "1997", "5.2")
     ]
 
     assert there.confidence is both.confidence is Confidence.LOW
-    assert parted.confidence is year.confidence is Confidence.NONE
+    assert parted.confidence is year.confidence is bare.confidence is Confidence.NONE
 
 
 async def test_where_no_hit_holds_what_is_quoted_none_fits_with_certainty(world: World) -> None:

@@ -220,9 +220,11 @@ def _is_designation(query: EmbeddedQuery) -> bool:
 
 
 def _has_designations(query: EmbeddedQuery, hits: LocatedHits) -> bool:
-    """Return whether one hit has all identifiers and standards that a query names: E05, PEP 8."""
+    """Return whether one hit has all identifiers and standards of a query, E05 or PEP 8; numbers alone say little."""
     named = [term.text for term in query.analysis.exact if term.kind in _DESIGNATIONS]
-    return bool(named) and any(not absent_designations(named, texts_of(each)) for each in hits.found)
+    return any(character.isalpha() for each in named for character in each) and any(
+        not absent_designations(named, texts_of(each)) for each in hits.found
+    )
 
 
 def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: TermCoverage) -> Confidence:
