@@ -20,8 +20,8 @@ def corrected(query: str, vocabulary: Callable[[], Mapping[str, int]], *, is_kno
     vocabulary: returns known words as written, with their frequency; called once, if a word is unknown to `is_known`.
     is_known: whether a word is known otherwise, such as by a dictionary. Nearest is the word of minimum edit distance
     (transpositions count once, accents and umlauts not at all), at most 1, or 2 from 8 letters on; ties by frequency,
-    then alphabetically. Words of fewer than 4 letters are kept, and so are those that add a syllable to a known one:
-    `Bücherei` is no misspelt `Bücher`, nor `unbefristet` a misspelt `befristet`. Empty where nothing is replaced.
+    then alphabetically. Words of fewer than 4 letters are kept, and so are those that negate a known one:
+    `unbefristet` is no misspelt `befristet`. Empty where nothing is replaced.
     Source: Damerau, CACM 1964, doi:10.1145/363958.363994.
     """
     known = cache(vocabulary)
@@ -44,17 +44,12 @@ def corrected(query: str, vocabulary: Callable[[], Mapping[str, int]], *, is_kno
             (distance, -count, other)
             for other_folded, other, count in folded()
             if (distance := DamerauLevenshtein.distance(asked, other_folded, score_cutoff=most)) <= most
-            and not _adds_syllable(asked, other_folded)
+            and asked != f"un{other_folded}"
         ]
         return min(near)[2] if near else word
 
     said = _WORDS.sub(nearest, query)
     return said if said.casefold() != query.casefold() else ""
-
-
-def _adds_syllable(word: str, other: str) -> bool:
-    """Return whether a word is another one with letters before or behind it, more than a slip of one key adds."""
-    return len(word) - len(other) > 1 and (word.startswith(other) or word.endswith(other))
 
 
 def _folded(word: str) -> str:
