@@ -78,7 +78,7 @@ async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
         }
         differences = reconcile(stream.expected, [root for key, root in roots.items() if key not in unknown])
         differences = [withhold_deletion(each, stream) for each in differences]
-        differences += stream.scattered.values()
+        differences += stream.scattered_differences
         differences += await _row_differences(index, list(roots.values()), progress)
     return Comparison(stream, roots, differences, lost)
 

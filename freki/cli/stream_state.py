@@ -30,9 +30,9 @@ class Stream:
 
     expected: dict[RootId, Expected] = field(default_factory=dict)
     partitions: dict[str, int] = field(default_factory=dict)
-    """By name of a document."""
-    scattered: dict[str, Difference] = field(default_factory=dict)
-    """Documents with records in several partitions."""
+    """Of the first record read, by name of a document."""
+    scattered: dict[str, set[int]] = field(default_factory=dict)
+    """All partitions of each document with records in several, by name."""
     undecodable: set[str] = field(default_factory=set)
     """Names of documents whose last record cannot be decoded."""
     rejected: dict[RootId, int] = field(default_factory=dict)
@@ -49,6 +49,17 @@ class Stream:
         if any(offset for offset, _ in self.firsts.values()):
             return None
         return max((at for _, at in self.firsts.values()), default=wall_clock())
+
+    @property
+    def scattered_differences(self) -> list[Difference]:
+        """A difference for each document with records in several partitions, the same in whatever order they are read.
+
+        Sorted by name.
+        """
+        return [
+            Difference(name, f"has records in partitions {' and '.join(map(str, sorted(found)))}: {SCATTERED}")
+            for name, found in sorted(self.scattered.items())
+        ]
 
     @property
     def deleted(self) -> set[RootId]:
@@ -90,8 +101,7 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
     if not document_id:
         return
     if (first := stream.partitions.setdefault(name, stored.partition)) != stored.partition:
-        problem = f"has records in partitions {first} and {stored.partition}: {SCATTERED}"
-        stream.scattered.setdefault(name, Difference(name, problem))
+        stream.scattered.setdefault(name, {first}).add(stored.partition)
     try:
         change = None if stored.value is None else codec.decode(stored.value)
     except UndecodableError:

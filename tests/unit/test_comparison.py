@@ -59,6 +59,19 @@ def test_a_tombstone_is_a_change_of_the_document_in_its_key() -> None:
     assert stream.deleted == {KEY}
 
 
+def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_order_they_are_read() -> None:
+    records = [Event(key=b"t/d", value=None, partition=partition, offset=1) for partition in (0, 1, 2, 0)]
+    readings = [Stream(), Stream()]
+    for stream, read in zip(readings, (records, records[::-1]), strict=True):
+        for record in read:
+            take(stream, record, Codec(DocumentChange), ())
+
+    first, again = [compared(*stream.scattered_differences, stream=1, index=None) for stream in readings]
+
+    (difference,) = lasting(first, again)
+    assert "in partitions 0 and 1 and 2" in difference.problem
+
+
 def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:
     stream = Stream()
     # As with a schema registry; this reader has none.
