@@ -11,6 +11,7 @@ from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, expect
 from freki.schemas import DocumentChange, DocumentId, RootId, TenantId, Timestamp
 from freki.schemas.avro import Codec, UndecodableError
+from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.ingest.chunk import content_hash
 from freki.streams.messages import Stored, version_in
 from freki.streams.wire.connect import open_registry
@@ -33,6 +34,7 @@ class Stream:
     """Of the first record read, by name of a document."""
     scattered: dict[str, set[int]] = field(default_factory=dict)
     """All partitions of each document with records in several, by name."""
+    order: KeyOrder = field(default_factory=KeyOrder)
     undecodable: set[str] = field(default_factory=set)
     """Names of documents whose last record cannot be decoded."""
     rejected: dict[RootId, int] = field(default_factory=dict)
@@ -102,19 +104,27 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
         return
     if (first := stream.partitions.setdefault(name, stored.partition)) != stored.partition:
         stream.scattered.setdefault(name, {first}).add(stored.partition)
+    is_outdated = stream.order.is_outdated(stored)
     try:
         change = None if stored.value is None else codec.decode(stored.value)
     except UndecodableError:
-        stream.undecodable.add(name)
+        if not is_outdated:
+            stream.undecodable.add(name)
         return
-    stream.undecodable.discard(name)
+    if not is_outdated:
+        stream.undecodable.discard(name)
     key = root_id(tenant, document_id)
+    before, buried = stream.expected.get(key), version_in(stored.headers)
+    # A tombstone without a version deletes what was recorded before it, also on another partition that is read later.
+    is_bare, follows_bare = change is None and not buried, before is not None and not before.version
+    if is_outdated and (is_bare or follows_bare):
+        return
     # A change under a foreign key was rejected under the document id in that key.
     if change is not None and (tenant, document_id, change.version) in rejected:
         stream.rejected[key] = max(change.version, stream.rejected.get(key, 0))
         return
     hashed = "" if change is None else _hash(change)
-    after = expect(stream.expected.get(key), name, change, hashed, buried=version_in(stored.headers))
+    after = expect(before, name, change, hashed, buried=buried)
     if after is not None:
         stream.expected[key] = after
 

@@ -1,10 +1,12 @@
 """What `freki verify` reports beside a stream of changes."""
 
+import pytest
+
 from freki.cli.comparison import Comparison, lasting, withhold_deletion
 from freki.cli.stream_state import Stream, take
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, Mend, reconcile
-from freki.schemas import DocumentChange, DocumentId, TenantId
+from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
 from tests.contract.index_records import root
@@ -70,6 +72,32 @@ def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_ord
 
     (difference,) = lasting(first, again)
     assert "in partitions 0 and 1 and 2" in difference.problem
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_of_two_partitions_the_later_record_counts_in_whatever_order_they_are_read(is_deleted: bool) -> None:  # noqa: FBT001 - a parameter
+    codec = Codec(DocumentChange)
+    change = codec.encode(
+        DocumentChange(
+            tenant=TenantId("t"),
+            document_id=DocumentId("d"),
+            operation=Operation.UPSERT,
+            version=1,
+            occurred_at=Timestamp(1),
+            content="text",
+        )
+    )
+    values = (change, None) if is_deleted else (None, change)
+    records = [
+        Event(key=b"t/d", value=value, partition=partition, timestamp_ms=1_000 + partition)
+        for partition, value in enumerate(values)
+    ]
+    for read in (records, records[::-1]):
+        stream = Stream()
+        for record in read:
+            take(stream, record, codec, ())
+
+        assert stream.expected[KEY].deleted is is_deleted
 
 
 def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:
