@@ -40,7 +40,7 @@ class Comparison:
     roots: Mapping[RootId, Root]
     differences: Sequence[Difference]
     lost: Sequence[Root]
-    """Documents that cannot be compared because the topic was emptied since they were published."""
+    """Documents that cannot be compared because their changes were deleted from the topic, or went with it."""
 
     def state(self, name: str) -> tuple[object, ...]:
         """Return what stream and index hold of a document: once it changes, differences from before say nothing."""
@@ -106,12 +106,12 @@ def withhold_deletion(difference: Difference, stream: Stream) -> Difference:
 
 
 def _lost(stream: Stream, roots: Collection[Root]) -> list[Root]:
-    """Return the live documents whose changes the topic had before it was emptied, rather than deleted one by one."""
-    since = stream.created_at
-    if since is None:
+    """Return the live documents whose changes may be among those that the topic lost; compaction loses none."""
+    before = stream.lost_before
+    if before is None:
         return []
     return [
-        root for root in roots if not root.deleted and root.root_id not in stream.expected and root.recorded_at < since
+        root for root in roots if not root.deleted and root.root_id not in stream.expected and root.recorded_at < before
     ]
 
 

@@ -1,6 +1,6 @@
 """What the documents topic says of each document: for commands that compare it with an index."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from rich.progress import Progress
@@ -39,18 +39,25 @@ class Stream:
     """Names of documents whose last record cannot be decoded."""
     rejected: dict[RootId, int] = field(default_factory=dict)
     """Highest rejected version."""
+    starts: Mapping[int, int] = field(default_factory=dict)
+    """Offset at which each partition starts: above 0 where records were deleted; compaction leaves it."""
     firsts: dict[int, tuple[int, Timestamp]] = field(default_factory=dict)
     """Offset and time of the first record of each partition that has any."""
 
     @property
-    def created_at(self) -> Timestamp | None:
-        """Time by which the topic was created or emptied, as its very first records are still there; None if unknown.
+    def lost_before(self) -> Timestamp | None:
+        """Time before which changes may have been lost, as the topic was created anew or records were deleted.
 
-        An empty topic was emptied just now.
+        None if compaction alone explains what is not there. An empty partition lost its records just now. The last lost
+        record may have the time of the first that is left: the broker gives a batch one time.
         """
-        if any(offset for offset, _ in self.firsts.values()):
-            return None
-        return max((at for _, at in self.firsts.values()), default=wall_clock())
+        now = wall_clock()
+        cut = [self.firsts[number][1] if number in self.firsts else now for number, at in self.starts.items() if at]
+        if cut:
+            return Timestamp(max(cut) + 1)
+        # The very first records are there.
+        is_new = not any(offset for offset, _ in self.firsts.values())
+        return max((at for _, at in self.firsts.values()), default=now) if is_new else None
 
     @property
     def scattered_differences(self) -> list[Difference]:
@@ -83,6 +90,7 @@ async def read_stream(settings: Settings, progress: Progress, *, rejected: Colle
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).documents.name, start="earliest", registry=registry) as reader,
     ):
+        stream.starts = reader.starts
         codec = Codec(DocumentChange, registry=registry)
         bar = progress.add_task("changes read", total=sum(reader.ends.values()))
         async for stored in reader.until_end():

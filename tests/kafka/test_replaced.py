@@ -175,6 +175,8 @@ async def test_records_that_go_while_a_stage_is_behind_are_told(world: World, mo
         await asyncio.wait_for(done.wait(), PATIENCE_S)
 
     assert lost == [(topic.name, 0, BEFORE - len(read) + 1)]
+    async with Reader(world.kafka, topic.name, start="earliest") as reader:
+        assert reader.starts == {0: BEFORE}
 
 
 async def test_a_group_is_rewound_only_once_nothing_reads_as_it(world: World) -> None:

@@ -13,6 +13,7 @@ from tests.contract.index_records import root
 from tests.unit.deliveries import Event
 
 KEY = root_id(TenantId("t"), DocumentId("d"))
+AT, LATER = Timestamp(1_000), Timestamp(2_000)
 BEHIND = Difference("t/d", "version 2 is current, but version 1 is searchable", Mend.REPEAT)
 HOLES = Difference("t/d", "rows missing: 1 of 3", Mend.REPEAT)
 
@@ -98,6 +99,19 @@ def test_of_two_partitions_the_later_record_counts_in_whatever_order_they_are_re
             take(stream, record, codec, ())
 
         assert stream.expected[KEY].deleted is is_deleted
+
+
+@pytest.mark.parametrize(
+    ("stream", "before"),
+    [
+        pytest.param(Stream(starts={0: 0}, firsts={0: (0, AT)}), AT, id="created anew"),
+        pytest.param(Stream(starts={0: 0}, firsts={0: (7, AT)}), None, id="compacted"),
+        pytest.param(Stream(starts={0: 7}, firsts={0: (7, AT)}), AT + 1, id="records deleted"),
+        pytest.param(Stream(starts={0: 7, 1: 0}, firsts={0: (9, AT), 1: (3, LATER)}), AT + 1, id="of one partition"),
+    ],
+)
+def test_what_compaction_does_not_explain_was_lost(stream: Stream, before: int | None) -> None:
+    assert stream.lost_before == before
 
 
 def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:

@@ -56,6 +56,8 @@ class Reader:
         self._registry = registry
         self._client: AIOKafkaConsumer | None = None
         self._pauses: Pauses | None = None
+        self.starts: Mapping[int, int] = {}
+        """Offset at which the reader started in each partition, whether or not a record is there."""
         self.ends: Mapping[int, int] = {}
         """End offset of each partition when the reader was opened."""
 
@@ -96,8 +98,9 @@ class Reader:
             given = self._start if isinstance(self._start, Mapping) else {}
             if isinstance(self._start, int):
                 given = await self._since(client, places, self._start, ends)
+        self.starts = {place.partition: given.get(place.partition, begins[place]) for place in places}
         for place in places:
-            client.seek(place, given.get(place.partition, begins[place]))
+            client.seek(place, self.starts[place.partition])
         self.ends = {place.partition: end for place, end in ends.items()}
 
     async def _since(
