@@ -20,10 +20,11 @@ from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.kafka import admin as kafka_admin
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.reader import log_ends, open_client
-from freki.infra.settings import KafkaSettings
+from freki.infra.settings import ClaimSettings, KafkaSettings, MilvusSettings, Settings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.lanes import Lane
 from freki.streams.topics import Topics
+from freki.streams.wire.overview import overview
 from tests.integration.stages import World, running
 from tests.integration.transactions import transaction
 from tests.stack import LocalPrograms, free_port, running_tansu
@@ -249,6 +250,19 @@ async def test_reading_a_topic_that_does_not_exist_says_how_to_make_it(kafka: Ka
     with pytest.raises(Misconfigured, match="freki topics apply"):
         async with Reader(kafka, f"{kafka.topic_prefix}.nowhere", start="latest"):
             pass
+
+
+async def test_topics_that_do_not_exist_are_a_problem_of_the_state_of_all_parts(
+    kafka: KafkaSettings, topics: Topics, admin: Admin
+) -> None:
+    store = MilvusSettings(uri=f"http://127.0.0.1:{free_port()}", timeout_s=0.1)
+    await admin.ensure_topics([each for each in topics if each is not topics.queries])
+
+    found = await overview(Settings(kafka=kafka, milvus=store, claims=ClaimSettings(inline_bytes=1_000)))
+
+    (problem,) = [each for each in found.problems if each.startswith("broker: ")]
+    assert problem.startswith(f"broker: topics {topics.queries.name} do not exist")
+    assert "`freki topics apply`" in problem
 
 
 async def test_a_record_that_is_too_large_is_rejected(kafka: KafkaSettings, topic: str) -> None:

@@ -58,13 +58,19 @@ async def overview(settings: Settings, urls: Sequence[str] = ()) -> Overview:
             return otherwise
 
     async with httpx.AsyncClient(timeout=_ANSWER_S, trust_env=False) as client:
-        (stages, generations, letters), workers = await asyncio.gather(
+        ((stages, missing), generations, letters), workers = await asyncio.gather(
             asyncio.gather(
-                part("broker", _stages(settings), ()),
+                part("broker", _stages(settings), ((), ())),
                 part("index", _generations(settings), ()),
                 part("dead letters", _letters(settings), None),
             ),
             asyncio.gather(*(_worker(client, name, url) for name, url in known)),
+        )
+    if missing:
+        problems.append(
+            f"broker: topics {', '.join(missing)} do not exist, or may not be described: `freki topics apply` creates"
+            " them, `freki topics acls` lists the rights; or correct FREKI_KAFKA__TOPIC_PREFIX and"
+            " FREKI_KAFKA__TOPIC_VERSION"
         )
     return Overview(
         at=wall_clock(),
@@ -146,7 +152,8 @@ def quantile(counts: Mapping[float, float], share: float) -> float:
     return low + (bounds[place] - low) * ((rank - below) / within if within else 1.0)
 
 
-async def _stages(settings: Settings) -> tuple[StageLag, ...]:
+async def _stages(settings: Settings) -> tuple[tuple[StageLag, ...], Sequence[str]]:
+    """Return the stages, and the topics that do not exist: nothing waits there, and nothing works."""
     topics = topics_of(settings)
     sources = [
         *ingest_sources(settings),
@@ -156,11 +163,14 @@ async def _stages(settings: Settings) -> tuple[StageLag, ...]:
     read: defaultdict[str, list[str]] = defaultdict(list)
     for _, group, topic in sources:
         read[group].append(topic)
+    names = dict.fromkeys([*(source.topic for source in sources), topics.dead_letters.name])
     async with _open_admin(settings) as admin:
+        partitions = await admin.partitions(list(names))
         lags = {group: await admin.lag(group_of(settings, group), topics) for group, topics in read.items()}
-    return tuple(
+    stages = tuple(
         _lag_of(stage, topic, [lag for lag in lags[group] if lag.topic == topic]) for stage, group, topic in sources
     )
+    return stages, [name for name in names if not partitions[name]]
 
 
 def _open_admin(settings: Settings) -> Admin:
