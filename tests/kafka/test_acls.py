@@ -180,6 +180,18 @@ async def until(parts: Parts, enough: Callable[[str], bool], part: str, *argumen
     pytest.fail(printed)
 
 
+async def test_who_may_not_create_a_topic_is_told_which_in_a_line(secured: Secured) -> None:
+    settings = own_settings(secured)
+    rights = rights_of(settings)["topics"]
+    lesser = await as_user(secured, settings, "topics", rights[1:])
+
+    with pytest.raises(Misconfigured, match="freki topics acls") as refused:
+        await apply_topics(lesser)
+
+    assert rights[0].name in str(refused.value)
+    assert "CreateTopicsRequest" not in str(refused.value)
+
+
 async def test_a_relay_reads_topics_of_others_and_publishes(parts: Parts) -> None:
     settings, (one,) = parts.by_name["relay"], parts.settings.relays
     change = {"op": "c", "source": {"connector": "x", "lsn": 1, "ts_ms": 1}, "after": {"id": 1, "body": "Text"}}

@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError
@@ -15,8 +15,10 @@ from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     KafkaConnectionError,
+    NoError,
     NotCoordinatorError,
     TopicAlreadyExistsError,
+    for_code,
 )
 
 from freki.client.kafka import stop_consumer
@@ -273,14 +275,22 @@ class Admin:
 def _create(client: KafkaAdminClient, topic: Declared) -> bool:
     new = NewTopic(topic.name, topic.partitions, topic.replication, topic_configs=dict(topic.config))
     try:
-        client.create_topics([new])
+        _check(client.create_topics([new], raise_errors=False))
     except TopicAlreadyExistsError:  # created concurrently
         return False
     return True
 
 
 def _delete(client: KafkaAdminClient, names: Sequence[str]) -> None:
-    client.delete_topics(list(names))
+    _check(client.delete_topics(list(names), raise_errors=False))
+
+
+def _check(told: Mapping[str, Any]) -> None:
+    """Raise the error of the first topic that the broker refuses; kafka-python's own error has the whole request."""
+    for topic in told["topics"]:
+        kind = for_code(topic["error_code"])
+        if kind is not NoError:
+            raise kind(": ".join(filter(None, (topic["name"], topic.get("error_message")))))
 
 
 def _delete_records(client: KafkaAdminClient, topic: str, before: Mapping[int, int]) -> None:
