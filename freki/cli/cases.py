@@ -1,7 +1,7 @@
 """Holds and objections in the terminal: both cover documents under a name, on a compacted topic, and are audited."""
 
 import getpass
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Annotated
@@ -22,7 +22,6 @@ from freki.schemas.avro import Codec
 from freki.streams.messages import Outgoing
 from freki.streams.privacy.standing import case_key
 from freki.streams.wire.audit import open_audit
-from freki.streams.wire.cases import Cases, read_cases
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.topic_records import standing_keys
@@ -71,8 +70,8 @@ class Kind:
     noun: str
     make: Callable[[TenantId, str, Coverage, str, str], Case]
     """Makes a case of tenant, name, coverage, reason and user, at this time."""
-    of: Callable[[Cases], Mapping[str, Case]]
-    """Picks those that stand."""
+    read: Callable[[Settings, TenantId], Awaitable[Mapping[str, Case]]]
+    """Reads those of a tenant that stand, by name."""
     audited: AuditKind
     set_help: str
     set_said: str
@@ -102,7 +101,7 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
         covers = coverage_of(documents, attribute, everything=everything)
         case = kind.make(whose(settings, tenant), name, covers, reason, by_user())
         validate_case(case)
-        before = kind.of(await read_cases(settings, case.tenant)).get(name)
+        before = (await kind.read(settings, case.tenant)).get(name)
         async with open_registry(settings) as registry:
             value = Codec(type(case), registry=registry).encode(case)
             await _send(settings, case, value, _event(case, kind.audited, f"set: {case.reason}"))
@@ -115,7 +114,7 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
     @command
     async def end_case(name: Standing, tenant: Tenant = None) -> None:
         settings = load_settings()
-        standing = kind.of(await read_cases(settings, whose(settings, tenant)))
+        standing = await kind.read(settings, whose(settings, tenant))
         if name not in standing:
             fail(f"there is no {kind.noun} {name!r} here; the command `list` shows them")
         await _send(settings, standing[name], None, _event(standing[name], kind.audited, "ended"))
@@ -126,7 +125,7 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
     async def list_cases(*, tenant: Tenant = None, as_json: AsJson = False) -> None:
         settings = load_settings()
         rows = Rows("name", "covers", "since", "by", "reason", as_json=as_json)
-        for name, case in sorted(kind.of(await read_cases(settings, whose(settings, tenant))).items()):
+        for name, case in sorted((await kind.read(settings, whose(settings, tenant))).items()):
             at, by = (
                 (case.placed_at, case.placed_by) if isinstance(case, Hold) else (case.recorded_at, case.recorded_by)
             )

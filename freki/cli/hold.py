@@ -2,6 +2,7 @@
 
 from freki.cli.cases import Kind, case_app
 from freki.schemas import AuditKind, Coverage, Hold, TenantId
+from freki.streams.wire.cases import read_holds
 from freki.streams.wire.from_settings import wall_clock
 
 
@@ -13,7 +14,7 @@ hold_app = case_app(
     Kind(
         noun="hold",
         make=_hold,
-        of=lambda cases: cases.holds,
+        read=read_holds,
         audited=AuditKind.HELD,
         set_help="Hold documents by id, by attributes, or all of a tenant. Deletions by producers still count.",
         set_said="{case.name} of {case.tenant} holds {case.covers}",

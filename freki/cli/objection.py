@@ -2,6 +2,7 @@
 
 from freki.cli.cases import Kind, case_app
 from freki.schemas import AuditKind, Coverage, Objection, TenantId
+from freki.streams.wire.cases import read_objections
 from freki.streams.wire.from_settings import wall_clock
 
 
@@ -13,7 +14,7 @@ object_app = case_app(
     Kind(
         noun="objection",
         make=_objection,
-        of=lambda cases: cases.objections,
+        read=read_objections,
         audited=AuditKind.OBJECTED,
         set_help="Leave documents out of answers, within a second: by id, by attributes, or all of a tenant.",
         set_said="answers to {case.tenant} leave out {case.covers}",

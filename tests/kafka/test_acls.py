@@ -180,6 +180,19 @@ async def until(parts: Parts, enough: Callable[[str], bool], part: str, *argumen
     pytest.fail(printed)
 
 
+@pytest.mark.parametrize(
+    ("part", "arguments"),
+    [
+        ("hold", ("hold", "set", "4K1/26", "a.md", "--reason", "x")),
+        ("hold", ("hold", "list")),
+        ("object", ("object", "set", "21-17", "a.md", "--reason", "x")),
+        ("object", ("object", "list")),
+    ],
+)
+async def test_a_command_needs_the_rights_of_its_part_alone(part: str, arguments: Sequence[str], parts: Parts) -> None:
+    await parts.run(part, *arguments)
+
+
 async def test_who_may_not_create_a_topic_is_told_which_in_a_line(secured: Secured) -> None:
     settings = own_settings(secured)
     rights = rights_of(settings)["topics"]

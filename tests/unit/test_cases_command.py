@@ -1,12 +1,14 @@
 """`freki hold list` and `freki object list` show what services wrote, whatever time that has."""
 
+from collections.abc import AsyncIterator
+
 import pytest
 from typer.testing import CliRunner
 
-from freki.cli import cases
 from freki.cli.main import app
 from freki.schemas import Coverage, DocumentId, Hold, Objection, TenantId, Timestamp
-from freki.streams.wire.cases import Cases
+from freki.streams.privacy.standing import case_key
+from freki.streams.wire import cases
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -22,10 +24,10 @@ def test_a_case_whose_time_is_none_is_listed_without_it(
     hold = Hold(tenant=TENANT, name="case-7", covers=COVERS, reason="", placed_by="", placed_at=at)
     objection = Objection(tenant=TENANT, name="case-7", covers=COVERS, reason="", recorded_by="", recorded_at=at)
 
-    async def read(_: object, __: object) -> Cases:
-        return Cases(holds={"case-7": hold}, objections={"case-7": objection})
+    async def read(_: object, __: object, kind: type[Hold | Objection]) -> AsyncIterator[tuple[bytes, object]]:
+        yield case_key(TENANT, "case-7"), hold if kind is Hold else objection
 
-    monkeypatch.setattr(cases, "read_cases", read)
+    monkeypatch.setattr(cases, "current_values", read)
 
     shown = CliRunner().invoke(app, [command, "list"], env={"COLUMNS": "200"})
 

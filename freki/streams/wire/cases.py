@@ -31,10 +31,16 @@ class Cases:
 
 async def read_cases(settings: Settings, tenant: TenantId) -> Cases:
     """Read the holds and objections of a tenant."""
-    topics = topics_of(settings)
-    holds = standing_holds(current_values(settings, topics.holds.name, Hold))
-    objections = standing_objections(current_values(settings, topics.objections.name, Objection))
-    return Cases(
-        holds={each.name: each async for each in holds if each.tenant == tenant},
-        objections={each.name: each async for each in objections if each.tenant == tenant},
-    )
+    return Cases(holds=await read_holds(settings, tenant), objections=await read_objections(settings, tenant))
+
+
+async def read_holds(settings: Settings, tenant: TenantId) -> dict[str, Hold]:
+    """Read the holds of a tenant, by name."""
+    holds = standing_holds(current_values(settings, topics_of(settings).holds.name, Hold))
+    return {each.name: each async for each in holds if each.tenant == tenant}
+
+
+async def read_objections(settings: Settings, tenant: TenantId) -> dict[str, Objection]:
+    """Read the objections of a tenant, by name."""
+    objections = standing_objections(current_values(settings, topics_of(settings).objections.name, Objection))
+    return {each.name: each async for each in objections if each.tenant == tenant}
