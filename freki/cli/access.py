@@ -56,6 +56,8 @@ async def access(
 
 async def _record(settings: Settings, tenant: TenantId, covers: Coverage) -> None:
     """Write to the audit log, before anything is read out, who reads what."""
+    if not settings.audit.enabled:
+        return
     async with open_outbox(settings) as (outbox, _), open_audit(settings, outbox) as audit:
         if audit is not None:
             named = tuple(AuditedDocument(document_id=each, version=0) for each in covers.documents)

@@ -187,6 +187,7 @@ async def until(parts: Parts, enough: Callable[[str], bool], part: str, *argumen
         ("hold", ("hold", "list")),
         ("object", ("object", "set", "21-17", "a.md", "--reason", "x")),
         ("object", ("object", "list")),
+        ("access", ("access", "a.md")),
     ],
 )
 async def test_a_command_needs_the_rights_of_its_part_alone(part: str, arguments: Sequence[str], parts: Parts) -> None:

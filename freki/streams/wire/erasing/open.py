@@ -1,14 +1,18 @@
 """Open erasures."""
 
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 
+from opentelemetry.trace import NoOpTracer
+
+from freki.infra.kafka import KafkaProducer
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey
 from freki.operators.audit_chain import Event
 from freki.schemas import AuditedDocument, AuditKind, PlannedErasure, TenantId
 from freki.streams.audit.log import AuditLog
+from freki.streams.deliver.outbox import Outbox
 from freki.streams.ports.erasure import Deletions, HoldBook
 from freki.streams.privacy.erasure import Erasure
 from freki.streams.privacy.rectification import Rectification
@@ -26,11 +30,18 @@ RECORDED_TOGETHER = 1_000
 
 @asynccontextmanager
 async def open_places(settings: Settings, *, patience_s: float) -> AsyncIterator[Places]:
-    """Open all places of content; patience_s: longest wait for workers to have read work topics."""
-    async with AsyncExitStack() as opened:
-        registry = await opened.enter_async_context(open_registry(settings))
-        index = await opened.enter_async_context(open_index(settings))
-        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+    """Open all places of content to search them; nothing can be removed, for which a producer would need rights.
+
+    patience_s: longest wait for workers to have read work topics.
+    """
+    closed = Outbox(KafkaProducer(settings.kafka), NoOpTracer())
+    async with _places(settings, closed, patience_s=patience_s) as places:
+        yield places
+
+
+@asynccontextmanager
+async def _places(settings: Settings, outbox: Outbox, *, patience_s: float) -> AsyncIterator[Places]:
+    async with open_registry(settings) as registry, open_index(settings) as index:
         yield Places(settings, index=index, registry=registry, outbox=outbox, patience_s=patience_s)
 
 
@@ -38,8 +49,9 @@ async def open_places(settings: Settings, *, patience_s: float) -> AsyncIterator
 async def open_erasure(settings: Settings, signer: SigningKey, *, by: str, patience_s: float) -> AsyncIterator[Erasure]:
     """Open an erasure; by: who asks, for the audit log; patience_s: longest wait for the next receipt."""
     async with (
-        open_places(settings, patience_s=patience_s) as places,
-        open_audit(settings, places.outbox) as audit,
+        open_outbox(settings) as (outbox, _),
+        _places(settings, outbox, patience_s=patience_s) as places,
+        open_audit(settings, outbox) as audit,
     ):
         deletions = PublishedDeletions(settings, places.index, patience_s=patience_s)
         yield erasure_of(places, deletions, open_holds(settings), signer, audit=audit)(by, "")
@@ -51,8 +63,9 @@ async def open_rectification(
 ) -> AsyncIterator[Rectification]:
     """Open a rectification; by: who asks; patience_s: longest wait for workers to have read work topics."""
     async with (
-        open_places(settings, patience_s=patience_s) as places,
-        open_audit(settings, places.outbox) as audit,
+        open_outbox(settings) as (outbox, _),
+        _places(settings, outbox, patience_s=patience_s) as places,
+        open_audit(settings, outbox) as audit,
     ):
         yield Rectification(
             places,

@@ -142,7 +142,6 @@ class Places:
         self._claims = ClaimStore(settings.claims)
         self._consumers = Consumers(settings, self._generations, patience_s=patience_s)
         self._alone = asyncio.Lock()
-        self.outbox = outbox
         self._remover = Remover(settings, outbox, self._consumers)
 
     async def covered(self, tenant: TenantId, covers: Coverage) -> CoveredDocuments:
