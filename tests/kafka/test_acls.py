@@ -44,7 +44,8 @@ from freki.streams.topics import Topics
 from freki.streams.wire import parts as wiring
 from freki.streams.wire.acls import Right, rights_of
 from freki.streams.wire.connect import open_document_asker, open_ledger, open_publisher
-from freki.streams.wire.from_settings import topics_of, wall_clock
+from freki.streams.wire.from_settings import ingest_sources, topics_of, wall_clock
+from freki.streams.wire.generations import waiting_of
 from freki.streams.wire.provision import apply_topics, check_sources
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured
@@ -192,6 +193,19 @@ async def until(parts: Parts, enough: Callable[[str], bool], part: str, *argumen
 )
 async def test_a_command_needs_the_rights_of_its_part_alone(part: str, arguments: Sequence[str], parts: Parts) -> None:
     await parts.run(part, *arguments)
+
+
+async def test_verify_may_see_what_waits_for_the_index(parts: Parts) -> None:
+    sources = dict.fromkeys(source.topic for source in ingest_sources(parts.settings))
+    async with KafkaProducer(parts.settings.kafka) as producer:
+        for topic in sources:
+            await (await producer.send(topic, key=b"default/a", value=b""))
+
+    waiting = await waiting_of(parts.by_name["verify"])
+
+    # Two lanes read the topic of documents.
+    assert waiting.records == len(sources) + 1
+    assert waiting.oldest_s < PATIENCE_S
 
 
 async def test_who_may_not_create_a_topic_is_told_which_in_a_line(secured: Secured) -> None:

@@ -136,12 +136,12 @@ def _of_clients(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[
 def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, list[Right]]:
     topics = topics_of(settings)
     work = [*topics.chunks.values(), *topics.contextual_chunks.values()]
-    groups = ["chunk", in_lane("chunk", Lane.EXPRESS), "contextualise", "embed", "retrieve"]
     return {
         "topics": _may(("Create", "Describe", "DescribeConfigs"), *topics, *replies),
         "status": [
-            *_may("Read", topics.documents, *work, topics.queries, topics.document_queries, topics.dead_letters),
-            *_groups(settings, *groups, operation="Describe"),
+            *_may("Read", topics.documents, topics.queries, topics.document_queries, topics.dead_letters),
+            *_waiting(settings),
+            *_groups(settings, "retrieve", operation="Describe"),
         ],
         "generations": [
             *_may(("Create", "Delete", "Describe"), *topics.own),
@@ -170,7 +170,12 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
         "limits": _may("Read", topics.outcomes, topics.usage),
         # `freki audit verify` and `search`.
         "audit": _may("Read", topics.audit),
-        "verify": [*_may("Read", topics.documents, topics.outcomes), *_audited(settings)],
+        "verify": [
+            *_may("Read", topics.documents, topics.outcomes),
+            # Where index and stream differ, it waits for what is being indexed.
+            *_waiting(settings),
+            *_audited(settings),
+        ],
         "import": [*_may("Read", topics.documents), *_audited(settings)],
         # These use the store alone, and `freki serve` also has the rights of `publish`, `ask` and others.
         **({name: _audited(settings) for name in ("export", "serve")} if settings.audit.enabled else {}),
@@ -191,6 +196,15 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_audited(settings),
         ],
     }
+
+
+def _waiting(settings: Settings) -> list[Right]:
+    """Return what tells what waits for the stages that fill the generation in use, besides `documents`."""
+    topics = topics_of(settings)
+    return [
+        *_may("Read", *topics.chunks.values(), *topics.contextual_chunks.values()),
+        *_groups(settings, "chunk", in_lane("chunk", Lane.EXPRESS), "contextualise", "embed", operation="Describe"),
+    ]
 
 
 def _erasing(settings: Settings, replies: Sequence[Topic]) -> list[Right]:
