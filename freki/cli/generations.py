@@ -37,7 +37,7 @@ from freki.streams.client import Asker
 from freki.streams.wire.connect import open_asker, open_generations, open_index
 from freki.streams.wire.from_settings import settings_named, wall_clock
 from freki.streams.wire.generations import Waiting, read_again, remove_generation, waiting_of
-from freki.streams.wire.provision import apply_topics
+from freki.streams.wire.provision import apply_own_topics
 from freki.streams.wire.serving import entry_of, serving_entry
 
 generations_app = typer.Typer(help="Generations of the index: fill another one, compare, switch.", no_args_is_help=True)
@@ -222,7 +222,7 @@ async def _begin(settings: Settings, *, filled: str) -> None:
         last = serving(entries)
         if last is not None and last.generation == name == filled:
             fail(f"{name} answers queries, and the workers keep it up to date: give the new generation another name")
-        await apply_topics(settings)
+        await apply_own_topics(settings)
         if name not in stored:
             await read_again(settings)
         with building() as progress:

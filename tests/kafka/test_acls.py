@@ -13,7 +13,7 @@ import pytest
 from opentelemetry.trace import NoOpTracer
 from typer.testing import CliRunner
 
-from freki.cli import relay
+from freki.cli import generations, relay
 from freki.cli.main import app
 from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.kafka.admin import Admin
@@ -43,9 +43,9 @@ from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topics
 from freki.streams.wire import parts as wiring
 from freki.streams.wire.acls import Right, rights_of
-from freki.streams.wire.connect import open_document_asker, open_ledger, open_publisher
-from freki.streams.wire.from_settings import ingest_sources, topics_of, wall_clock
-from freki.streams.wire.generations import waiting_of
+from freki.streams.wire.connect import open_document_asker, open_generations, open_ledger, open_publisher
+from freki.streams.wire.from_settings import ingest_sources, settings_named, topics_of, wall_clock
+from freki.streams.wire.generations import remove_generation, waiting_of
 from freki.streams.wire.provision import apply_topics, check_sources
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured
@@ -206,6 +206,19 @@ async def test_verify_may_see_what_waits_for_the_index(parts: Parts) -> None:
     # Two lanes read the topic of documents.
     assert waiting.records == len(sources) + 1
     assert waiting.oldest_s < PATIENCE_S
+
+
+async def test_a_generation_begins_and_ends_with_the_rights_for_it(secured: Secured, store: MilvusSettings) -> None:
+    first = own_settings(secured, milvus=store)
+    await apply_topics(first)
+    second = settings_named(first, "g2")
+    lesser = await as_user(secured, second, "generations", rights_of(second)["generations"])
+
+    await generations._begin(lesser, filled="g1")
+    async with open_generations(lesser) as log:
+        assert "g2" in await log.stored()
+        await remove_generation(log, lesser)
+        assert "g2" not in await log.stored()
 
 
 async def test_who_may_not_create_a_topic_is_told_which_in_a_line(secured: Secured) -> None:

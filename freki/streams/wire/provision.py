@@ -16,6 +16,12 @@ async def apply_topics(settings: Settings, *, tenants: Sequence[str] = ()) -> tu
         return await admin.ensure_topics(topics)
 
 
+async def apply_own_topics(settings: Settings) -> tuple[str, ...]:
+    """Create missing topics that only the generation in use has; return their names."""
+    async with Admin(settings.kafka) as admin:
+        return await admin.ensure_topics(topics_of(settings).own)
+
+
 async def check_sources(settings: Settings, stages: Collection[tuple[str, str]]) -> None:
     """Raise Misconfigured unless these consumer groups and topics are accessible, for which Faust waits silently.
 
@@ -25,7 +31,7 @@ async def check_sources(settings: Settings, stages: Collection[tuple[str, str]])
         partitions = await admin.partitions([topic for _, topic in stages])
         for _, topic in stages:
             if not partitions[topic]:
-                raise _inaccessible(topic)
+                raise inaccessible(topic)
         # Lanes share groups.
         for group in dict.fromkeys(group for group, _ in stages):
             # Faust waits for the group's broker; a missing right is an error.
@@ -39,7 +45,7 @@ async def check_shares(settings: Settings) -> None:
     async with Admin(settings.kafka) as admin:
         partitions = await admin.partitions(names)
     if missing := [name for name in names if not partitions[name]]:
-        raise _inaccessible(missing[0])
+        raise inaccessible(missing[0])
     if len(set(partitions.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in partitions.items())
         raise Misconfigured(
@@ -48,7 +54,8 @@ async def check_shares(settings: Settings) -> None:
         )
 
 
-def _inaccessible(topic: str) -> Misconfigured:
+def inaccessible(topic: str) -> Misconfigured:
+    """Return the error for a topic that is missing, or may not be described: Kafka does not tell which."""
     return Misconfigured(
         f"topic {topic} does not exist, or access is denied; create it with `freki topics apply`, or grant the rights"
         " that `freki topics acls` lists"
