@@ -46,6 +46,7 @@ from freki.streams.wire.acls import Right, rights_of
 from freki.streams.wire.connect import open_document_asker, open_generations, open_ledger, open_publisher
 from freki.streams.wire.from_settings import ingest_sources, settings_named, topics_of, wall_clock
 from freki.streams.wire.generations import remove_generation, waiting_of
+from freki.streams.wire.overview import overview
 from freki.streams.wire.provision import apply_topics, check_sources
 from tests.integration.stages import PATIENCE_S, TRACER, World, running
 from tests.kafka.secured import PASSWORD, Secured
@@ -219,6 +220,22 @@ async def test_a_generation_begins_and_ends_with_the_rights_for_it(secured: Secu
         assert "g2" in await log.stored()
         await remove_generation(log, lesser)
         assert "g2" not in await log.stored()
+
+
+@pytest.mark.parametrize("lacks", ["topic", "group"])
+async def test_status_does_not_call_empty_what_it_may_not_see(
+    lacks: str, secured: Secured, store: MilvusSettings, tmp_path: Path
+) -> None:
+    settings = own_settings(secured, local=LocalSettings(state_dir=tmp_path), milvus=store)
+    await apply_topics(settings)
+    rights = [right for right in rights_of(settings)["status"] if right.resource != lacks]
+    lesser = await as_user(secured, settings, "status", rights)
+
+    found = await overview(lesser)
+
+    assert found.stages == ()
+    assert (found.dead_letters is None) == (lacks == "topic")
+    assert "freki topics acls" in "".join(found.problems)
 
 
 async def test_who_may_not_create_a_topic_is_told_which_in_a_line(secured: Secured) -> None:

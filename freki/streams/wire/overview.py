@@ -153,7 +153,7 @@ def quantile(counts: Mapping[float, float], share: float) -> float:
 
 
 async def _stages(settings: Settings) -> tuple[tuple[StageLag, ...], Sequence[str]]:
-    """Return the stages, and the topics that do not exist: nothing waits there, and nothing works."""
+    """Return the stages of topics that can be described, and the other topics: nothing is known of what waits there."""
     topics = topics_of(settings)
     sources = [
         *ingest_sources(settings),
@@ -168,7 +168,9 @@ async def _stages(settings: Settings) -> tuple[tuple[StageLag, ...], Sequence[st
         partitions = await admin.partitions(list(names))
         lags = {group: await admin.lag(group_of(settings, group), topics) for group, topics in read.items()}
     stages = tuple(
-        _lag_of(stage, topic, [lag for lag in lags[group] if lag.topic == topic]) for stage, group, topic in sources
+        _lag_of(stage, topic, [lag for lag in lags[group] if lag.topic == topic])
+        for stage, group, topic in sources
+        if partitions[topic]
     )
     return stages, [name for name in names if not partitions[name]]
 
@@ -213,6 +215,7 @@ async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
     )
 
 
-async def _letters(settings: Settings) -> int:
+async def _letters(settings: Settings) -> int | None:
+    topic = topics_of(settings).dead_letters.name
     async with _open_admin(settings) as admin:
-        return await admin.held(topics_of(settings).dead_letters.name)
+        return await admin.held(topic) if (await admin.partitions([topic]))[topic] else None
