@@ -250,6 +250,14 @@ async def test_who_may_not_create_a_topic_is_told_which_in_a_line(secured: Secur
     assert "CreateTopicsRequest" not in str(refused.value)
 
 
+async def test_who_may_write_to_no_topic_is_told_so(secured: Secured) -> None:
+    nobody = await as_user(secured, own_settings(secured), "nobody", [])
+
+    with pytest.raises(Misconfigured, match="may write to no topic: `freki topics acls`"):
+        async with KafkaProducer(nobody.kafka):
+            pass
+
+
 async def test_a_relay_reads_topics_of_others_and_publishes(parts: Parts) -> None:
     settings, (one,) = parts.by_name["relay"], parts.settings.relays
     change = {"op": "c", "source": {"connector": "x", "lsn": 1, "ts_ms": 1}, "after": {"id": 1, "body": "Text"}}

@@ -268,7 +268,6 @@ _LOGIN_REFUSED = frozenset(
 _NOT_ALLOWED = frozenset(
     {
         "Authorization",
-        "ClusterAuthorizationFailed",
         "DelegationTokenAuthorizationFailed",
         "GroupAuthorizationFailed",
         "TopicAuthorizationFailed",
@@ -294,15 +293,16 @@ _WRONG_SETTING = frozenset(
         "UnsupportedVersion",
     }
 )
+_USER = "the user of FREKI_KAFKA__USERNAME, or of the certificate in FREKI_KAFKA__CERT_FILE,"
+_RIGHTS = "`freki topics acls` lists what each part of Freki needs"
 _ADVICE: Mapping[frozenset[str], str] = {
     _MISSING_TOPIC: "create the topics with `freki topics apply`, or correct FREKI_KAFKA__TOPIC_PREFIX",
     _LOGIN_REFUSED: (
         "check FREKI_KAFKA__SECURITY, FREKI_KAFKA__SASL_MECHANISM, FREKI_KAFKA__USERNAME and FREKI_KAFKA__PASSWORD, or"
         " with OAUTHBEARER what FREKI_KAFKA__OAUTH__… says of the token"
     ),
-    _NOT_ALLOWED: (
-        "the user of FREKI_KAFKA__USERNAME, or of the certificate in FREKI_KAFKA__CERT_FILE, lacks a right:"
-        " `freki topics acls` lists what each part of Freki needs"
-    ),
+    _NOT_ALLOWED: f"{_USER} lacks a right: {_RIGHTS}",
+    # What Kafka says to a producer at its start; no other request of Freki needs a right on the cluster.
+    frozenset({"ClusterAuthorizationFailed"}): f"{_USER} may write to no topic: {_RIGHTS}",
     _WRONG_SETTING: "check the FREKI_KAFKA__ settings, FREKI_KAFKA__PROFILE above all",
 }
