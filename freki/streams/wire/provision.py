@@ -31,7 +31,7 @@ async def check_sources(settings: Settings, stages: Collection[tuple[str, str]])
         partitions = await admin.partitions([topic for _, topic in stages])
         for _, topic in stages:
             if not partitions[topic]:
-                raise inaccessible(topic)
+                raise _inaccessible(topic)
         # Lanes share groups.
         for group in dict.fromkeys(group for group, _ in stages):
             # Faust waits for the group's broker; a missing right is an error.
@@ -45,7 +45,7 @@ async def check_shares(settings: Settings) -> None:
     async with Admin(settings.kafka) as admin:
         partitions = await admin.partitions(names)
     if missing := [name for name in names if not partitions[name]]:
-        raise inaccessible(missing[0])
+        raise _inaccessible(missing[0])
     if len(set(partitions.values())) > 1:
         found = ", ".join(f"{name} has {count}" for name, count in partitions.items())
         raise Misconfigured(
@@ -54,7 +54,7 @@ async def check_shares(settings: Settings) -> None:
         )
 
 
-def inaccessible(topic: str) -> Misconfigured:
+def _inaccessible(topic: str) -> Misconfigured:
     """Return the error for a topic that is missing, or may not be described: Kafka does not tell which."""
     return Misconfigured(
         f"topic {topic} does not exist, or access is denied; create it with `freki topics apply`, or grant the rights"
