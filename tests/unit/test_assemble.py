@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from freki.operators import assemble as rooms
@@ -690,6 +690,7 @@ def test_rows_of_a_cut_table_keep_the_header_that_stands_in_the_same_chunk() -> 
     assert narrow.splitlines()[1:] == ["[…]", ROWS[2], "[…]"]
 
 
+@example(words=[], first=1, more=7, max_tokens=27, count=count_characters)
 @given(
     words=st.lists(st.integers(0, 23).map("Satz {} ".format), max_size=4),
     first=st.integers(0, 23),

@@ -164,12 +164,14 @@ class _Choice:
         if cost <= self.room:
             self.add(hit, hit.text, cost)
             return None
-        needed = cost + room - self.room
+        reason = f"{cost + room - self.room} tokens, {room} of {self._max_tokens} were left"
         text = "" if self.cited else self._cut(hit)
-        if text:
-            self.add(hit, text, self.room)
-        what = Omitted.PART if text else Omitted.HIT
-        return Omission(hit.rank, hit.chunk_id, what, f"{needed} tokens, {room} of {self._max_tokens} were left")
+        if not text:
+            return Omission(hit.rank, hit.chunk_id, Omitted.HIT, reason)
+        self.add(hit, text, self.room)
+        # Without a break behind it, the whole text may fit.
+        is_whole = text.strip() == hit.text.strip()
+        return None if is_whole else Omission(hit.rank, hit.chunk_id, Omitted.PART, reason)
 
     def add(self, chunk: Cited, text: str, cost: int) -> None:
         """Add the text of a chunk below its citation."""
