@@ -9,6 +9,8 @@ from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
 
+from freki.cli.context import fail
+
 Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
 R = TypeVar("R")
 
@@ -53,3 +55,11 @@ def expanded(function: Callable[..., Coroutine[Any, Any, R]]) -> Callable[..., C
     others = [each for name, each in signature.parameters.items() if name not in groups]
     run.__signature__ = signature.replace(parameters=[*others, *options])  # type: ignore[attr-defined]
     return run
+
+
+def pair(text: str) -> tuple[str, str]:
+    """Return key and value of KEY=VALUE; end the command where it is something else."""
+    key, equals, value = text.partition("=")
+    if not (key and equals):
+        fail(f"--attribute {text!r}: give key and value as KEY=VALUE", code=2)
+    return key, value

@@ -9,11 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import Tenant
+from freki.cli.arguments import Tenant, pair
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows
-from freki.cli.selection import pair
-from freki.cli.show_document import utc_of
+from freki.cli.times import utc_of
 from freki.infra.settings import Settings
 from freki.operators.audit_chain import Event
 from freki.operators.validate_case import validate_case

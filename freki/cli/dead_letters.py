@@ -9,7 +9,7 @@ from rich.text import Text
 
 from freki.cli.audited import record_command
 from freki.cli.context import command, console, errors, fail, load_settings
-from freki.cli.show_document import time_of
+from freki.cli.times import time_of
 from freki.cli.words import counted
 from freki.operators.group_letters import group_letters
 from freki.schemas import AuditKind

@@ -17,8 +17,8 @@ from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments
-from freki.cli.show_document import utc_of
 from freki.cli.slow import told_if_slow
+from freki.cli.times import utc_of
 from freki.cli.words import counted
 from freki.infra.durable_files import create_file
 from freki.infra.settings import Settings

@@ -8,7 +8,7 @@ from rich.text import Text
 from freki.cli.cases import by_user
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
-from freki.cli.show_document import time_of
+from freki.cli.times import time_of
 from freki.cli.words import counted
 from freki.infra.settings import Settings
 from freki.infra.settings.privacy import MOST_DAYS

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup, Tenant
+from freki.cli.arguments import ArgumentGroup, Tenant, pair
 from freki.cli.context import console, fail
 from freki.cli.prompts import agreed
 from freki.infra.milvus.index import MilvusIndex
@@ -87,11 +87,3 @@ def is_agreed(roots: Sequence[Root], what: str, *, yes: bool) -> bool:
     if len(roots) > SHOWN:
         console.print(f"… and {len(roots) - SHOWN} more")
     return yes or agreed(what)
-
-
-def pair(text: str) -> tuple[str, str]:
-    """Return key and value of KEY=VALUE; end the command where it is something else."""
-    key, equals, value = text.partition("=")
-    if not (key and equals):
-        fail(f"--attribute {text!r}: give key and value as KEY=VALUE", code=2)
-    return key, value

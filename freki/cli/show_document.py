@@ -1,7 +1,6 @@
 """Show documents of the index in a terminal."""
 
 from collections.abc import Collection, Sequence
-from datetime import UTC, datetime
 
 from rich.console import Console
 from rich.table import Table
@@ -9,6 +8,7 @@ from rich.text import Text
 
 from freki.cli.receipts import line
 from freki.cli.rows import whole_table
+from freki.cli.times import NO_TIME, time_of
 from freki.cli.words import counted
 from freki.operators.breadcrumb import below_place
 from freki.schemas import ChunkKind, DocumentEvent, IndexOutcome
@@ -19,9 +19,6 @@ from freki.streams.wire.cases import Cases
 
 SHOWN_RECEIPTS = 5
 SHOWN_CHARACTERS = 120
-_NO_TIME = "–"
-_FIRST_MS, _LAST_MS = 631_152_000_000, 253_402_214_400_000
-"""1990 to 9999. What is outside is no time: producers without one give a counter."""
 
 
 def show_list(console: Console, page: Page, *, tenant: str, current: Collection[str], cases: Cases) -> None:
@@ -128,20 +125,6 @@ def show_history(console: Console, events: Sequence[DocumentEvent]) -> None:
     console.print(table)
 
 
-def time_of(milliseconds: int) -> str:
-    """Return a time as local date and time; a dash where it is none."""
-    if not _FIRST_MS <= milliseconds < _LAST_MS:
-        return _NO_TIME
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
-
-
-def utc_of(milliseconds: int) -> str | None:
-    """Return a time as date and minute, UTC; None where it is none."""
-    if not _FIRST_MS <= milliseconds < _LAST_MS:
-        return None
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC):%Y-%m-%dT%H:%MZ}"
-
-
 def _say(console: Console, name: str, value: str) -> None:
     console.print(Text.assemble((f"{name:<12} ", "bold"), value), soft_wrap=True)
 
@@ -156,7 +139,7 @@ def _state(root: Root, current: Collection[str], cases: Cases) -> str:
 def _edition(root: Root) -> str:
     """Return how often a version was made; editions on request are numbered by its time."""
     at = time_of(root.edition)
-    if at != _NO_TIME:
+    if at != NO_TIME:
         return f", reindexed on request of {at}"
     return f", repaired {counted(root.edition, 'time')}" if root.edition else ""
 

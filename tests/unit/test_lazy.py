@@ -70,8 +70,9 @@ def test_a_worker_loads_nothing_that_only_builds_models() -> None:
     assert not modules_after("import freki.cli.worker") & {"onnx", "huggingface_hub", "freki.infra.models.bert"}
 
 
-def test_topics_are_listed_without_store_models_and_stages() -> None:
-    assert not modules_after("import freki.cli.topics") & {"pymilvus", "onnxruntime", "faust"}
+@pytest.mark.parametrize("module", ["topics", "hold", "objection", "judge", "dead_letters"])
+def test_commands_that_read_only_topics_load_no_store_models_and_stages(module: str) -> None:
+    assert not modules_after(f"import freki.cli.{module}") & {"pymilvus", "onnxruntime", "faust"}
 
 
 def test_a_command_says_that_it_loads_libraries_where_that_takes_long(monkeypatch: pytest.MonkeyPatch) -> None:
