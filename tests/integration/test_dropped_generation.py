@@ -8,17 +8,21 @@ from dataclasses import dataclass, replace
 
 import pytest
 from aiokafka import AIOKafkaConsumer, TopicPartition
+from opentelemetry.trace import NoOpTracer
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import make_app
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import ClaimSettings, KafkaSettings, MilvusSettings, Settings
+from freki.infra.telemetry.calls import Calls
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.index import GenerationEntry
 from freki.streams.deliver.lanes import Lane
+from freki.streams.observe.meters import Meters
 from freki.streams.wire.from_settings import group_of, settings_named, topics_of
 from freki.streams.wire.generations import read_again, remove_generation
+from freki.streams.wire.parts import Parts
 from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.serving import entry_of, serving_entry
 from tests.contract.index_records import GENERATION
@@ -139,3 +143,15 @@ async def test_a_removal_that_is_interrupted_leaves_no_topics_of_a_generation_th
 
     assert not await other.log.stored()
     assert not await other.topics()
+
+
+async def test_a_worker_that_opens_a_generation_after_its_removal_does_not_bring_it_back(other: Other) -> None:
+    await remove_generation(other.log, other.settings)
+
+    async with Parts(settings_named(other.settings, "g1"), NoOpTracer(), Meters(), Calls()) as parts:
+        late = await parts.beside(other.settings)
+        with pytest.raises(Rejected, match="g2 is not in the store: it was dropped"):
+            await late.open_index()
+        await late.__aexit__()
+
+    assert not await other.log.stored()

@@ -78,6 +78,10 @@ class Workshop:
     def __init__(self) -> None:
         self.opened: dict[str, Generation] = {}
         self.broken: set[str] = set()
+        self.go_on = asyncio.Event()
+        """Cleared while opening takes its time."""
+        self.go_on.set()
+        self.given_up: list[str] = []
         self.answered: list[tuple[str, int]] = []
         self.tries = 0
 
@@ -86,6 +90,11 @@ class Workshop:
         self.tries += 1
         if entry.generation in self.broken:
             raise Misconfigured("no such model")
+        try:
+            await self.go_on.wait()
+        except asyncio.CancelledError:
+            self.given_up.append(entry.generation)
+            raise
         generation = self.opened[entry.generation] = Generation(entry.generation, self.answered)
         try:
             yield generation
@@ -241,6 +250,24 @@ async def test_a_dropped_generation_is_closed_once_nothing_is_answered_from_it()
     await serving.look()
 
     assert workshop.opened["g1"].is_closed
+
+
+async def test_a_generation_that_is_dropped_while_it_is_opened_is_given_up() -> None:
+    log, workshop = Log(entry("g1", 1)), Workshop()
+    serving = Serving(log, workshop.open)
+    await serving.start(entry("g1", 1))
+    workshop.go_on.clear()
+    log.held.append(entry("g2", 2, serves=False))
+    await looked(serving)
+
+    log.held = [entry("g1", 1)]
+    await serving.look()
+
+    assert workshop.given_up == ["g2"], "it would create collections that were dropped"
+    workshop.go_on.set()
+    log.held.append(entry("g2", 3, serves=False))
+    await looked(serving)
+    assert set(workshop.opened) == {"g1", "g2"}, "another of its name is opened"
 
 
 @pytest.mark.parametrize("answers", ["g1", "g2"])

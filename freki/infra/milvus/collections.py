@@ -55,16 +55,22 @@ _MIXED = "mixed"
 _UNSAID: dict[str, Any] = {"embedders": {}}
 
 
-async def open_collections(store: MilvusStore, generation: Generation, *, partition_key: bool) -> None:
+async def open_collections(
+    store: MilvusStore, generation: Generation, *, partition_key: bool, creates: bool = True
+) -> None:
     """Create missing collections and indexes, and load all. Safe to run concurrently and after a partial run.
 
-    Raises Misconfigured if a collection was made for another generation.
+    Raises Misconfigured if a collection was made for another generation, and Rejected for a missing one that is not to
+    be created.
     """
     made_for = _made_for(generation)
     first, *further = shards_of(generation)
-    await together(_open(store, each, first.dim, made_for, partition_key=partition_key) for each in LAYOUTS)
-    # Afterwards, so that a generation of other embedders gets none of these.
-    await together(_open(store, each.layout, each.dim, made_for, partition_key=partition_key) for each in further)
+    shards = [(each, first.dim) for each in LAYOUTS], [(each.layout, each.dim) for each in further]
+    # Those of further embedders afterwards, so that a generation of other embedders gets none of these.
+    for group in shards:
+        if creates:
+            await together(_create(store, each, dim, made_for, partition_key=partition_key) for each, dim in group)
+        await together(_open(store, each, made_for) for each, _ in group)
 
 
 async def open_keys(store: MilvusStore, generation: Generation, keys: DataKeys) -> bool:
@@ -98,7 +104,9 @@ async def check_plain(store: MilvusStore) -> None:
 
 async def open_log(store: MilvusStore) -> None:
     """Create the collection of the log of generations if it is missing, and load it."""
-    await _open(store, GENERATIONS, 0, {"log": 1}, partition_key=False)
+    made_for = {"log": 1}
+    await _create(store, GENERATIONS, 0, made_for, partition_key=False)
+    await _open(store, GENERATIONS, made_for)
 
 
 async def load_collections(settings: MilvusSettings) -> None:
@@ -133,7 +141,7 @@ def _made_for(generation: Generation) -> dict[str, Any]:
     }
 
 
-async def _open(
+async def _create(
     store: MilvusStore, made_of: Layout, dim: int, made_for: Mapping[str, Any], *, partition_key: bool
 ) -> None:
     if not await store.has(made_of, timeout_s=DDL_TIMEOUT_S):
@@ -144,6 +152,9 @@ async def _open(
             # Another process may have created it first, with other parameters: check those.
             if not await store.has(made_of):
                 raise
+
+
+async def _open(store: MilvusStore, made_of: Layout, made_for: Mapping[str, Any]) -> None:
     _check(store.name(made_of), await store.description(made_of), made_for)
     await store.index_and_load(made_of, _indexes(made_of, exact=store.is_lite))
 

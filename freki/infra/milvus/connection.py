@@ -18,7 +18,7 @@ from freki.infra.milvus.watermarks import WatermarkWriter
 from freki.infra.settings import EncryptionSettings, MilvusSettings
 from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkId, RootId
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.index import Generation
 
 SCANNED_ROWS = 5_000
@@ -46,9 +46,12 @@ class MilvusConnection:
         calls: Calls | None = None,
         *,
         encryption: EncryptionSettings | None = None,
+        creates: bool = True,
     ) -> None:
+        """Name the collections; creates: whether entering creates missing ones, or raises Rejected."""
         self._store = MilvusStore(settings, generation.name, calls or Calls())
         self._generation = generation
+        self._creates = creates
         self._shards = shards_of(generation)
         self._partition_key = settings.partition_key
         self._watermarks = WatermarkWriter()
@@ -63,10 +66,12 @@ class MilvusConnection:
         self._store.open()
         try:
             # A store that does not answer at all is told sooner than one that loads.
-            await self._store.has(DOCUMENTS)
+            self._check_is_there(is_there=await self._store.has(DOCUMENTS))
             await self._store.identify()
             await self._open_sealer()
-            await open_collections(self._store, self._generation, partition_key=self._partition_key)
+            await open_collections(
+                self._store, self._generation, partition_key=self._partition_key, creates=self._creates
+            )
         except BaseException:
             await self._store.close()
             raise
@@ -74,6 +79,10 @@ class MilvusConnection:
 
     async def __aexit__(self, *_: object) -> None:
         await self._store.close()
+
+    def _check_is_there(self, *, is_there: bool) -> None:
+        if not is_there and not self._creates:
+            raise Rejected(f"the generation {self._generation.name} is not in the store: it was dropped")
 
     async def _open_sealer(self) -> None:
         if self._sealer is None or self._keys is None:

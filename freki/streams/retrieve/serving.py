@@ -145,6 +145,8 @@ class Serving:
         """Look at the log once."""
         entries = await self._generations.entries()
         there, last = offered(entries), serving(entries)
+        # At first, and to its end: what is still being opened may create collections that are dropped next.
+        await cancel_and_wait([self._opening.pop(name) for name in self._opening.keys() - there.keys()])
         self._open_missing(there)
         if last is not None and last.generation != self._current and self._is_opened(there[last.generation]):
             _log.info("answering from another generation", before=self._current, now=last.generation)

@@ -199,12 +199,14 @@ def rows_version(settings: Settings) -> str:
     return version if settings.encryption.keys is None else f"{version}, encrypted"
 
 
-def index_of(settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None) -> "MilvusIndex":
-    """Return the store of the generation in use, not yet opened."""
+def index_of(
+    settings: Settings, *, embedder: str, dim: int, calls: Calls | None = None, creates: bool = True
+) -> "MilvusIndex":
+    """Return the store of the generation in use, not yet opened; creates: whether missing collections are created."""
     from freki.infra.milvus.index import MilvusIndex  # noqa: PLC0415
 
     generation = generation_of(settings, embedder=embedder, dim=dim)
-    return MilvusIndex(settings.milvus, generation, calls, encryption=settings.encryption)
+    return MilvusIndex(settings.milvus, generation, calls, encryption=settings.encryption, creates=creates)
 
 
 def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:

@@ -95,9 +95,14 @@ class Parts:
         calls: Calls,
         *,
         mailboxes: Mailboxes | None = None,
+        creates: bool = True,
     ) -> None:
-        """Create them; mailboxes: where answers go instead of to topics."""
+        """Create them.
+
+        mailboxes: where answers go instead of to topics; creates: whether missing collections are created.
+        """
         self.mailboxes = mailboxes
+        self._creates = creates
         self.settings = settings
         self.tracer = tracer
         self.meters = meters
@@ -138,7 +143,8 @@ class Parts:
 
         The caller closes them, by `__aexit__`.
         """
-        other = Parts(settings, self.tracer, self.meters, self.calls, mailboxes=self.mailboxes)
+        # Who offered it has made its collections. Who dropped it must not find them again, however long this takes.
+        other = Parts(settings, self.tracer, self.meters, self.calls, mailboxes=self.mailboxes, creates=False)
         other.outbox, other._registry = self.outbox, self._registry
         other.authenticator = self.authenticator
         other.audit = self.audit
@@ -226,7 +232,7 @@ class Parts:
         if self._index is None:
             # By settings, so that a process that embeds nothing does not load the model.
             fingerprint, dim = embedder_identity(self.settings.models)
-            index = index_of(self.settings, embedder=fingerprint, dim=dim, calls=self.calls)
+            index = index_of(self.settings, embedder=fingerprint, dim=dim, calls=self.calls, creates=self._creates)
             self._index = await self.opened.enter_async_context(index)
         return self._index
 
