@@ -1,14 +1,16 @@
 """Answer queries from the generation of the index that serves, and change over to another without a pause."""
 
 import asyncio
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import structlog
 
 from freki.client.tasks import cancel_and_wait
 from freki.schemas import ContextQuery, DocumentQuery
+from freki.schemas.backoff import backoff
 from freki.schemas.errors import InfraError, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
 from freki.streams.deliver.dead_letters import DeadLetter
@@ -17,8 +19,10 @@ from freki.streams.ports import GenerationLog
 
 LOOK_S = 0.4
 """Interval of looks at the log, in seconds: a switch is seen by every worker within a second."""
-RETRY_S = 30.0
-"""Wait before a generation that could not be opened is tried again, in seconds."""
+RETRY_S = 1.0
+"""Wait before a generation that could not be opened is tried again, in seconds; doubles with each failure."""
+LONGEST_RETRY_S = 30.0
+"""Longest wait, in seconds: each try may load models."""
 
 _log = structlog.get_logger(__name__)
 
@@ -60,20 +64,32 @@ class _Opened:
         return not self.batches and self.answering.is_idle
 
 
+class _Failed(NamedTuple):
+    """A generation that could not be opened."""
+
+    tries: int
+    again_s: float
+    """When it is tried again, by the clock."""
+
+
 class Serving:
     """Hands each batch to the generation that serves when it arrives, so that every answer is from one generation.
 
     All generations in the log are kept open, so that a switch takes one look at the log.
     """
 
-    def __init__(self, log: GenerationLog, open_generation: Open) -> None:
+    def __init__(
+        self, log: GenerationLog, open_generation: Open, *, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         self._generations = log
         self._open_generation = open_generation
         self._opened: dict[str, _Opened] = {}
         self._replaced: list[_Opened] = []
         """Opened for settings that their entries do not have any more; closed once nothing is answered from them."""
         self._opening: dict[str, asyncio.Task[None]] = {}
-        self._failed: dict[str, float] = {}
+        self._clock = clock
+        self._failed: dict[str, _Failed] = {}
+        """By id of the entry: a later one of the generation may have other settings."""
         self._current = ""
 
     @property
@@ -163,9 +179,11 @@ class Serving:
         return opened is not None and opened.made_for == entry.settings
 
     def _open_missing(self, there: Mapping[str, GenerationEntry]) -> None:
-        now_s = asyncio.get_running_loop().time()
+        now_s = self._clock()
         for name, entry in there.items():
-            if name not in self._opening and not self._is_opened(entry) and now_s >= self._failed.get(name, 0.0):
+            failed = self._failed.get(entry.entry_id)
+            is_due = failed is None or now_s >= failed.again_s
+            if is_due and name not in self._opening and not self._is_opened(entry):
                 self._opening[name] = asyncio.create_task(self._try(entry))
 
     async def _try(self, entry: GenerationEntry) -> None:
@@ -174,9 +192,18 @@ class Serving:
         except (InfraError, OSError) as error:
             # Its model or settings may be mended meanwhile; `freki generations switch` tells who lags behind.
             _log.error("a generation cannot be opened", generation=entry.generation, error=str(error))
-            self._failed[entry.generation] = asyncio.get_running_loop().time() + RETRY_S
+            self._count_failure(entry)
+        except Exception:  # noqa: BLE001 - a bug, or settings of another release; the others go on answering
+            _log.exception("a generation cannot be opened", generation=entry.generation)
+            self._count_failure(entry)
         finally:
             self._opening.pop(entry.generation, None)
+
+    def _count_failure(self, entry: GenerationEntry) -> None:
+        before = self._failed.get(entry.entry_id)
+        tries = 1 if before is None else before.tries + 1
+        wait_s = backoff(tries, first=RETRY_S, longest=LONGEST_RETRY_S)
+        self._failed[entry.entry_id] = _Failed(tries, self._clock() + wait_s)
 
     async def _open(self, entry: GenerationEntry) -> None:
         async with AsyncExitStack() as closing:
