@@ -200,8 +200,8 @@ class Pipeline:
         """Take questions of one batch to their answers, in the order in which these were sent."""
         before = len(self.producer.to("contexts"))
         events = [
-            Event(topic="queries", key=b"q", value=Codec(ContextQuery).encode(query), headers=headers)
-            for query in queries
+            Event(topic="queries", offset=offset, key=b"q", value=Codec(ContextQuery).encode(query), headers=headers)
+            for offset, query in enumerate(queries)
         ]
         await self._deliveries["queries"].deliver(events, group="g")
         # Some may be answered beside their batch, and nobody is told of that.

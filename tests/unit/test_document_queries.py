@@ -153,14 +153,15 @@ class Desk:
     async def __aexit__(self, *_: object) -> None:
         pass
 
-    async def deliver(self, value: bytes, key: bytes = b"q") -> Sequence[tuple[str, DocumentReport]]:
-        """Deliver a record as a stage does; return topic and report of what it sends."""
+    async def deliver(self, value: bytes, key: bytes = b"q", *more: bytes) -> Sequence[tuple[str, DocumentReport]]:
+        """Deliver a record as a stage does, with more in one batch; return topic and report of what it sends."""
         delivery = self.bench.delivery(
             decode=required(Codec(DocumentQuery).decode),
             handle=self.handler.handle,
             on_dead_letter=reject_with_report(self.sink),
         )
-        await delivery.deliver([Event(key=key, value=value)], group="g")
+        events = [Event(offset=offset, key=key, value=each) for offset, each in enumerate((value, *more))]
+        await delivery.deliver(events, group="g")
         decode = Codec(DocumentReport).decode
         return [
             (sent.topic, decode(sent.value or b"")) for sent in self.bench.producer.sent if sent.topic != "dead-letters"
@@ -171,6 +172,15 @@ class Desk:
         ((topic, report),) = await self.deliver(Codec(DocumentQuery).encode(query), query.query_id.encode())
         assert topic == (query.reply_to or REPORTS) or report.status is ReportStatus.REJECTED
         return report
+
+
+async def test_a_report_is_sent_once_though_another_query_of_its_batch_meets_a_defect() -> None:
+    async with Desk(document("a"), records=Records(error=TypeError("a defect"))) as desk:
+        good, bad = asking(query_id=QueryId("good")), about("a", DocumentQueryKind.HISTORY, query_id=QueryId("bad"))
+
+        sent = await desk.deliver(Codec(DocumentQuery).encode(good), b"q", Codec(DocumentQuery).encode(bad))
+
+    assert [report.status for _, report in sent] == [ReportStatus.FOUND, ReportStatus.REJECTED]
 
 
 READERS = st.lists(st.sampled_from(["staff", "board", EVERYONE]), max_size=2, unique=True)

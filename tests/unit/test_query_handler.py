@@ -1,5 +1,6 @@
 """The handler of queries: no query of a batch takes the answers of the others."""
 
+import asyncio
 from collections.abc import Sequence
 from typing import Any
 
@@ -84,6 +85,39 @@ async def test_a_query_that_meets_a_defect_becomes_a_dead_letter_and_is_answered
     failed = Codec(ContextResult).decode(sent.value or b"")
     assert (failed.query_id, failed.status, failed.hits) == (WAITS, ResultStatus.DEGRADED, ())
     assert "dead-letters list" in failed.failures[0], "clients see that nothing is known, not that nothing is there"
+
+
+async def test_what_was_answered_before_another_query_of_its_batch_met_a_defect_is_not_answered_again() -> None:
+    class Late(Defective):
+        async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:
+            # Nobody is told of records that are sent.
+            while any(FATAL in pair.query for pair in pairs) and not pipeline.producer.to("contexts"):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            return await super().score(pairs, budget_s=budget_s)
+
+    pipeline = await filled(rerankers=[Late()])
+
+    results = await pipeline.ask_together(
+        question(query_id=OTHER),
+        question(query_id=WAITS, text=f"Wer entscheidet über {FATAL}?"),
+        question(query_id=MORE, text=""),
+    )
+
+    told = {OTHER: ResultStatus.COMPLETE, WAITS: ResultStatus.DEGRADED, MORE: ResultStatus.REJECTED}
+    assert sorted((result.query_id, result.status) for result in results) == sorted(told.items())
+
+
+async def test_a_query_that_waits_for_a_version_is_answered_once_though_another_of_its_batch_meets_a_defect() -> None:
+    pipeline = await filled(rerankers=[Defective()])
+    at_least = (VersionFloor(document_id=DocumentId("d1"), version=1),)
+
+    results = await pipeline.ask_together(
+        question(query_id=OTHER, at_least=at_least),
+        question(query_id=WAITS, text=f"Wer entscheidet über {FATAL}?"),
+        question(query_id=MORE),
+    )
+
+    assert sorted(result.query_id for result in results) == sorted([OTHER, WAITS, MORE])
 
 
 async def test_a_query_that_fails_while_it_waits_for_a_version_is_answered_as_failed() -> None:

@@ -27,6 +27,7 @@ from freki.schemas.index import Exclusions, Root, Selection
 from freki.schemas.names import record, shown_time
 from freki.streams.audit.events import refused, reported
 from freki.streams.audit.log import AuditLog, AuditUnwritable
+from freki.streams.deliver.answered import Answered
 from freki.streams.deliver.dead_letter_queue import OnDeadLetter
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Sink
@@ -95,6 +96,7 @@ class DocumentHandler:
         self._now = now
         self._admit = admit
         self._audit = audit
+        self._answered = Answered()
         self._histories = asyncio.Semaphore(HISTORIES)
         self._kinds: Mapping[DocumentQueryKind, Callable[[DocumentQuery], Awaitable[Build]]] = {
             DocumentQueryKind.LIST: self._list,
@@ -107,20 +109,25 @@ class DocumentHandler:
         self._rules = replace(self._rules, reply_topics=reply_topics)
 
     async def handle(self, batch: Sequence[Received[DocumentQuery]]) -> None:
-        """Answer a batch."""
-        for asked in batch:
-            received = await self._admitted(asked)
-            if received is None:
-                continue
-            query = received.value
-            try:
-                validate_document_query(query, reply_topics=self._rules.reply_topics, verified=self._admit is not None)
-            except InvalidQuery as error:
-                await self._record_refusal(received, "validate: REJECTED", None)
-                await self._replies.send(received, self._without(query, ReportStatus.REJECTED, str(error)), to=None)
-            else:
-                report = await self._audited(received, await self.report(query))
-                await self._replies.send(received, report, to=query.reply_to)
+        """Answer a batch; after an error it may come again, and what was answered of it is left out."""
+        with self._answered.left(batch) as left:
+            for asked in left:
+                await self._answer(asked)
+                self._answered.add(asked)
+
+    async def _answer(self, asked: Received[DocumentQuery]) -> None:
+        received = await self._admitted(asked)
+        if received is None:
+            return
+        query = received.value
+        try:
+            validate_document_query(query, reply_topics=self._rules.reply_topics, verified=self._admit is not None)
+        except InvalidQuery as error:
+            await self._record_refusal(received, "validate: REJECTED", None)
+            await self._replies.send(received, self._without(query, ReportStatus.REJECTED, str(error)), to=None)
+        else:
+            report = await self._audited(received, await self.report(query))
+            await self._replies.send(received, report, to=query.reply_to)
 
     async def _admitted(self, received: Received[DocumentQuery]) -> Received[DocumentQuery] | None:
         """Return a query in the name of who asks; None if its token does not allow it and it was refused."""

@@ -18,6 +18,7 @@ from freki.schemas.identity import Refusal
 from freki.schemas.limits import LIMIT
 from freki.streams.audit.events import asked, refused
 from freki.streams.audit.log import AuditLog, AuditUnwritable
+from freki.streams.deliver.answered import Answered
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.replies import SendsAnswers
 from freki.streams.limits.queries import QueryLimits
@@ -95,6 +96,7 @@ class QueryHandler:
         self._log_candidates = log_candidates
         self._on_step = on_step
         self._encrypts_names = encrypts_names
+        self._answered = Answered()
         self._patient: set[asyncio.Task[None]] = set()
 
     def take_over(self, *, reply_topics: Sequence[str], max_query_chars: int) -> None:
@@ -116,8 +118,12 @@ class QueryHandler:
         """Answer a batch; queries with `at_least` are answered beside it, since they may take all of their time.
 
         Their offsets are committed before they are answered: after a crash their deadline is over anyway, and whoever
-        sent them asks again.
+        sent them asks again. After an error a batch may come again, and what was answered of it is left out.
         """
+        with self._answered.left(batch) as left:
+            await self._handle(left)
+
+    async def _handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
         prompt: list[Received[ContextQuery]] = []
         for received in await self._in_time(await self._allowed(await self._valid(await self._admitted(batch)))):
             if not received.value.at_least:
@@ -125,6 +131,7 @@ class QueryHandler:
             elif len(self._patient) < MAX_PATIENT:
                 task = asyncio.create_task(self._answer_later(received))
                 self._patient.add(task)
+                self._answered.add(received)
                 task.add_done_callback(self._ended)
             else:
                 await self._refuse(received, CROWDED, to=received.value.reply_to)
@@ -234,6 +241,7 @@ class QueryHandler:
         result = self._retriever.refusal(received.value, notice, trace_id=_trace_id(received.trace))
         self._traces.refuse(received.trace, received.value, result)
         await self._replies.send(received, result, to=to, private=self._keeps_apart)
+        self._answered.add(received)
         # A tenant at its limit, which has a metric of its own, is no sign that answers come too late.
         if notice.stage != LIMIT:
             self._meters.count_result(result)
@@ -258,6 +266,7 @@ class QueryHandler:
                     _log.warning("an answer cannot be sent", query_id=result.query_id, error=str(error))
                     await self._send_refusal(received, TOO_LARGE, to=received.value.reply_to)
                     continue
+                self._answered.add(received)
                 # A topic that is missing says nothing of the time that other answers take to leave.
                 if is_taken:
                     self._retriever.learn_sending(time.perf_counter() - started_s)

@@ -1,0 +1,41 @@
+"""Which queries of a batch have their answers, where another one fails the batch."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from freki.streams.messages import Received
+
+_Place = tuple[str, int, int]
+Q = TypeVar("Q")
+
+
+class Answered:
+    """Keeps queries from being answered again: a batch that fails is delivered again, whole or in halves."""
+
+    def __init__(self) -> None:
+        self._handled: set[_Place] = set()
+        """Of the batches that are being handled."""
+        self._answered: set[_Place] = set()
+        """Those that were answered in a batch that is being handled, or that failed."""
+
+    @contextmanager
+    def left(self, batch: Sequence[Received[Q]]) -> Iterator[Sequence[Received[Q]]]:
+        """Handle the queries of a batch that have no answer yet."""
+        places = {_place(received) for received in batch}
+        self._handled |= places
+        try:
+            yield [received for received in batch if _place(received) not in self._answered]
+            self._answered -= places
+        finally:
+            self._handled -= places
+
+    def add(self, received: Received[Any]) -> None:
+        """Remember that a query has its answer, or will have it whatever becomes of its batch."""
+        # Others are not delivered again. Those of this process have no place of their own, and a mailbox each.
+        if received.offset >= 0 and (place := _place(received)) in self._handled:
+            self._answered.add(place)
+
+
+def _place(received: Received[Any]) -> _Place:
+    return received.topic, received.partition, received.offset
