@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Callers
+from freki.infra.grpc_server import calls
 from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.settings import ServeSettings
 from freki.infra.tokens.verifier import MAX_BYTES
@@ -253,6 +254,30 @@ async def test_a_stranger_is_refused_before_a_message_is_there(gateway: InProces
             await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=20)
         # Else gRPC would wait for it without end.
         is_refused.set()
+
+
+@pytest.mark.parametrize(
+    ("method", "limit"), [("Freki/RetrieveContext", "QUERY_S"), ("Freki/IndexDocument", "DOCUMENT_S")]
+)
+async def test_a_message_is_not_awaited_without_end(
+    gateway: InProcess, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, method: str, limit: str
+) -> None:
+    monkeypatch.setattr(calls, limit, 0.05)
+    is_refused = asyncio.Event()
+
+    async def unfinished() -> AsyncIterator[bytes]:
+        await is_refused.wait()
+        for message in NO_MESSAGES:
+            yield message
+
+    with caplog.at_level(logging.ERROR):
+        async with door(gateway) as client:
+            async with refused(Code.DEADLINE_EXCEEDED) as told:
+                await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=20)
+            is_refused.set()
+
+    assert told["detail"] == "the message was not there within 0.05 s"
+    assert caplog.records == []
 
 
 async def test_a_call_without_a_message_is_an_invalid_argument(

@@ -1,5 +1,6 @@
 """What all calls of the gRPC door share: who calls, trace, request id, deadline, and how errors are told."""
 
+import asyncio
 import secrets
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
@@ -31,6 +32,10 @@ ON_THE_WAY_MS = 20
 """Part of a call's deadline that is left for its way back, in milliseconds."""
 ROUNDED_UP = 0.01
 """Share of a deadline by which clients may have rounded it up: the header has few digits for long ones."""
+QUERY_S = 30.0
+"""Time in which the message of a call must be there, in seconds: how much of it has come is not known before."""
+DOCUMENT_S = 600.0
+"""The same where it holds a document, in seconds: 64 MB take as long at 107 kB a second."""
 MOST_DETAIL_BYTES = 1_500
 """Longest detail: it travels twice, up to three times as long, and clients take 8 KiB of metadata by default."""
 _W3C = TraceContextTextMapPropagator()
@@ -156,11 +161,17 @@ def streamed(
 async def _read(kind: type[Q], messages: AsyncIterator[bytes], most_bytes: int | None = MOST_QUERY_BYTES) -> Q:
     """Return the one request of a call; others are not read.
 
-    Raises CallFailed for none, for one that is too large, and for bytes that are none: gRPC would say UNKNOWN, and log
-    a traceback.
+    Raises CallFailed for none, for one that takes too long or is too large, and for bytes that are none: gRPC would say
+    UNKNOWN, and log a traceback.
     """
-    # Handlers for one message are called once all of it is there: that of a stranger would be kept, as long as it is.
-    message = await anext(aiter(messages), None)
+    limit_s = DOCUMENT_S if most_bytes is None else QUERY_S
+    try:
+        # Handlers for one message are called once all of it is there: that of a stranger would be kept.
+        async with asyncio.timeout(limit_s):
+            message = await anext(aiter(messages), None)
+    except TimeoutError as error:
+        detail = f"the message was not there within {limit_s:g} s"
+        raise CallFailed(grpc.StatusCode.DEADLINE_EXCEEDED, detail, reason="SLOW_MESSAGE") from error
     if message is None:
         raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message", reason="INVALID")
     if most_bytes is not None and len(message) > most_bytes:
