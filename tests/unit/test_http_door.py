@@ -454,6 +454,23 @@ async def test_a_document_has_one_content(gateway: InProcess, more: dict[str, st
     assert gateway.changes == []
 
 
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"text": TEXTS[0], "x" * 1_000_000: 1},
+        {"text": TEXTS[0], **{f"{number}": 1 for number in range(5_000)}},
+        {"text": TEXTS[0], "filters": [{"field": "x" * 1_000_000, "operator": "EQ", "values": ["a"]}]},
+        {"text": TEXTS[0], "where": f"language = 'de' AND {'x' * 100_000} ?"},
+    ],
+)
+async def test_a_refusal_does_not_repeat_all_that_was_sent(gateway: InProcess, body: dict[str, object]) -> None:
+    async with door(gateway) as client:
+        reply = await client.post("/v1/queries", json=body)
+
+    assert reply.status_code in {400, 422}
+    assert len(reply.content) < 10_000
+
+
 async def test_a_document_that_can_not_be_indexed_is_a_problem_with_the_reason(gateway: InProcess) -> None:
     gateway.status = OutcomeStatus.REJECTED
     async with door(gateway) as client:

@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Caller, CallRefused, Judge, Wrong
 from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
-from freki.infra.doors.sizes import MOST_QUERY_BYTES, TOO_LARGE
+from freki.infra.doors.sizes import MOST_QUERY_BYTES, TOO_LARGE, fitting
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Rejected, Unavailable
@@ -36,8 +36,6 @@ QUERY_S = 30.0
 """Time in which the message of a call must be there, in seconds: how much of it has come is not known before."""
 DOCUMENT_S = 600.0
 """The same where it holds a document, in seconds: 64 MB take as long at 107 kB a second."""
-MOST_DETAIL_BYTES = 1_500
-"""Longest detail: it travels twice, up to three times as long, and clients take 8 KiB of metadata by default."""
 _W3C = TraceContextTextMapPropagator()
 _CODES = {
     Wrong.NO_TOKEN: grpc.StatusCode.UNAUTHENTICATED,
@@ -71,7 +69,7 @@ class CallFailed(Exception):
         """Describe it; reason: in capitals, for programs; more: metadata of the reason."""
         super().__init__(detail)
         self.code = code
-        self.detail = _fitting(detail)
+        self.detail = fitting(detail)
         self.reason = reason
         self.retry_after_s = retry_after_s
         self.more = more
@@ -111,15 +109,6 @@ class Call:
         """Milliseconds in which an answer must leave; None: the caller waits as long as it takes."""
         remaining_s = self._context.time_remaining()
         return None if remaining_s is None else max(1, int(remaining_s * 1000 * (1 - ROUNDED_UP)) - ON_THE_WAY_MS)
-
-
-def _fitting(detail: str) -> str:
-    """Return a detail with its beginning and end, if it is too long: one may repeat what a caller sent."""
-    encoded = detail.encode(errors="replace")
-    if len(encoded) <= MOST_DETAIL_BYTES:
-        return detail
-    half = MOST_DETAIL_BYTES // 2
-    return f"{encoded[:half].decode(errors='ignore')} … {encoded[-half:].decode(errors='ignore')}"
 
 
 def unary(

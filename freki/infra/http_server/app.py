@@ -20,6 +20,7 @@ from starlette.staticfiles import StaticFiles
 from freki import __version__
 from freki.infra.doors.callers import Caller, Callers
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
+from freki.infra.doors.sizes import fitting
 from freki.infra.http_server.answers import Answerer, add_answers
 from freki.infra.http_server.bodies import (
     Document,
@@ -83,6 +84,8 @@ Wait = Annotated[
     int, Query(ge=0, le=MOST_WAIT_MS, description="Wait so long for the receipt, in milliseconds; 0: answer at once")
 ]
 Named = Annotated[str | None, Query(alias="tenant", description="Tenant; default: of the server, or of the token")]
+_MOST_ERRORS = 50
+"""Most fields that a refusal names."""
 _PRINCIPAL = "principal"
 """The one parameter that may come several times."""
 Principals = Annotated[tuple[str, ...], Query(alias=_PRINCIPAL, description="Without tokens: who asks")]
@@ -306,7 +309,7 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(RequestValidationError)
     async def invalid(_: Request, error: RequestValidationError) -> Response:
         # Values are not repeated: they may be content of documents.
-        wrong = [_wrong(each) for each in error.errors()]
+        wrong = [_wrong(each) for each in error.errors()[:_MOST_ERRORS]]
         detail = "; ".join(f"{each['field']}: {each['message']}" for each in wrong)
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, detail, errors=wrong).response()
 
@@ -365,7 +368,9 @@ def _wrong(error: Mapping[str, Any]) -> dict[str, str]:
     if error["type"] == "json_invalid":
         # Its place is no field.
         return {"field": "body", "message": f"no JSON at character {error['loc'][1]}: {error['ctx']['error']}"}
-    return {"field": ".".join(map(str, error["loc"][1:])) or str(error["loc"][0]), "message": error["msg"]}
+    # Names are those that the caller sent.
+    field = ".".join(map(str, error["loc"][1:])) or str(error["loc"][0])
+    return {"field": fitting(field), "message": error["msg"]}
 
 
 def _check_parameters(request: Request) -> None:

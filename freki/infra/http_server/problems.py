@@ -7,6 +7,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse
 
+from freki.infra.doors.sizes import fitting
 from freki.schemas.errors import InfraError, Rejected
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -22,7 +23,7 @@ DESCRIBED: Final = {
                     "detail": {"type": "string", "description": "what to change"},
                     "errors": {
                         "type": "array",
-                        "description": "of 422: each field that is wrong",
+                        "description": "of 422: fields that are wrong",
                         "items": {
                             "type": "object",
                             "properties": {"field": {"type": "string"}, "message": {"type": "string"}},
@@ -48,7 +49,7 @@ class Problem(Exception):
     ) -> None:
         super().__init__(detail)
         self.status = status
-        self.detail = detail
+        self.detail = fitting(detail)
         self.headers = headers
         self.more = more
 
