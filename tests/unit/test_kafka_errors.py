@@ -45,14 +45,23 @@ def test_no_error_of_a_kafka_client_passes_untranslated(kind: type[Exception]) -
         assert isinstance(caught.value, Unavailable)
 
 
-def test_a_record_that_is_too_large_is_rejected_naming_the_setting() -> None:
-    with (
-        pytest.raises(Rejected, match=r"FREKI_KAFKA__MAX_MESSAGE_BYTES is 1234567") as caught,
-        translated("", SETTINGS),
-    ):
-        raise aiokafka.errors.MessageSizeTooLargeError("3000089 bytes")
+@pytest.mark.parametrize(
+    "error",
+    [
+        aiokafka.errors.MessageSizeTooLargeError("3000089 bytes, more than max_request_size"),
+        aiokafka.errors.MessageSizeTooLargeError(),
+        aiokafka.errors.RecordListTooLargeError(),
+    ],
+)
+def test_a_record_that_is_too_large_is_rejected_naming_the_setting(error: Exception) -> None:
+    with pytest.raises(Rejected) as caught, translated("send to t", SETTINGS):
+        raise error
 
     assert not isinstance(caught.value, Misconfigured)
+    assert str(caught.value) == (
+        "send to t: the record is larger than FREKI_KAFKA__MAX_MESSAGE_BYTES=1234567, or than its topic allows"
+        " (max.message.bytes)"
+    )
 
 
 @pytest.mark.parametrize(

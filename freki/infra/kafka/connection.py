@@ -197,7 +197,11 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
     name = type(error).__name__.removesuffix("Error").removesuffix("Exception")
     reason = f"{action}: {str(error) or name}"
     if name in _TOO_LARGE:
-        return Rejected(f"{reason}; FREKI_KAFKA__MAX_MESSAGE_BYTES is {settings.max_message_bytes}")
+        # The client names a setting of its own, the broker none.
+        return Rejected(
+            f"{action}: the record is larger than FREKI_KAFKA__MAX_MESSAGE_BYTES={settings.max_message_bytes}, or than "
+            "its topic allows (max.message.bytes)"
+        )
     if name in _REJECTED:
         return Rejected(reason)
     if (failure := _tls_failure(error)) is not None:
