@@ -10,7 +10,7 @@ class StageLag:
     stage: str
     topic: str
     records: int
-    """End offsets of all partitions, summed."""
+    """Records that the topic holds, from its offsets; a compacted one may hold fewer."""
     waiting: int
     oldest_ms: int | None
     """How long the oldest of them waits, in milliseconds; null if none waits or it could not be read."""

@@ -20,6 +20,7 @@ from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected
 from freki.streams.deliver.lanes import Lane
 from freki.streams.messages import Outgoing
+from freki.streams.wire.overview import _lag_of
 from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
 from tests.stack import own_topics, running_kafka
 
@@ -177,6 +178,16 @@ async def test_records_that_go_while_a_stage_is_behind_are_told(world: World, mo
     assert lost == [(topic.name, 0, BEFORE - len(read) + 1)]
     async with Reader(world.kafka, topic.name, start="earliest") as reader:
         assert reader.starts == {0: BEFORE}
+
+
+async def test_records_that_were_removed_are_not_counted(world: World) -> None:
+    topic = world.topics.chunks[Lane.REGULAR].name
+    await world.outbox.send(*(Outgoing(topic=topic, key=b"k", value=value) for value in (b"a", b"b", b"c")))
+
+    async with Admin(world.kafka) as admin:
+        await admin.delete_records(topic, {0: 1})
+        shown = _lag_of("contextualise", topic, await admin.lag("nobody", [topic]))
+        assert (shown.records, shown.waiting, await admin.held(topic)) == (2, 2, 2)
 
 
 async def test_a_group_is_rewound_only_once_nothing_reads_as_it(world: World) -> None:

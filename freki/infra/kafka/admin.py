@@ -93,6 +93,8 @@ class PartitionLag:
     """Next offset that the group reads; None where it has never committed."""
     end: int
     """Log end offset: one past the last record."""
+    held: int
+    """Number of records that are there, from its offsets; a compacted topic may hold fewer."""
     lag: int
     """Number of records that the group has not finished."""
     oldest_ms: int | None
@@ -183,6 +185,7 @@ class Admin:
                 partition=place.partition,
                 committed=committed.get(place),
                 end=ends[place],
+                held=ends[place] - begins[place],
                 lag=max(0, ends[place] - nexts[place]),
                 oldest_ms=oldest.get(place),
             )

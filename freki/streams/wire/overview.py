@@ -186,7 +186,7 @@ def _lag_of(stage: str, topic: str, lags: Sequence[PartitionLag]) -> StageLag:
     return StageLag(
         stage=stage,
         topic=topic,
-        records=sum(lag.end for lag in lags),
+        records=sum(lag.held for lag in lags),
         waiting=sum(lag.lag for lag in lags),
         oldest_ms=None if oldest is None else max(0, wall_clock() - oldest),
     )
