@@ -10,7 +10,7 @@ from rich.progress import Progress
 
 from freki.cli.bars import bars
 from freki.cli.slow import told_if_slow
-from freki.cli.stream_state import Stream, Version, parts_of, read_stream
+from freki.cli.stream_state import Stream, Version, read_stream
 from freki.cli.until_passed import until_passed
 from freki.client.exchange import decoded
 from freki.infra.kafka import Reader
@@ -21,6 +21,7 @@ from freki.operators.reconcile import Difference, Mend, reconcile, reconcile_row
 from freki.schemas import IndexOutcome, OutcomeStatus, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
+from freki.schemas.names import document_of_key
 from freki.streams.feed.repeat import UNDECODABLE
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
@@ -44,7 +45,10 @@ class Comparison:
 
     def state(self, name: str) -> tuple[object, ...]:
         """Return what stream and index hold of a document: once it changes, differences from before say nothing."""
-        key = root_id(*parts_of(name))
+        named = document_of_key(name.encode())
+        if named is None:
+            return ()
+        key = root_id(*named)
         return self.stream.expected.get(key), self.roots[key].rank if key in self.roots else None
 
 

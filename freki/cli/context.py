@@ -15,6 +15,7 @@ import typer
 from freki.cli import ending
 from freki.cli.show import show_error
 from freki.cli.terminal import make_console
+from freki.infra.durable_files import FULL
 from freki.infra.local.state import is_changing, nearest_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
@@ -29,7 +30,7 @@ R = TypeVar("R")
 console = make_console()
 errors = make_console(stderr=True)
 _WRONG_PATH = (FileNotFoundError, FileExistsError, NotADirectoryError, IsADirectoryError, PermissionError)
-_OF_DISKS = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+_OF_DISKS = FULL | {errno.EFBIG, errno.EIO}
 """Failures that say nothing of servers."""
 
 

@@ -1,6 +1,5 @@
 """Command line of Freki: `freki --help`."""
 
-import errno
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -8,6 +7,7 @@ from typing import Annotated
 import typer
 
 from freki.cli.lazy import Lazy, lazy_group
+from freki.infra.durable_files import FULL
 
 COMMANDS = {
     "up": Lazy("up:up", "Run broker, store and workers on this machine until Ctrl-C."),
@@ -106,9 +106,6 @@ COMMANDS = {
     "worker": Lazy("worker:worker", "Run stages in this process until SIGTERM or Ctrl-C."),
 }
 
-_FULL = {errno.ENOSPC, errno.EDQUOT}
-"""Codes of a full disk, which any command may meet: also its output may go to one."""
-
 
 def _print_version(asked: bool) -> None:  # noqa: FBT001 - as typer calls it
     if asked:
@@ -143,7 +140,8 @@ def main() -> None:
     try:
         app()
     except OSError as error:
-        if error.errno not in _FULL:
+        # Any command may meet a full disk: also its output may go to one.
+        if error.errno not in FULL:
             raise
         where = error.filename or "output or temporary files"
         sys.exit(f"freki: {where}: {error.strerror}; make room, then run the command again")

@@ -11,6 +11,7 @@ from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, expect
 from freki.schemas import DocumentChange, DocumentId, RootId, TenantId, Timestamp
 from freki.schemas.avro import Codec, UndecodableError
+from freki.schemas.names import document_of_key
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.ingest.chunk import content_hash
 from freki.streams.messages import Stored, version_in
@@ -102,14 +103,12 @@ async def read_stream(settings: Settings, progress: Progress, *, rejected: Colle
 
 def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected: Collection[Version]) -> None:
     """Add a record of the documents topic to what the stream says."""
-    try:
-        name = (stored.key or b"").decode()
-    except UnicodeDecodeError:
+    named = document_of_key(stored.key)
+    if named is None:
         # It names no document, and was rejected.
         return
-    tenant, document_id = parts_of(name)
-    if not document_id:
-        return
+    tenant, document_id = named
+    name = f"{tenant}/{document_id}"
     if (first := stream.partitions.setdefault(name, stored.partition)) != stored.partition:
         stream.scattered.setdefault(name, {first}).add(stored.partition)
     is_outdated = stream.order.is_outdated(stored)
@@ -135,12 +134,6 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
     after = expect(before, name, change, hashed, buried=buried)
     if after is not None:
         stream.expected[key] = after
-
-
-def parts_of(name: str) -> tuple[TenantId, DocumentId]:
-    """Return tenant and document id of a name or key."""
-    tenant, _, document_id = name.partition("/")
-    return TenantId(tenant), DocumentId(document_id)
 
 
 def _hash(change: DocumentChange) -> str:

@@ -13,7 +13,6 @@ from freki.cli.context import command, console, load_settings
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
 from freki.cli.status import made_otherwise
-from freki.cli.stream_state import parts_of
 from freki.cli.words import counted
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
@@ -25,6 +24,7 @@ from freki.schemas import (
     OutcomeStatus,
 )
 from freki.schemas.index import Root
+from freki.schemas.names import document_of_key
 from freki.streams.feed.repeat import NOT_STORED
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
@@ -112,7 +112,7 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: Comparison, *,
     by_name = {f"{root.tenant}/{root.document_id}": root for root in compared.roots.values()}
     surplus = [by_name[name] for name, mends in problems.items() if Mend.DELETE in mends]
     damaged = [name for name, mends in problems.items() if Mend.REPEAT in mends]
-    keys = {name: root_id(*parts_of(name)) for name in damaged}
+    keys = {name: root_id(*named) for name in damaged if (named := document_of_key(name.encode())) is not None}
     expected = compared.stream.expected
     wanted = {name: expected[key].version for name, key in keys.items() if key in expected}
     committer = Committer(store=index, now=wall_clock)

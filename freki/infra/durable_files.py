@@ -2,11 +2,13 @@
 
 import os
 from collections.abc import Callable
-from errno import ENOTDIR
+from errno import EDQUOT, ENOSPC, ENOTDIR
 from pathlib import Path
 
 PARTIAL = ".partial"
 """Suffix of a file that `write_atomically` has begun."""
+FULL = frozenset({ENOSPC, EDQUOT})
+"""Codes of errors of a full disk."""
 _OWNER_ONLY = 0o600
 
 

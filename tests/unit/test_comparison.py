@@ -47,9 +47,9 @@ def test_the_same_difference_of_another_state_may_be_a_moment_of_an_update() -> 
     assert lasting(first, compared(HOLES, BEHIND, stream=1, index=root(KEY, version=1))) == [HOLES]
 
 
-def test_a_record_under_a_key_that_is_no_text_is_no_change_of_a_document() -> None:
+def test_a_record_under_a_key_that_names_no_document_is_no_change_of_one() -> None:
     stream = Stream()
-    for key in (b"t/caf\xe9", b"t\xe9/d", None):
+    for key in (b"t/caf\xe9", b"t\xe9/d", b"/d", b"t/", b"t", None):
         take(stream, Event(key=key, value=None), Codec(DocumentChange), ())
 
     assert stream.expected == {}

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from hashlib import file_digest
 from pathlib import Path
 
+from freki.infra.durable_files import FULL
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 
 MANIFEST = "manifest.json"
@@ -15,7 +16,6 @@ UNFINISHED = "unfinished.jsonl"
 LOCK = ".lock"
 
 _REFUSED = {errno.EACCES, errno.EPERM, errno.EROFS}
-_FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
 @contextmanager
@@ -33,7 +33,7 @@ def disk(folder: Path) -> Iterator[None]:
             raise Misconfigured(
                 f"{error.filename or folder}: {error.strerror}; allow it to this user, or name another folder"
             ) from error
-        room = "make room, then " if error.errno in _FULL else ""
+        room = "make room, then " if error.errno in FULL else ""
         raise Unavailable(f"{folder}: {error.strerror or error}; {room}run the command again, it continues") from error
 
 
