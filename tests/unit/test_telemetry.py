@@ -21,7 +21,7 @@ from opentelemetry.trace import (
 )
 
 from freki.infra.settings import TelemetrySettings
-from freki.infra.telemetry.logs import set_up_logging
+from freki.infra.telemetry.logs import Sparse, set_up_logging
 from freki.infra.telemetry.trace_files import JsonLinesExporter, read_trace
 from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -271,6 +271,41 @@ def test_libraries_are_quiet_unless_something_is_wrong(capsys: pytest.CaptureFix
     logging.getLogger("aiokafka.consumer").info("rebalancing")
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("clean_logging")
+def test_an_outage_of_the_broker_does_not_fill_the_log_with_lines_of_its_client(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    set_up_logging(TelemetrySettings(log_format="json"))
+
+    for node in range(1_000):
+        logging.getLogger("aiokafka").error("Unable connect to node with id %s: %s", node, "refused")
+        logging.getLogger("aiokafka.consumer.fetcher").error("Failed fetch messages from %s", node)
+        logging.getLogger("freki.streams").error("not answered: %s", node)
+
+    lines = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert [line for line in lines if "not answered" not in line] == [
+        "Unable connect to node with id 0: refused",
+        "Failed fetch messages from 0",
+    ]
+    assert len(lines) == 1_002
+
+
+def test_a_line_that_is_left_out_is_counted_in_the_next_one_of_its_kind() -> None:
+    now_s = 0.0
+    sparse = Sparse("aiokafka", every_s=60.0, clock=lambda: now_s)
+    shown = []
+    for now_s in (0.0, 1.0, 59.0, 60.0, 61.0, 500.0, 501.0):
+        record = logging.makeLogRecord({"name": "aiokafka", "msg": "no node %s", "args": ("100 %",)})
+        if sparse.filter(record):
+            shown.append((now_s, record.getMessage()))
+
+    assert shown == [
+        (0.0, "no node 100 %"),
+        (60.0, "no node 100 % (2 more like this since the last one)"),
+        (500.0, "no node 100 % (1 more like this since the last one)"),
+    ]
 
 
 def _link(context: Context) -> Link:

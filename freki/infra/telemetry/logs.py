@@ -1,7 +1,10 @@
 """Log output of a process."""
 
 import logging
+import math
 import sys
+import time
+from collections.abc import Callable
 
 import stamina.instrumentation
 import structlog
@@ -27,6 +30,39 @@ _CHATTY = (
     "pymilvus",
     "urllib3",
 )
+
+SPARSE_S = 60.0
+"""Interval of lines of one kind of the client of Kafka, in seconds: in an outage it logs each attempt of each reader."""
+
+
+class Sparse(logging.Filter):
+    """Lets one line of each kind through in an interval, which counts those that it left out since the last one.
+
+    A kind is a logger with a level, a message without its values, and the type of an exception.
+    """
+
+    def __init__(self, of: str, *, every_s: float = SPARSE_S, clock: Callable[[], float] = time.monotonic) -> None:
+        """Filter the lines of the logger `of` and those below it; all others pass."""
+        super().__init__(of)
+        self._every_s = every_s
+        self._clock = clock
+        self._last: dict[tuple[object, ...], tuple[float, int]] = {}
+        """Time of the last line of a kind that passed, and the number of those left out since."""
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether a line passes."""
+        if not super().filter(record):
+            return True
+        raised = record.exc_info[0] if record.exc_info else None
+        kind, now_s = (record.name, record.levelno, str(record.msg), raised), self._clock()
+        at_s, left_out = self._last.get(kind, (-math.inf, 0))
+        if now_s - at_s < self._every_s:
+            self._last[kind] = at_s, left_out + 1
+            return False
+        self._last[kind] = now_s, 0
+        if left_out:
+            record.msg = f"{record.msg} ({left_out} more like this since the last one)"
+        return True
 
 
 def mute_libraries() -> None:
@@ -67,6 +103,7 @@ def set_up_logging(settings: TelemetrySettings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers, _mask],
         )
     )
+    handler.addFilter(Sparse("aiokafka"))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level)
