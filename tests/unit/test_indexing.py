@@ -1,5 +1,6 @@
 """The commit protocol under crashes: every store call may be the last one, and every event may come again."""
 
+import gc
 from dataclasses import replace
 
 import numpy as np
@@ -12,6 +13,8 @@ from freki.operators.breadcrumb import with_context
 from freki.operators.identify import root_id
 from freki.schemas import ChunkKind, ContextualChunkBatch, DocumentId, LlmUse, OutcomeStatus, TenantId
 from freki.streams.ingest.index import ReceivedPart
+from freki.streams.ingest.index.records import EmbedCounts
+from freki.streams.ingest.index.vectors import REVISIONS
 from tests.unit.revisions import TENANT, Crash, Crashing, World, revision, rows_of, situated_by
 
 contents = st.one_of(st.none(), st.lists(st.sampled_from("uvwxyz"), max_size=5, unique=True))
@@ -241,6 +244,17 @@ async def test_the_receipt_says_what_the_last_part_says_of_the_language_model() 
     (outcome,) = await world.feed([replace(last, llm=use)])
 
     assert outcome.llm == use
+
+
+async def test_counts_of_revisions_whose_last_part_another_process_gets_do_not_pile_up() -> None:
+    world = World()
+    indexer = world.indexer()
+    firsts = [revision(f"d{number}", 1, [f"{number}u", "v", "w"])[0] for number in range(REVISIONS + 50)]
+
+    async for outcomes in indexer.index([ReceivedPart(part, 0) for part in firsts]):
+        assert outcomes == []
+
+    assert sum(type(each) is EmbedCounts for each in gc.get_objects()) <= REVISIONS
 
 
 async def test_an_older_event_is_stale_and_changes_nothing() -> None:

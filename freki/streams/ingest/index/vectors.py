@@ -1,9 +1,10 @@
 """Embeddings of the chunks of a slice: copied from the store, cached, or computed by a model."""
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, MutableMapping, Sequence
 
 import numpy as np
+from cachetools import LRUCache
 from opentelemetry.trace import Tracer
 
 from freki.schemas import ChunkId, ContextualChunk, RootId, Timestamp
@@ -16,6 +17,9 @@ from freki.streams.ingest.late_chunking import embed_each
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import Attributes, step
 from freki.streams.ports import ChunkRows, Embedder, EmbeddingCacheKey, Vectors
+
+REVISIONS = 1024
+"""Maximum revisions whose counts are kept until their last part, which another process may get."""
 
 PieceChunk = tuple[Piece, ContextualChunk]
 
@@ -37,7 +41,7 @@ class ChunkVectors:
         self._rows = rows
         self._now = now
         self._tracer = tracer
-        self._tallies: dict[tuple[RootId, int], EmbedCounts] = {}
+        self._tallies: MutableMapping[tuple[RootId, int], EmbedCounts] = LRUCache(REVISIONS)
 
     def fits(self, row: StoredRow, chunk: ContextualChunk) -> bool:
         """Return whether a row's vector equals that of the chunk: same embedder and context."""
