@@ -7,6 +7,7 @@ import time
 from pathlib import Path
 
 import pytest
+from pymilvus import MilvusClient
 
 from tests.stack import PATIENCE_S, free_port, serving
 
@@ -41,6 +42,19 @@ def test_it_says_nothing_and_ends_with_sigterm(tmp_path: Path) -> None:
 
     assert not answers(port)
     assert (tmp_path / "out").read_bytes() == b""
+
+
+def test_it_writes_no_log_beside_its_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "temporary").mkdir()
+    monkeypatch.setenv("TMPDIR", str(tmp_path / "temporary"))
+    port = free_port()
+    with serving(tmp_path / "x.db", port):
+        client = MilvusClient(f"http://127.0.0.1:{port}")
+        client.create_collection("c", dimension=2)
+        client.search("c", [[1.0, 0.0]])
+        client.close()
+
+    assert list((tmp_path / "temporary").iterdir()) == []
 
 
 def test_a_second_server_of_a_file_is_refused(tmp_path: Path) -> None:

@@ -20,6 +20,9 @@ from freki.schemas.errors import InfraError, Misconfigured, Rejected
 PROGRAM = "milvus"
 _LIBRARY_PATHS = ("LD_LIBRARY_PATH", "DYLD_LIBRARY_PATH")
 """Environment variables of the dynamic linkers of Linux and macOS."""
+_LOGGING = {"GLOG_logtostderr": "1", "GLOG_minloglevel": "2"}
+"""Environment of the server's logger: errors, which go to its output. It would write several lines for each search to a
+file in the directory of temporary files, which grows without bound and is never removed."""
 _PR_SET_PDEATHSIG = 1
 FILE_ERRORS = (b" collection_data.cpp:", b" bm25_stats.cpp:")
 """Parts of the server's output when its file cannot be read or written: sources of its errors of SQLite. Of a damaged
@@ -48,7 +51,7 @@ def serve(path: Path, port: int) -> None:
     program = str(directory / PROGRAM)
     arguments = [program, str(path), f"{LOOPBACK}:{port}", "ERROR"]
     # The server writes temporary files to HOME, and fails if that is missing or `/`, as for users of containers.
-    environment = {**os.environ, **libraries, "HOME": str(path.parent)}
+    environment = {**os.environ, **libraries, **_LOGGING, "HOME": str(path.parent)}
     os.execve(program, arguments, environment)  # noqa: S606 - no shell
 
 
