@@ -1,10 +1,30 @@
+import asyncio
 from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
+import faust
 import pytest
+from faust.types import TP
 from pydantic import SecretStr
 
-from freki.infra.kafka.app import make_app
+from freki.infra.kafka.app import look_behind, make_app
 from freki.infra.settings import KafkaSettings
+
+
+class ConsumerWithRequest:
+    """Has one partition, and asks for its end by a request that others answer or cancel."""
+
+    def __init__(self) -> None:
+        self.request: asyncio.Future[dict[TP, int]] = asyncio.get_running_loop().create_future()
+        self.is_asked = asyncio.Event()
+
+    def assignment(self) -> set[TP]:
+        return {TP("documents", 0)}
+
+    async def highwaters(self, *_: TP) -> dict[TP, int]:
+        self.is_asked.set()
+        return await self.request
 
 
 @pytest.mark.parametrize("partitions", [1, 4, 7, 64, 1000])
@@ -48,3 +68,21 @@ def test_faust_leaves_nothing_in_the_working_directory(tmp_path: Path) -> None:
     conf = make_app(KafkaSettings(), "stage", state_dir=tmp_path / "state").conf
 
     assert conf.tabledir.is_relative_to(tmp_path)
+
+
+async def test_the_backlog_is_unknown_when_the_reading_thread_crashes_and_cancels_its_requests() -> None:
+    consumer = ConsumerWithRequest()
+    consumer.request.cancel()
+
+    assert await look_behind(cast("faust.App", SimpleNamespace(consumer=consumer))) is None
+
+
+async def test_who_looks_at_the_backlog_can_be_cancelled() -> None:
+    consumer = ConsumerWithRequest()
+    look = asyncio.create_task(look_behind(cast("faust.App", SimpleNamespace(consumer=consumer))))
+    await consumer.is_asked.wait()
+
+    look.cancel()
+
+    with pytest.raises(asyncio.CancelledError):
+        await look

@@ -117,6 +117,12 @@ async def look_behind(app: faust.App) -> dict[tuple[str, int], int] | None:
             return {(place.topic, place.partition): await _waiting(consumer, place, ends[place]) for place in places}
     except (KafkaError, OSError):
         return None
+    except asyncio.CancelledError:
+        task = asyncio.current_task()
+        if task is None or task.cancelling():
+            raise
+        # Of the request alone: the reading thread cancels its requests when it crashes, and `crash_of` knows why.
+        return None
 
 
 async def _waiting(consumer: "Consumer", place: TP, end: int) -> int:
