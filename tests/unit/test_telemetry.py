@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import structlog
+from aiokafka.errors import GroupAuthorizationFailedError
 from opentelemetry.context import Context
 from opentelemetry.trace import (
     Link,
@@ -249,19 +250,22 @@ def test_tracebacks_show_no_variables(log_format: str, capsys: pytest.CaptureFix
 
 @pytest.mark.usefixtures("clean_logging")
 @pytest.mark.parametrize("log_format", ["console", "json"])
-def test_an_outage_is_logged_in_one_line(log_format: str, capsys: pytest.CaptureFixture[str]) -> None:
+@pytest.mark.parametrize("reason", [Unavailable("the store is down"), GroupAuthorizationFailedError("freki-embed")])
+def test_an_outage_and_a_missing_right_are_logged_in_one_line(
+    reason: Exception, log_format: str, capsys: pytest.CaptureFixture[str]
+) -> None:
     set_up_logging(TelemetrySettings.model_validate({"log_format": log_format}))
 
     def fail() -> None:
-        raise Unavailable("the store does not answer")
+        raise reason
 
     try:
         fail()
-    except Unavailable as error:
+    except type(reason) as error:
         logging.getLogger("mode.services").exception("Crashed reason=%r", error)  # noqa: TRY401 - as Faust does
 
     (line,) = capsys.readouterr().err.splitlines()
-    assert "Crashed reason=Unavailable('the store does not answer')" in line
+    assert f"Crashed reason={reason!r}" in line
 
 
 @pytest.mark.usefixtures("clean_logging")

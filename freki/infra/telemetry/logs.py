@@ -117,11 +117,19 @@ def _mask(_logger: WrappedLogger, _method: str, line: object) -> str:
 
 
 def _without_traceback(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Leave out the traceback of an outage: its message says all, and Faust logs an error that ends the process too."""
+    """Leave out the traceback of an outage, and of what a broker refuses: the message says all.
+
+    Faust logs an error that ends the process twice, and the command says what to do.
+    """
     raised = event.get("exc_info")
-    if isinstance(raised, tuple) and isinstance(raised[1], Unavailable):
+    if isinstance(raised, tuple) and (isinstance(raised[1], Unavailable) or _is_from_broker(raised[1])):
         del event["exc_info"]
     return event
+
+
+def _is_from_broker(error: object) -> bool:
+    # By name: commands that ask no broker load none of its clients.
+    return "BrokerResponseError" in {kind.__name__ for kind in type(error).__mro__}
 
 
 def _add_trace(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
