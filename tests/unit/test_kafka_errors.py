@@ -2,12 +2,15 @@ import asyncio
 import inspect
 import socket
 from pathlib import Path
+from typing import cast
 
 import aiokafka.errors
 import kafka.errors
 import pytest
+from kafka.admin import KafkaAdminClient
 from pydantic import SecretStr
 
+from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.connection import client_options, probe, translated
 from freki.infra.kafka.reader import open_client
 from freki.infra.settings import KafkaSettings
@@ -139,3 +142,16 @@ def test_the_secret_reaches_the_client_and_no_message() -> None:
 
     assert login == "hush"
     assert "hush" not in str(caught.value)
+
+
+async def test_a_controller_that_moves_is_an_outage() -> None:
+    """kafka-python has no error of its own for that."""
+
+    def create(_: object) -> None:
+        raise RuntimeError("Failed to find active controller id!")
+
+    admin = Admin(SETTINGS)
+    admin._client = cast("KafkaAdminClient", object())
+
+    with pytest.raises(Unavailable, match="create topics: Failed to find active controller"):
+        await admin._run("create topics", create)

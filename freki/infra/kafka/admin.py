@@ -22,7 +22,15 @@ from kafka.errors import (
 )
 
 from freki.client.kafka import stop_consumer
-from freki.infra.kafka.connection import PROFILES, admin_options, client_options, connecting, probe, translated
+from freki.infra.kafka.connection import (
+    PROFILES,
+    admin_options,
+    client_options,
+    connecting,
+    probe,
+    translate,
+    translated,
+)
 from freki.infra.kafka.reader import AT_ONCE_MS, log_ends, open_client
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected, Unavailable
@@ -272,7 +280,11 @@ class Admin:
         if self._client is None:
             raise RuntimeError("the admin client is not open")
         with translated(action, self._settings):
-            return await asyncio.to_thread(work, self._client, *args)
+            try:
+                return await asyncio.to_thread(work, self._client, *args)
+            except RuntimeError as error:
+                # What kafka-python raises while the controller moves, and where a connection ends as it writes.
+                raise translate(action, error, self._settings) from error
 
 
 def _create(client: KafkaAdminClient, topic: Declared) -> bool:
