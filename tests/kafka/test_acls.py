@@ -330,8 +330,11 @@ async def test_a_worker_that_may_not_read_says_so_at_once(resource: str, stage: 
     groups = [right.name for right in rights if right.resource == "group"]
     topics = [right.name for right in rights if right.resource == "topic" and "Read" in right.operations]
 
-    with pytest.raises(Misconfigured, match="freki topics acls"):
+    with pytest.raises(Misconfigured, match="freki topics acls") as refused:
         await check_sources(lesser, [(group, topic) for group in groups for topic in topics])
+
+    assert first.name in str(refused.value)
+    assert "FindCoordinatorResponse" not in str(refused.value)
 
 
 @pytest.mark.parametrize("operation", ["Read", "Write"])

@@ -14,6 +14,7 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, Ne
 from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
+    GroupAuthorizationFailedError,
     KafkaConnectionError,
     NoError,
     NotCoordinatorError,
@@ -343,6 +344,9 @@ def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int
         try:
             offsets = client.list_group_offsets({group: None})[group]
             return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
+        except GroupAuthorizationFailedError as error:
+            # What kafka-python says quotes the protocol.
+            raise GroupAuthorizationFailedError(group) from error
         except _COORDINATOR_MOVES:
             if time.monotonic() > deadline:
                 raise
