@@ -72,16 +72,20 @@ async def test_a_store_that_is_down_makes_a_worker_unready_but_not_dead() -> Non
 
 
 def test_a_broker_that_does_not_answer_makes_a_worker_unready_but_not_dead() -> None:
-    health, stage = Health(), staged(Clock())
+    clock = Clock()
+    health, stage = Health(), staged(clock)
     health.opened([stage])
     health.joined()
 
     stage.hears_broker = False
+    stage.progress.seen(backlog=True)
+    clock.now_s = 100.0
     found = health.checks["ready"]()
 
     assert "FREKI_KAFKA__BOOTSTRAP" in found["broker"]
     assert wrong(health.checks["live"]()) == []
     stage.hears_broker = True
+    stage.progress.seen(backlog=False)
     assert wrong(health.checks["ready"]()) == []
 
 

@@ -90,7 +90,8 @@ class Health:
 
     def _live(self) -> dict[str, str]:
         age_s = self._clock() - self._heartbeat
-        stalled = [stage.name for stage in self._stages if stage.progress.stalled]
+        # Without the broker the worker ends by itself, and is not at fault.
+        stalled = [stage.name for stage in self._stages if stage.hears_broker and stage.progress.stalled]
         return {
             "event loop": f"no heartbeat for {age_s:.0f} s" if age_s > _MAX_HEARTBEAT_AGE_S else "",
             "progress": f"{', '.join(stalled)}: records wait, but none was finished for too long" if stalled else "",
