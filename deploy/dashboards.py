@@ -213,9 +213,11 @@ INGEST = Dashboard(
         ),
         Panel(
             title="Workers up",
-            description="Processes that answer Prometheus, by worker.",
+            description="Processes whose models and connections are open, by worker.",
             unit="short",
-            queries=_one('sum by (worker) (up{job="freki"})', "{{worker}}"),
+            queries=_one(
+                'count by (worker) (freki_build_info) or 0 * group by (worker) (up{job="freki"})', "{{worker}}"
+            ),
         ),
         Panel(
             title="Records that wait",
