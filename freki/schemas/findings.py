@@ -61,6 +61,8 @@ class Findings:
     """All places with content of some documents."""
 
     records: FoundRecords = field(default_factory=dict)
+    permanent: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    """Offsets of those that compaction keeps, as no later record of their key is in the partition."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Number of rows by collection of the store."""
     claims: Collection[str] = ()

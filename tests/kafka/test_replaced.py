@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import cast
 
 import pytest
 from kafka.admin import KafkaAdminClient, NewPartitions
@@ -16,12 +17,19 @@ from freki.client.kafka import Reader as ServiceReader
 from freki.infra.kafka import Reader
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import on_lost
-from freki.infra.settings import KafkaSettings
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import ClaimSettings, KafkaSettings, MilvusSettings, Settings
+from freki.operators.identify import record_key
+from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
+from freki.schemas.index import Generation
 from freki.streams.deliver.lanes import Lane
 from freki.streams.messages import Outgoing
+from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.overview import _lag_of
 from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
+from tests.memory_index import MemoryIndex
 from tests.stack import own_topics, running_kafka
 
 BEFORE = 20
@@ -115,6 +123,47 @@ async def test_partitions_that_are_added_are_read(world: World) -> None:
         async with a_world(world.kafka, world.state) as later:
             await later.publish(*numbered(BEFORE, 2 * BEFORE))
         await world.outputs(2 * BEFORE)
+
+
+async def test_an_erasure_says_what_compaction_keeps_as_the_null_value_is_in_another_partition(
+    world: World, store: MilvusSettings
+) -> None:
+    tenant, names = TenantId("hr"), [DocumentId(f"law{number}") for number in range(6)]
+    claims = ClaimSettings(inline_bytes=world.kafka.max_message_bytes // 2)
+    settings = Settings(kafka=world.kafka, milvus=store, claims=claims)
+
+    def change(name: DocumentId) -> tuple[bytes, bytes]:
+        one = DocumentChange(
+            tenant=tenant,
+            document_id=name,
+            operation=Operation.UPSERT,
+            version=1,
+            occurred_at=Timestamp(1),
+            content="text",
+        )
+        return record_key(tenant, name), Codec(DocumentChange).encode(one)
+
+    await world.publish(*map(change, names))
+    await add_partitions(world)
+    async with a_world(world.kafka, world.state) as later:
+        topic = world.topics.documents.name
+        await later.outbox.send(*(Outgoing(topic=topic, key=record_key(tenant, name), value=None) for name in names))
+    moved = {record.key for record in await world.read_all(world.topics.documents) if record.partition}
+    index = cast("MilvusIndex", MemoryIndex(Generation(name="g1", embedder="e", dim=4, analyser="a")))
+    places = Places(settings, index=index, registry=None, outbox=world.outbox, patience_s=1.0)
+
+    async def still_free() -> list[DocumentId]:
+        return names
+
+    found = await places.find(tenant, dict.fromkeys(names, 1))
+    remains = [each for each in (await places.remove(found, still_free=still_free)).remains if "topic" in each]
+
+    assert 0 < len(moved) < len(names)
+    kept, compacted = remains
+    assert (kept["records"], kept["until_ms"]) == (len(moved), None)
+    assert "FREKI_KAFKA__TOPIC_VERSION" in kept["until"]
+    assert compacted["records"] == len(names) - len(moved)
+    assert compacted["until_ms"] is not None
 
 
 def open_reader(world: World) -> Reader:

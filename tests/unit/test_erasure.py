@@ -143,6 +143,17 @@ async def test_an_erasure_whose_changes_cannot_be_decoded_erases_by_key_and_is_i
     assert [each["reason"] for each in done.body["undecodable"]] == ["no registry"]
 
 
+async def test_an_erasure_whose_content_the_topic_keeps_for_good_is_incomplete() -> None:
+    here = world()
+    here.permanent = {("documents", 0): frozenset({0})}
+
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, Coverage(documents=(A,))), about={})
+
+    assert erased(here) == {A}
+    assert (done.status, done.is_whole) == (ErasureStatus.INCOMPLETE, False)
+
+
 @pytest.mark.parametrize("attributes", [{"team": "x"}, {"team": "nobody"}])
 async def test_where_nobody_can_tell_what_is_covered_an_erasure_is_incomplete_also_after_a_crash(
     attributes: Mapping[str, str],

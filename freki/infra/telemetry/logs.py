@@ -32,7 +32,7 @@ _CHATTY = (
 )
 
 SPARSE_S = 60.0
-"""Interval of lines of one kind of the client of Kafka, in seconds: in an outage it logs each attempt of each reader."""
+"""Interval of lines of a kind of the Kafka client, in seconds: in an outage it logs each attempt of each reader."""
 
 
 class Sparse(logging.Filter):

@@ -177,7 +177,8 @@ class Erasure:
             "undecided": plan.undecided,
         }
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
-        is_whole = not (left.rows or left.claims or late or any(each.is_in_use for each in there.unread))
+        is_whole = not (left.rows or left.claims or left.permanent or late)
+        is_whole = is_whole and not any(each.is_in_use for each in there.unread)
         is_whole = is_whole and not (before.undecodable or plan.undecided)
         if later or not is_whole:
             status = ErasureStatus.INCOMPLETE

@@ -49,6 +49,8 @@ class _Found:
         self.claimed = claimed
         self.shared: set[str] = set()
         self.judgements: dict[bytes, DocumentId] = {}
+        self._lasts: defaultdict[tuple[str, int], dict[bytes | None, int]] = defaultdict(dict)
+        """By topic and partition: keys whose last record so far is content, with its offset."""
         self._undecodable: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
 
     def add(self, stored: Record, holders: frozenset[DocumentId], change: ReadChange) -> None:
@@ -58,6 +60,9 @@ class _Found:
             self._undecodable[stored.topic, stored.partition].append((stored.offset, change.reason))
         if holders:
             self.records[stored.topic, stored.partition].append((stored.offset, holders))
+            self._lasts[stored.topic, stored.partition][stored.key] = stored.offset
+        elif (stored.topic, stored.partition) in self._lasts:
+            self._lasts[stored.topic, stored.partition].pop(stored.key, None)
         if claim is not None and holders:
             self.claimed.setdefault(claim.uri, set()).update(holders)
         elif claim is not None:
@@ -72,6 +77,10 @@ class _Found:
             )
             for (topic, partition), some in sorted(self._undecodable.items())
         ]
+
+    def permanent_in(self, topic: str) -> dict[tuple[str, int], frozenset[int]]:
+        """Return the records of a compacted topic that it keeps: the last ones of their key in a partition."""
+        return {place: frozenset(lasts.values()) for place, lasts in self._lasts.items() if place[0] == topic and lasts}
 
     def lasts_in(self, topic: str) -> dict[int, int]:
         """Return the highest offset found in each partition of a topic."""
@@ -217,6 +226,7 @@ class Places:
         ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
         return Findings(
             records=found.records,
+            permanent=found.permanent_in(topics_of(self._settings).documents.name),
             rows=rows,
             claims=[uri for uri in ours if uri in written or await self._claims.has(uri)],
             claimed={uri: frozenset(names) for uri, names in claimed.items()},

@@ -24,6 +24,10 @@ _CLEANER_MS = 60 * 60 * 1000
 _ENDLESS_MS = 1_000 * 365 * DAY_MS
 """Kafka says -1, or the largest number, where something never happens."""
 _IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
+_PERMANENT = (
+    "a later record of the same key is in this partition: erase again; where the topic got more partitions since,"
+    " delete it once producers have filled one of another FREKI_KAFKA__TOPIC_VERSION"
+)
 Where = Mapping[str, Any]
 
 
@@ -91,7 +95,12 @@ class Remover:
                     remains.append({**place, "until": _IN_MEMORY, "until_ms": None})
                 elif topic in compacted:
                     by = "the newer version" if superseded else "the null value"
-                    remains.append({**place, **time_on_disk(configs[topic], f"compaction after {by}")})
+                    kept = found.permanent.get((topic, partition), frozenset()) & {offset for offset, _ in records}
+                    if kept:
+                        remains.append({**place, "records": len(kept), "until": _PERMANENT, "until_ms": None})
+                    if goes := len(records) - len(kept):
+                        until = time_on_disk(configs[topic], f"compaction after {by}")
+                        remains.append({**place, "records": goes, **until})
                 elif await self._consumers.behind(topic, {partition: last}):
                     remains.append({**place, **time_on_disk(configs[topic], "its consumers have not read it")})
                 else:
