@@ -40,7 +40,7 @@ async def limits(
         fail("no tenant has limits: set FREKI_LIMITS__DOCUMENTS and others, or FREKI_LIMITS__TENANTS", code=2)
     ledger, now = new_ledger(settings), wall_clock()
     async with open_registry(settings) as registry:
-        await read_ledger(settings, ledger, receipts=True, registry=registry)
+        await read_ledger(settings, ledger, registry=registry)
     chosen = tenant or sorted({*settings.limits.tenants, *ledger.tenants})
     table = whole_table("tenant", "limit", "used", "most", "share")
     for column in table.columns[2:]:

@@ -474,6 +474,18 @@ def test_minutes_that_are_long_over_are_forgotten() -> None:
     assert not any(of_worker.queries_in(T, minute) for minute in range(900))
 
 
+async def test_who_counts_queries_alone_keeps_nothing_of_changes() -> None:
+    topic = Topic()
+    limits = TenantLimits(documents=5, queries_per_minute=5)
+    of_queries = UsageLedger(lambda _: limits, writer="r", now=lambda: NOW, counts_changes=False)
+
+    await Worker("c", limits, topic).publish(upsert("a"))
+    topic.read_by(of_queries)
+
+    assert topic.values
+    assert not of_queries.tenants
+
+
 async def test_what_could_not_be_told_is_told_with_the_next_query() -> None:
     topic = Topic(is_down=True)
     (_, limits), (other, _) = limited("a", 5, topic), limited("b", 5, topic)

@@ -27,9 +27,16 @@ LimitsOf = Callable[[TenantId], TenantLimits]
 class UsageLedger:
     """Use of all tenants that have limits."""
 
-    def __init__(self, limits_of: LimitsOf, *, writer: str, now: Callable[[], Timestamp]) -> None:
-        """Create a ledger; writer: name of this process, which tells the ledger itself what it lets through."""
+    def __init__(
+        self, limits_of: LimitsOf, *, writer: str, now: Callable[[], Timestamp], counts_changes: bool = True
+    ) -> None:
+        """Create a ledger.
+
+        writer: name of this process, which tells the ledger itself what it lets through. counts_changes: whether it is
+        told receipts too; without them every change would be under way for ever.
+        """
         self.limits_of = limits_of
+        self.counts_changes = counts_changes
         self.writer = writer
         self.now = now
         self._tenants: dict[TenantId, TenantLedger] = {}
@@ -69,7 +76,8 @@ class UsageLedger:
         except (ValueError, TypeError, ValidationError, RecursionError) as error:
             _log.warning("a record of usage is left out", **place_of(stored), error=type(error).__name__)
             return
-        if admission.writer != self.writer and self.limits_of(admission.tenant).of_changes:
+        is_counted = self.counts_changes and self.limits_of(admission.tenant).of_changes
+        if is_counted and admission.writer != self.writer:
             self.of(admission.tenant).admit(admission, told_at=Timestamp(stored.timestamp_ms))
 
     def settle(self, outcome: IndexOutcome, *, at: Timestamp) -> None:

@@ -32,21 +32,19 @@ def limits_of_tenant(settings: LimitSettings, tenant: TenantId) -> TenantLimits:
     return TenantLimits(**settings.of(tenant))
 
 
-def new_ledger(settings: Settings) -> UsageLedger:
+def new_ledger(settings: Settings, *, counts_changes: bool = True) -> UsageLedger:
     """Return a ledger of a new writer."""
     limits_of = lru_cache(maxsize=_TENANTS)(partial(limits_of_tenant, settings.limits))
-    return UsageLedger(limits_of, writer=secrets.token_hex(8), now=wall_clock)
+    return UsageLedger(limits_of, writer=secrets.token_hex(8), now=wall_clock, counts_changes=counts_changes)
 
 
-async def read_ledger(
-    settings: Settings, ledger: UsageLedger, *, receipts: bool, registry: RegistryClient | None = None
-) -> None:
-    """Read what was let through up to now; receipts: and what became of changes."""
+async def read_ledger(settings: Settings, ledger: UsageLedger, *, registry: RegistryClient | None = None) -> None:
+    """Read what was let through up to now, and what became of changes where the ledger counts them."""
     decode = Codec(IndexOutcome, registry=registry).decode
     topics = topics_of(settings)
     async with Reader(settings.kafka, topics.usage.name, start="earliest") as reader:
         await follow_usage(reader.until_end(), ledger)
-    if receipts:
+    if ledger.counts_changes:
         async with Reader(settings.kafka, topics.outcomes.name, start=_since(), registry=registry) as reader:
             await follow_receipts(reader.until_end(), ledger, decode=decode)
 
@@ -57,7 +55,7 @@ async def open_change_limits(parts: "Parts") -> ChangeLimits | None:
     if not _any(settings.limits, lambda limits: limits.of_changes):
         return None
     ledger = new_ledger(settings)
-    await read_ledger(settings, ledger, receipts=True, registry=parts.registry)
+    await read_ledger(settings, ledger, registry=parts.registry)
     _follow_usage(parts, ledger)
     topic = parts.topics.outcomes.name
 
@@ -81,8 +79,8 @@ async def open_query_limits(parts: "Parts") -> QueryLimits | None:
     settings = parts.settings
     if not _any(settings.limits, lambda limits: limits.queries_per_minute is not None):
         return None
-    ledger = new_ledger(settings)
-    await read_ledger(settings, ledger, receipts=False)
+    ledger = new_ledger(settings, counts_changes=False)
+    await read_ledger(settings, ledger)
     _follow_usage(parts, ledger)
     return QueryLimits(ledger, send=partial(_send, parts.outbox, parts.topics.usage.name), meters=parts.meters)
 
