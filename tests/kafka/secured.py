@@ -83,6 +83,16 @@ class Secured:
         await _known(settings)
         return settings
 
+    async def change_password(self, settings: KafkaSettings) -> None:
+        """Give the user of these settings another password, and wait until the broker refuses theirs."""
+        assert settings.username is not None
+        with closing(KafkaAdminClient(**admin_options(self.plain))) as admin:
+            _add_credentials(admin, settings.username, "SCRAM-SHA-512", password=f"{PASSWORD}?")
+        with suppress(SaslAuthenticationFailed):
+            async with asyncio.timeout(settings.delivery_timeout_s):
+                while True:
+                    await probe(settings)
+
 
 @contextmanager
 def secured_kafka(folder: Path, provider: IdentityProvider) -> Iterator[Secured]:
@@ -132,10 +142,10 @@ def _properties(authority: Authority, broker: Pair, provider: IdentityProvider) 
     }
 
 
-def _add_credentials(admin: KafkaAdminClient, user: str, *mechanisms: str) -> None:
+def _add_credentials(admin: KafkaAdminClient, user: str, *mechanisms: str, password: str = PASSWORD) -> None:
     # Kafka takes one change of a user in a request.
     for mechanism in mechanisms:
-        refused = admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, _SCRAM[mechanism], PASSWORD)])
+        refused = admin.alter_user_scram_credentials([UserScramCredentialUpsertion(user, _SCRAM[mechanism], password)])
         assert refused == {user: None}
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import faust
 import pytest
 from opentelemetry.trace import NoOpTracer
 from typer.testing import CliRunner
@@ -39,6 +40,7 @@ from freki.schemas import (
 from freki.schemas.errors import Misconfigured
 from freki.streams.app import STAGES, make_stages
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.deliver.run import run_stages
 from freki.streams.observe.meters import Meters
 from freki.streams.topics import Topics
 from freki.streams.wire import parts as wiring
@@ -362,3 +364,31 @@ async def test_a_stage_whose_rights_end_stops_and_says_so(operation: str, secure
         with pytest.raises(Misconfigured, match="freki topics acls"):
             async with running(world.stage(world.forward)) as run:
                 await asyncio.wait({run}, timeout=PATIENCE_S)
+
+
+async def test_a_worker_whose_password_no_longer_holds_names_the_setting(
+    secured: Secured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.streams.deliver.run._CHECKS_PER_WATCH", 1)
+    monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
+    settings = own_settings(secured)
+    topics = topics_of(settings)
+    await apply_topics(settings)
+    rights = [
+        Right(resource="topic", name=topics.documents.name, operations=("Read",)),
+        Right(resource="group", name=f"{settings.kafka.topic_prefix}.stage", operations=("Read",)),
+        Right(resource="topic", name=topics.dead_letters.name, operations=("Write",)),
+    ]
+    lesser = await as_user(secured, settings, "rotated", rights)
+
+    async def unanswered(_: faust.App) -> None:
+        """Stand for connections that were lost: the broker keeps those of users whose password changes."""
+        await secured.change_password(lesser.kafka)
+
+    async with KafkaProducer(lesser.kafka) as producer:
+        world = World(kafka=lesser.kafka, topics=topics, outbox=Outbox(producer, TRACER), state=tmp_path)
+        with pytest.raises(Misconfigured, match="FREKI_KAFKA__PASSWORD"):
+            async with asyncio.timeout(PATIENCE_S):
+                await run_stages(
+                    [world.stage(world.forward)], asyncio.Event(), look_behind=unanswered, on_ready=lambda: None
+                )

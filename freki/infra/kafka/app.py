@@ -11,10 +11,20 @@ from faust.tables import TableManager
 from faust.types import TP, Message
 
 from freki.infra.kafka.batches import read_any_header_names
-from freki.infra.kafka.connection import PROFILES, REQUEST_MARGIN_BYTES, credentials, ssl_context, tokens, translate
+from freki.infra.kafka.connection import (
+    PROFILES,
+    REQUEST_MARGIN_BYTES,
+    credentials,
+    probe,
+    ssl_context,
+    tokens,
+    translate,
+    translated,
+)
 from freki.infra.kafka.consumer import Consumer, Lost, Release, Transport
 from freki.infra.kafka.tokens import ForAiokafka
 from freki.infra.settings import KafkaSettings
+from freki.schemas.errors import InfraError, Misconfigured
 
 _COMMIT_INTERVAL_S = 0.5
 """Interval of commits, which bounds the work repeated after a crash; a commit is one small request."""
@@ -100,6 +110,19 @@ def crash_of(app: faust.App) -> BaseException | None:
         ours.__cause__ = reason
         return ours
     return reason
+
+
+async def refusal_of(app: faust.App) -> Misconfigured | None:
+    """Return what the broker refuses a new connection with, such as a changed password; None where it does not."""
+    settings = cast("Transport", app.transport).settings
+    try:
+        with translated("connect", settings):
+            await probe(settings)
+    except Misconfigured as error:
+        return error
+    except InfraError:
+        return None
+    return None
 
 
 def holds(app: faust.App, message: Message) -> bool:

@@ -9,7 +9,7 @@ import faust
 import structlog
 
 from freki.client.tasks import cancel_and_wait
-from freki.infra.kafka.app import crash_of
+from freki.infra.kafka.app import crash_of, refusal_of
 from freki.schemas.errors import Unavailable
 from freki.schemas.names import Timestamp
 from freki.streams.deliver.stage import Stage, StreamEnded
@@ -45,7 +45,8 @@ async def run_stages(
     """Run stages in this process until `stop` is set or one of them fails.
 
     In both cases batches in flight are finished and their offsets committed; uncommitted records are read again by the
-    next process. Raises the error of a failed stage, Stalled, or Unavailable once the broker has not answered for long.
+    next process. Raises the error of a failed stage, Stalled, or once the broker has not answered for long, Unavailable
+    or Misconfigured.
 
     on_ready: called once all stages have their partitions. beside: background tasks; the stages stop when one ends.
     """
@@ -90,13 +91,14 @@ async def _watch(app: faust.App, stages: Sequence[Stage], look_behind: LookBehin
                 raise crash_of(app) or StreamEnded(f"{stages[0].name}: Faust crashed")
         backlog = await look_behind(app)
         for stage in stages:
-            _compare(stage, backlog)
+            await _compare(stage, backlog)
 
 
-def _compare(stage: Stage, backlog: Backlog | None) -> None:
+async def _compare(stage: Stage, backlog: Backlog | None) -> None:
     """Report the backlog of an app to one of its stages.
 
-    Raises Stalled if records wait for too long, Unavailable if the broker does not say so for as long.
+    Raises Stalled if records wait for too long; if the broker does not say so for as long, Unavailable, or
+    Misconfigured where it refuses to connect.
     """
     own = None if backlog is None else {place: left for place, left in backlog.items() if place[0] == stage.topic}
     if own is not None:
@@ -107,7 +109,7 @@ def _compare(stage: Stage, backlog: Backlog | None) -> None:
         return
     if own is None:
         # Not for Stalled: an outage is no defect of the stage, whose traceback would be looked for.
-        raise Unavailable(
+        raise await refusal_of(stage.app) or Unavailable(
             f"{stage.name}: the broker does not answer, and the stage has finished no record for too long;"
             " is Kafka up at FREKI_KAFKA__BOOTSTRAP?"
         )
