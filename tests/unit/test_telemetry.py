@@ -250,7 +250,14 @@ def test_tracebacks_show_no_variables(log_format: str, capsys: pytest.CaptureFix
 
 @pytest.mark.usefixtures("clean_logging")
 @pytest.mark.parametrize("log_format", ["console", "json"])
-@pytest.mark.parametrize("reason", [Unavailable("the store is down"), GroupAuthorizationFailedError("freki-embed")])
+@pytest.mark.parametrize(
+    "reason",
+    [
+        Unavailable("the store is down"),
+        Misconfigured("a right is missing"),
+        GroupAuthorizationFailedError("freki-embed"),
+    ],
+)
 def test_an_outage_and_a_missing_right_are_logged_in_one_line(
     reason: Exception, log_format: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

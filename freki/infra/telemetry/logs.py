@@ -12,7 +12,7 @@ from opentelemetry.trace import format_span_id, format_trace_id, get_current_spa
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 from freki.infra.settings import TelemetrySettings
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.masking import masked
 
 _CHATTY = (
@@ -117,12 +117,14 @@ def _mask(_logger: WrappedLogger, _method: str, line: object) -> str:
 
 
 def _without_traceback(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
-    """Leave out the traceback of an outage, and of what a broker refuses: the message says all.
+    """Leave out the traceback of an outage, of a wrong setting, and of what a broker refuses: the message says all.
 
     Faust logs an error that ends the process twice, and the command says what to do.
     """
     raised = event.get("exc_info")
-    if isinstance(raised, tuple) and (isinstance(raised[1], Unavailable) or _is_from_broker(raised[1])):
+    if not isinstance(raised, tuple):
+        return event
+    if isinstance(raised[1], (Unavailable, Misconfigured)) or _is_from_broker(raised[1]):
         del event["exc_info"]
     return event
 
