@@ -164,6 +164,7 @@ async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> N
         (TimeoutError(), Code.DEADLINE_EXCEEDED, "NO_ANSWER"),
         (NotSent("the broker has not taken it"), Code.UNAVAILABLE, "UNAVAILABLE"),
         (Unavailable("broker is gone"), Code.UNAVAILABLE, "UNAVAILABLE"),
+        (Misconfigured("the server may not write to its topic"), Code.UNAVAILABLE, "UNAVAILABLE"),
         (Rejected("longer than a record may be"), Code.INVALID_ARGUMENT, "INVALID"),
         (UnencodableError("ContextQuery: top_k must be int"), Code.INVALID_ARGUMENT, "INVALID"),
         (AlreadyAsked("query 1 still waits"), Code.ABORTED, "CONFLICT"),

@@ -258,6 +258,7 @@ async def test_missing_rights_and_an_answer_withheld_have_statuses_of_their_own(
         (TimeoutError(), 504),
         (NotSent("the broker has not taken it"), 503),
         (Unavailable("broker is gone"), 503),
+        (Misconfigured("the server may not write to its topic"), 503),
         (Rejected("the query is longer than a record may be"), 422),
         (UnencodableError("ContextQuery: ContextQuery.top_k must be int"), 422),
         (AlreadyAsked("query 1 still waits for its answer"), 409),

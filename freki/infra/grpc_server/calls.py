@@ -23,7 +23,7 @@ from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
 from freki.infra.doors.sizes import MOST_QUERY_BYTES, TOO_LARGE, fitting
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.avro import UnencodableError
-from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.proto.convert import UnknownValueError
 
 DOMAIN = "freki"
@@ -50,6 +50,7 @@ _BELOW: Mapping[type[Exception], tuple[grpc.StatusCode, str]] = {
     NotSent: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
     TimeoutError: (grpc.StatusCode.DEADLINE_EXCEEDED, "NO_ANSWER"),
     Unavailable: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
+    Misconfigured: (grpc.StatusCode.UNAVAILABLE, "UNAVAILABLE"),
     Rejected: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),
     UnknownValueError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),
     UnencodableError: (grpc.StatusCode.INVALID_ARGUMENT, "INVALID"),

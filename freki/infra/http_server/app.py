@@ -52,7 +52,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import UnencodableError
 from freki.schemas.document_report import NOT_ADMITTED, UNREADABLE, WITHHELD
-from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.names import LARGEST_INTEGER
 
 _log = structlog.get_logger(__name__)
@@ -322,7 +322,8 @@ def _handle_errors(app: FastAPI) -> None:
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)).response()
 
     @app.exception_handler(Unavailable)
-    async def down(_: Request, error: Unavailable) -> Response:
+    @app.exception_handler(Misconfigured)
+    async def down(_: Request, error: InfraError) -> Response:
         _log.warning("call not answered", reason=str(error))
         return problem_of(error).response()
 

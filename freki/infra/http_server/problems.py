@@ -8,7 +8,7 @@ from typing import Final
 from starlette.responses import JSONResponse
 
 from freki.infra.doors.sizes import fitting
-from freki.schemas.errors import InfraError, Rejected
+from freki.schemas.errors import InfraError, Misconfigured, Rejected
 
 MEDIA_TYPE: Final = "application/problem+json"
 DESCRIBED: Final = {
@@ -69,6 +69,7 @@ def problem_of(error: Problem | InfraError) -> Problem:
     """Return what failed below the door as a problem."""
     if isinstance(error, Problem):
         return error
-    if isinstance(error, Rejected):
+    # A setting of the server, or a right that it lacks, is no fault of the caller.
+    if isinstance(error, Rejected) and not isinstance(error, Misconfigured):
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
     return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"Retry-After": "1"})
