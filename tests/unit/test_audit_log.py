@@ -18,6 +18,7 @@ from freki.schemas.errors import Misconfigured, Unavailable
 from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable
 
 WRITER = "1700000000000-aa"
+PATIENCE_S = 30.0
 
 
 @dataclass
@@ -26,10 +27,13 @@ class Topic:
 
     entries: list[AuditEntry] = field(default_factory=list)
     is_down: bool = False
+    has_bug: bool = False
     called: asyncio.Event = field(default_factory=asyncio.Event)
 
     async def send(self, entries: Sequence[AuditEntry]) -> None:
         self.called.set()
+        if self.has_bug:
+            raise ValueError("no Kafka error")
         if self.is_down:
             # Some of them may be stored, as with a broker that dies while it answers.
             self.entries += entries[: len(entries) // 2]
@@ -264,3 +268,36 @@ def test_a_key_is_for_its_owner_and_its_public_half_verifies(tmp_path: Path) -> 
 def _owned(path: Path) -> Path:
     path.chmod(0o600)
     return path
+
+
+async def test_an_error_that_nobody_expects_of_the_topic_is_an_outage(
+    tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.streams.audit.log.RETRY_S", 0.01)
+    topic = Topic()
+
+    async with log(tmp_path, topic, key) as audit:
+        topic.has_bug = True
+        with pytest.raises(AuditUnwritable, match="no Kafka error"):
+            await asyncio.wait_for(audit.record(asked(1)), PATIENCE_S)
+        topic.has_bug = False
+        await asyncio.wait_for(topic.until(lambda: len(topic.entries) > 1), PATIENCE_S)
+
+    assert checked(topic.entries, key).faults == ()
+    assert topic.entries == in_file(tmp_path)
+
+
+async def test_after_an_error_that_nobody_expects_of_the_file_nothing_is_written_and_nobody_waits(
+    tmp_path: Path, key: SigningKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    topic = Topic()
+
+    async with log(tmp_path, topic, key) as audit:
+        with monkeypatch.context() as patched:
+            patched.setattr("freki.infra.audit.files.ChainFile.append", lambda *_: 1 // 0)
+            with pytest.raises(AuditUnwritable, match="ZeroDivisionError"):
+                await asyncio.wait_for(audit.record(asked(1)), PATIENCE_S)
+        with pytest.raises(AuditUnwritable, match="restart the process"):
+            await asyncio.wait_for(audit.record(asked(2)), PATIENCE_S)
+
+    assert [each.kind for each in in_file(tmp_path)] == [AuditKind.OPENED]

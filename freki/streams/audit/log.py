@@ -126,6 +126,8 @@ class AuditLog:
         self._waiting_for_topic: list[_Waiting] = []
         self._notes: list[Event] = []
         self._is_topic_down = False
+        self._failure = ""
+        """Why nothing is written any more: what the file holds is not known."""
         self._is_closing = False
         self._wake_writer = asyncio.Event()
         self._wake_sender = asyncio.Event()
@@ -178,6 +180,8 @@ class AuditLog:
         """Return why nothing can be written now, or an empty text."""
         if self._is_closing:
             return "it is closed"
+        if self._failure:
+            return self._failure
         if self._rules.waits_for_topic and self._is_topic_down:
             return "its topic takes no entries (FREKI_AUDIT__WHEN_UNWRITABLE=refuse)"
         if self._unsent_bytes >= self._rules.buffer_bytes:
@@ -224,6 +228,11 @@ class AuditLog:
             self._notes = notes + self._notes
             self._fail(waiting, str(error))
             return
+        except Exception as error:  # noqa: BLE001 - nobody may wait for ever
+            self._failure = f"its file failed unexpectedly, restart the process: {error!r}"
+            _log.exception("the audit log is written no more; the next start of a worker here ends its file")
+            self._fail(waiting, self._failure)
+            return
         self._sequence, self._previous, self._since_anchor = chain.sequence, chain.previous, chain.since_anchor
         self._unsent.append(_Batch(chain.entries, size))
         self._unsent_bytes += size
@@ -254,9 +263,12 @@ class AuditLog:
         entries = [entry for batch in batches for entry in batch.entries]
         try:
             await self._send(entries)
-        except InfraError as error:
+        except Exception as error:  # noqa: BLE001 - a bug, too, must leave nobody waiting for ever
             if not self._is_topic_down:
-                _log.error("the topic of the audit log takes no entries", error=str(error), waiting=len(entries))
+                bug = None if isinstance(error, InfraError) else error
+                _log.error(
+                    "the topic of the audit log takes no entries", error=str(error), waiting=len(entries), exc_info=bug
+                )
             self._is_topic_down = True
             failed, self._waiting_for_topic = self._waiting_for_topic, []
             # The file says that they were given, which they were not.
