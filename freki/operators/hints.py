@@ -29,6 +29,7 @@ class Messages(NamedTuple):
     uncertain: str
     unanswered: str
     lacking: str
+    quoted: str
     filters: str
     min_score: str
     min_similarity: str
@@ -47,6 +48,7 @@ _GERMAN = Messages(
     uncertain="Keiner der Treffer passt sicher zur Frage; sie beantworten sie vielleicht nicht.",
     unanswered="Hier scheint nichts die Frage zu beantworten; die Treffer sind nur die nächstliegenden.",
     lacking="Kein Treffer enthält, was die Frage nennt: {named}.",
+    quoted="„{phrase}“",
     filters="Lassen Sie Filter weg; gesucht wurde nur nach: {fields}.",
     min_score="Senken Sie die verlangte Mindestbewertung ({min_score}).",
     min_similarity="Senken Sie die verlangte Mindestähnlichkeit ({min_similarity}).",
@@ -64,6 +66,7 @@ _ENGLISH = Messages(
     uncertain="None of the hits fits the query with certainty; they may not answer it.",
     unanswered="Nothing here seems to answer this; the hits are only the nearest to it.",
     lacking="No hit has what the query names: {named}.",
+    quoted="“{phrase}”",
     filters="Leave out filters; only this was searched: {fields}.",
     min_score="Lower the least score that you ask for ({min_score}).",
     min_similarity="Lower the least similarity that you ask for ({min_similarity}).",
@@ -118,6 +121,11 @@ def hints(
     if not found or uncertain:
         advice.append(say.source)
     return tuple(advice)
+
+
+def quoted(phrase: str, language: str) -> str:
+    """Return a phrase in quotation marks, as hints in this language have them."""
+    return _said_in(language).quoted.format(phrase=phrase)
 
 
 def failure_hint(language: str) -> str:

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.hints import Filtered, failure_hint, hints
+from freki.operators.hints import Filtered, failure_hint, hints, quoted
 from freki.schemas import (
     Confidence,
     ContextQuery,
@@ -78,13 +78,14 @@ def test_doubt_is_said_plainly() -> None:
 
 
 def test_what_no_hit_has_is_told_in_the_language_of_the_question() -> None:
+    named = {"de": ("§ 4711", quoted("elf Euro", "de")), "en": ("§ 4711", quoted("elf Euro", "en"))}
     german, english = (
-        hints(query(), analysis(each), found=8, wanted=8, confidence=Confidence.LOW, lacking=("§ 4711", "„elf Euro“"))
-        for each in ("de", "en")
+        hints(query(), analysis(each), found=8, wanted=8, confidence=Confidence.LOW, lacking=lacking)
+        for each, lacking in named.items()
     )
 
     assert german[1] == "Kein Treffer enthält, was die Frage nennt: § 4711, „elf Euro“."
-    assert english[1] == "No hit has what the query names: § 4711, „elf Euro“."
+    assert english[1] == "No hit has what the query names: § 4711, “elf Euro”."
 
 
 @pytest.mark.parametrize("found", [2, 8])

@@ -11,7 +11,7 @@ from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
 from freki.operators.confidence import confidence_of, least_across
 from freki.operators.distance import in_metric
-from freki.operators.hints import Filtered, failure_hint, hints
+from freki.operators.hints import Filtered, failure_hint, hints, quoted
 from freki.schemas import (
     ChunkId,
     ChunkKind,
@@ -91,6 +91,7 @@ class Composer:
         query.log.ran(STEP, started_ns, len(hits))
         omitted = _note_omissions(query, assembly)
         absent = note_absent(query, found, hits)
+        language = query.analysis.language
         unheld = () if any(holds_quoted(query, each) for each in found.found) else query.quoted
         confidence = _confidence(retrieval, lacks_named=absent.is_doubtful, is_unheld=bool(unheld))
         advice = hints(
@@ -100,11 +101,11 @@ class Composer:
             # Other words do not help a query that names the chunks to read.
             wanted=0 if query.is_read else query.options.top_k,
             confidence=confidence,
-            lacking=[*absent.names, *(f"„{phrase}“" for phrase in unheld)] if hits else (),
+            lacking=[*absent.names, *(quoted(phrase, language) for phrase in unheld)] if hits else (),
             filtered=Filtered(query.filtered_fields, retrieval.excluded),
         )
         if not hits and failures(query.log.notices):
-            advice = (failure_hint(query.analysis.language),)
+            advice = (failure_hint(language),)
         result = ContextResult(
             query_id=query.query.query_id,
             tenant=query.query.tenant,
