@@ -22,6 +22,7 @@ from freki.schemas.findings import (
     Findings,
     FoundRecords,
     KnownDocument,
+    LastRecord,
     Removal,
     UndecodableChanges,
     UnreadRecords,
@@ -83,7 +84,7 @@ class World:
     """Where workers are waited for in vain."""
     undecodable: Sequence[UndecodableChanges] = ()
     """Changes that cannot be decoded."""
-    permanent: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
+    lasts: Sequence[LastRecord] = ()
     """Records that compaction keeps."""
     undecided: Mapping[DocumentId, str] = field(default_factory=dict)
     """Documents that may have any attributes."""
@@ -136,9 +137,7 @@ class World:
             found = {f"older:{name}": frozenset({name}) for name in versions if self.documents[name].older}
             known = {**(claims or {}), **found}
             there = [uri for uri, names in known.items() if any(self.documents[name].older for name in names)]
-            return Findings(
-                records=self._letters(versions), claims=sorted(there), claimed=known, permanent=self.permanent
-            )
+            return Findings(records=self._letters(versions), claims=sorted(there), claimed=known, lasts=self.lasts)
         with_content = [name for name in sorted(versions) if self.documents[name].content]
         found = {f"claim:{name}": frozenset({name}) for name in with_content}
         place = [(sorted(self.documents).index(name), frozenset({name})) for name in with_content]
@@ -149,7 +148,7 @@ class World:
             claimed={**(claims or {}), **found},
             unread=self.unread if waits else (),
             undecodable=self.undecodable,
-            permanent=self.permanent,
+            lasts=self.lasts,
         )
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:

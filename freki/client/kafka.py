@@ -111,7 +111,10 @@ class Producer:
 
     async def _send(self, client: "AIOKafkaProducer", records: Sequence[Outgoing]) -> None:
         stored = [
-            await client.send(one.topic, key=one.key, value=one.value, headers=list(one.headers)) for one in records
+            await client.send(
+                one.topic, key=one.key, value=one.value, headers=list(one.headers), partition=one.partition
+            )
+            for one in records
         ]
         results = await asyncio.gather(*stored, return_exceptions=True)
         if self._ringer is not None:

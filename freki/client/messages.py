@@ -60,6 +60,8 @@ class Outgoing:
     headers: Headers = field(default=(), repr=False)
     trace: "Context | None" = None
     """Context of the record that causes this one; None: the current context."""
+    partition: int | None = None
+    """None: that of the key."""
 
 
 class Sender(Protocol):

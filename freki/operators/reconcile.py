@@ -45,17 +45,16 @@ def expect(
 ) -> Expected | None:
     """Return the expected state of a document after one more change, None for a tombstone; the highest version wins.
 
-    buried: version of the deletion that a tombstone follows; 0 where it has none and deletes everything before it.
+    buried: version that a tombstone deletes, as a deletion does; 0: it has none and deletes everything before it.
     """
     version = 0 if before is None else before.version
-    if change is None:
-        return before if 0 < buried <= version else Expected(name, max(version, buried), deleted=True, content_hash="")
-    wins = change.operation is Operation.DELETE and before is not None and not before.deleted
-    if change.version < version or (change.version == version and not wins):
+    if change is None and not buried:
+        return Expected(name, version, deleted=True, content_hash="")
+    at, deletes = (buried, True) if change is None else (change.version, change.operation is Operation.DELETE)
+    wins = deletes and before is not None and not before.deleted
+    if at < version or (at == version and not wins):
         return before
-    if change.operation is Operation.DELETE:
-        return Expected(name, change.version, deleted=True, content_hash="")
-    return Expected(name, change.version, deleted=False, content_hash=content_hash)
+    return Expected(name, at, deleted=deletes, content_hash="" if deletes else content_hash)
 
 
 def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Difference]:

@@ -57,12 +57,24 @@ class UnreadRecords:
 
 
 @record
+class LastRecord:
+    """A record on a compacted topic that no other of its key follows in its partition: only a null value removes it."""
+
+    topic: str
+    partition: int
+    offset: int
+    key: bytes
+    document_id: DocumentId
+    version: int | None
+    """That the null value states, 0 where it states none; None: none may follow, as the record may be of a version that
+    stays."""
+
+
+@record
 class Findings:
     """All places with content of some documents."""
 
     records: FoundRecords = field(default_factory=dict)
-    permanent: Mapping[tuple[str, int], frozenset[int]] = field(default_factory=dict)
-    """Offsets of those that compaction keeps, as no later record of their key is in the partition."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Number of rows by collection of the store."""
     claims: Collection[str] = ()
@@ -71,8 +83,8 @@ class Findings:
     """Addresses that records of the documents name, that were written for them, or that were known before."""
     shared: frozenset[str] = frozenset()
     """Those that other documents name too."""
-    judgements: Mapping[bytes, DocumentId] = field(default_factory=dict)
-    """Keys of judgements, with the document that each is on."""
+    lasts: Sequence[LastRecord] = ()
+    """Those of the records that compaction keeps."""
     unread: Sequence[UnreadRecords] = ()
     """Where workers were waited for in vain."""
     undecodable: Sequence[UndecodableChanges] = ()
@@ -87,13 +99,13 @@ class Findings:
         return {"records": places, "rows": dict(self.rows), "claims": sorted(self.claims)}
 
     def beyond(self, seen: "Findings") -> "Findings":
-        """Return the records that are not among those of another search, and their judgements; nothing else."""
+        """Return the records that are not among those of another search, and the last of their keys; nothing else."""
         records: dict[tuple[str, int], Sequence[tuple[int, frozenset[DocumentId]]]] = {}
         for place, found in self.records.items():
             known = {offset for offset, _ in seen.records.get(place, ())}
             if new := [each for each in found if each[0] not in known]:
                 records[place] = new
-        return Findings(records=records, judgements=self.judgements if records else {})
+        return Findings(records=records, lasts=self.lasts if records else ())
 
     def __bool__(self) -> bool:
         return bool(self.records or self.rows or self.claims)

@@ -14,11 +14,13 @@ from freki.schemas import Coverage, DocumentChange, DocumentId, Operation, Tenan
 from freki.schemas.avro import Codec
 from freki.schemas.findings import UnreadRecords
 from freki.schemas.index import Generation
+from freki.schemas.names import key_of_texts
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.stage import Stage
+from freki.streams.messages import Outgoing, version_in
 from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.places import Places
-from freki.streams.wire.from_settings import group_of, ingest_sources
+from freki.streams.wire.from_settings import group_of, ingest_sources, wall_clock
 from tests.integration.stages import Batch, World, running
 from tests.memory_index import MemoryIndex
 
@@ -32,6 +34,11 @@ def settings_of(world: World, generation: str = IN_USE) -> Settings:
 
 def groups_of(settings: Settings, topic: str) -> list[str]:
     return sorted(group_of(settings, source.group) for source in ingest_sources(settings) if source.topic == topic)
+
+
+def places_of(world: World, settings: Settings) -> Places:
+    index = cast("MilvusIndex", MemoryIndex(Generation(name=IN_USE, embedder="e", dim=4, analyser="a")))
+    return Places(settings, index=index, registry=None, outbox=world.outbox, patience_s=1.0)
 
 
 def consumers(world: World, *generations: str, patience_s: float = 30.0) -> Consumers:
@@ -114,8 +121,7 @@ async def test_documents_whose_changes_cannot_be_decoded_are_found_by_their_key_
         return key, b"\x00\x00\x00\x00\x07" + frame[10:]
 
     await world.publish(change("plain"), registered(*change("registered")), (b"hr/damaged", b"no change"))
-    index = cast("MilvusIndex", MemoryIndex(Generation(name=IN_USE, embedder="e", dim=4, analyser="a")))
-    places = Places(settings, index=index, registry=None, outbox=world.outbox, patience_s=1.0)
+    places = places_of(world, settings)
 
     by_id = await places.covered(tenant, Coverage(documents=(DocumentId("damaged"), DocumentId("registered"))))
     whole = await places.covered(tenant, Coverage(whole_tenant=True))
@@ -127,3 +133,74 @@ async def test_documents_whose_changes_cannot_be_decoded_are_found_by_their_key_
     assert [each.document_id for each in by_attribute.documents] == ["plain"]
     assert list(by_attribute.undecided) == ["registered"]
     assert "FREKI_REGISTRY__URL" in by_attribute.undecided[DocumentId("registered")]
+
+
+@pytest.mark.parametrize("corrected", [None, 3], ids=["erased", "rectified"])
+async def test_what_compaction_would_keep_goes_from_every_partition_of_its_key_and_what_is_newer_stays(
+    world: World, store: MilvusSettings, corrected: int | None
+) -> None:
+    tenant, name, settings = TenantId("hr"), DocumentId("law"), settings_of(world)
+    settings = settings.model_copy(update={"milvus": store, "tenant": tenant})
+    document, judgement = record_key(tenant, name), key_of_texts(tenant, "ada", "q", name)
+
+    def change(version: int) -> bytes:
+        return Codec(DocumentChange).encode(
+            DocumentChange(
+                tenant=tenant,
+                document_id=name,
+                operation=Operation.UPSERT,
+                version=version,
+                occurred_at=Timestamp(1),
+                content=f"text {version}",
+            )
+        )
+
+    documents, judgements = world.topics.documents.name, world.topics.judgements.name
+    # As they lie after partitions were added: of one key in both.
+    for partition, version in ((0, 1), (0, 2), (1, 3)):
+        await world.outbox.send(Outgoing(topic=documents, key=document, value=change(version), partition=partition))
+        await world.outbox.send(Outgoing(topic=judgements, key=judgement, value=b"good", partition=partition))
+    places = places_of(world, settings)
+
+    async def free() -> Collection[DocumentId]:
+        return {name}
+
+    async def removed() -> list[str]:
+        versions, before_ms = ({name: 3}, None) if corrected is None else ({name: corrected - 1}, wall_clock())
+        found = await places.find(tenant, versions, before_ms=before_ms)
+        removal = await places.remove(found, still_free=free, superseded=corrected is not None)
+        return [each["until"] for each in removal.remains if each.get("topic") == documents]
+
+    ends = [await removed(), await removed()]
+    kept = await world.read_all(world.topics.documents)
+    last = {record.partition: (record.value, version_in(record.headers)) for record in kept}
+    marks = {record.partition: record.value for record in await world.read_all(world.topics.judgements)}
+
+    assert last == ({0: (None, 3), 1: (None, 3)} if corrected is None else {0: (None, 2), 1: (change(3), 0)})
+    assert marks == dict.fromkeys((0, 1), None if corrected is None else b"good")
+    assert len(kept) == (5 if corrected is None else 4), "each is sent once"
+    assert ends[0] == ends[1]
+
+
+async def test_a_rectification_sends_no_null_value_behind_a_change_that_may_be_newer(
+    world: World, store: MilvusSettings
+) -> None:
+    tenant, name, documents = TenantId("hr"), DocumentId("law"), world.topics.documents.name
+    settings, key = settings_of(world).model_copy(update={"milvus": store}), record_key(TenantId("hr"), name)
+    of_another_registry = b"\x00\x00\x00\x00\x07" + b"a change"
+    await world.outbox.send(Outgoing(topic=documents, key=key, value=of_another_registry, partition=0))
+    # Of version 1 nothing is older, and a null value without a version would delete it.
+    await world.outbox.send(Outgoing(topic=documents, key=key, value=b"no change", partition=1))
+    places = places_of(world, settings)
+
+    async def free() -> Collection[DocumentId]:
+        return {name}
+
+    found = await places.find(tenant, {name: 0}, before_ms=wall_clock())
+    removal = await places.remove(found, still_free=free, superseded=True)
+
+    assert [record.value is None for record in await world.read_all(world.topics.documents)] == [False, False]
+    assert [(each["partition"], each["until_ms"]) for each in removal.remains if "topic" in each] == [
+        (0, None),
+        (1, None),
+    ]

@@ -17,13 +17,16 @@ from pathlib import Path
 from typing import Literal, get_args
 
 import pytest
+from aiokafka.partitioner import DefaultPartitioner
 from kafka import KafkaConsumer, TopicPartition
-from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
+from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewPartitions
 
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import settings_for
 from freki.infra.settings import LocalSettings, Settings
 from freki.infra.sources.recorded import read_stream
+from freki.operators.identify import record_key
+from freki.schemas import DocumentId, TenantId
 from freki.streams.deliver.dead_letters import to_record
 from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of
@@ -39,6 +42,7 @@ LEAST_SENTENCE = 40
 INLINE = 4000
 MOST_CHARACTERS = 200_000
 VERSIONS = 3
+PARTITIONS = 3
 # As the broker has records on disk: bytes of compressed ones would not be found.
 SOON = {
     "segment.ms": "1000",
@@ -119,6 +123,12 @@ def files_with(directory: Path, needles: Sequence[bytes]) -> set[str]:
 def configure(settings: Settings, names: Sequence[str], config: Mapping[str, str]) -> None:
     with closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap)) as admin:
         admin.alter_configs([ConfigResource(ConfigResourceType.TOPIC, name, config) for name in names])
+
+
+def partition_of(tenant: str, name: str) -> int:
+    """Return the partition of a document once there are `PARTITIONS`."""
+    key = record_key(TenantId(tenant), DocumentId(name))
+    return int(DefaultPartitioner()(key, range(PARTITIONS), range(PARTITIONS)))
 
 
 @asynccontextmanager
@@ -209,3 +219,48 @@ async def test_no_sentence_of_an_erased_law_is_left_after_the_times_of_the_repor
     if broker == "kafka":
         promised = max(each["until_ms"] for each in body["remains"] if each.get("until_ms"))
         assert time.time() * 1000 < promised
+
+
+def raise_partitions(settings: Settings, topic: str, count: int) -> None:
+    with closing(KafkaAdminClient(bootstrap_servers=settings.kafka.bootstrap)) as admin:
+        admin.create_partitions({topic: NewPartitions(count)})
+
+
+@pytest.mark.timeout(600)
+@pytest.mark.usefixtures("environment")
+async def test_what_an_erased_and_a_corrected_document_said_goes_also_from_the_partition_that_they_had_before(
+    tmp_path: Path,
+) -> None:
+    tenant, state, key = f"erase-{secrets.token_hex(4)}", tmp_path / "state", tmp_path / "key.pem"
+    async with running(tmp_path, "kafka") as freki:
+        topic, bootstrap = topics_of(freki.settings).documents.name, freki.settings.kafka.bootstrap
+        moved = [name for name in map(str, range(100)) if partition_of(tenant, name)][:3]
+        erased, corrected, other = moved
+        stays = next(name for name in map(str, range(100)) if not partition_of(tenant, name))
+        for name in (erased, corrected):
+            await publish(freki, upsert(tenant, name, f"Zuerst galt für {name} ein anderer Satz."))
+        await asyncio.to_thread(raise_partitions, freki.settings, topic, PARTITIONS)
+        for name in (erased, corrected, other):
+            await publish(freki, upsert(tenant, name, f"Danach gilt für {name} dieser Satz.", version=2))
+        code, printed = await freki_command(freki, "audit", "keys", "make", str(key))
+        assert code == 0, printed
+        options = ("--tenant", tenant, "--yes", "--key", str(key), "--report")
+        local = {"FREKI_LOCAL__STATE_DIR": str(state)}
+        for command, name in (("erase", erased), ("rectify", corrected)):
+            code, printed = await freki_command(freki, command, name, *options, str(tmp_path / command), **local)
+            assert code == 0, printed
+            remains = json.loads((tmp_path / command).read_text())["report"]["remains"]
+            assert all(each["until_ms"] for each in remains if each.get("topic") == topic)
+
+        await asyncio.to_thread(configure, freki.settings, [topic], SOON)
+        old, deadline = [f"Zuerst galt für {name} ".encode() for name in moved], time.monotonic() + PATIENCE_S
+        version = 2
+        while topic in await asyncio.to_thread(records_with, bootstrap, old):
+            assert time.monotonic() < deadline
+            await asyncio.sleep(1.5)
+            version += 1
+            await publish(freki, upsert(tenant, stays, f"Noch ein Satz: {version}.", version=version))
+        assert topic in await asyncio.to_thread(records_with, bootstrap, [f"Danach gilt für {corrected} ".encode()])
+        code, printed = await freki_command(freki, "ask", "Was gilt danach?", "--tenant", tenant)
+        assert f"Danach gilt für {corrected}" in printed
+        assert f"für {erased}" not in printed

@@ -59,6 +59,7 @@ class Producer:
         key: bytes | None,
         value: bytes | None,
         headers: Headers = (),
+        partition: int | None = None,
         transaction: int | None = None,
     ) -> asyncio.Future[int]:
         """Queue a record."""
@@ -66,7 +67,7 @@ class Producer:
             raise Rejected("a record needs a key or a value")
         loop = self._network.loop
         delivery: asyncio.Future[int] = loop.create_future()
-        place = self._broker.place(topic, key)
+        place = self._broker.place(topic, key) if partition is None else (topic, partition)
         queue = self._queues.setdefault(place, deque())
         queue.append((key, value, headers, next(self._sequences), transaction, loop.time(), delivery))
         if self.confirms_early:

@@ -49,10 +49,7 @@ class Sent:
     key: bytes | None
     value: bytes | None
     headers: Headers
-
-    @property
-    def partition(self) -> int:
-        return 0
+    partition: int = 0
 
     @property
     def offset(self) -> int:
@@ -86,7 +83,13 @@ class FakeProducer:
     """Raised by the delivery instead of by `send`."""
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> asyncio.Future[None]:
         if self.failures:
             raise self.failures.pop(0)
@@ -94,7 +97,7 @@ class FakeProducer:
         if self.unconfirmed:
             delivery.set_exception(self.unconfirmed.pop(0))
         else:
-            self.sent.append(Sent(topic=topic, key=key, value=value, headers=headers))
+            self.sent.append(Sent(topic=topic, key=key, value=value, headers=headers, partition=partition or 0))
             delivery.set_result(None)
         return delivery
 

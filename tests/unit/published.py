@@ -46,9 +46,16 @@ class World:
             self.changes.append(change)
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> Awaitable[object]:
         """Take a record of the ledger."""
+        assert partition is None
         self._live()
         self.ledger.append(Record(topic=topic, key=key, value=value, headers=headers))
         return _done()

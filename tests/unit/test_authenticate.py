@@ -309,11 +309,17 @@ class Closed(FakeProducer):
     """Takes nothing for the topic of the tenant."""
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> asyncio.Future[None]:
         if topic == "contexts-t":
             raise Misconfigured("it does not exist")
-        return await super().send(topic, key=key, value=value, headers=headers)
+        return await super().send(topic, key=key, value=value, headers=headers, partition=partition)
 
 
 async def test_an_answer_that_its_topic_does_not_take_shows_nobody_what_it_says(tmp_path: Path) -> None:

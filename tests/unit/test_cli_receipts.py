@@ -29,10 +29,16 @@ class Broker:
     course: list[str] = field(default_factory=list)
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> Awaitable[object]:
         assert value is not None
-        assert (topic, key, headers) == ("documents", b"t/" + value, ())
+        assert (topic, key, headers, partition) == ("documents", b"t/" + value, (), None)
         if value in self.refused:
             raise Rejected("too large")
         self.course.append(value.decode())
@@ -113,11 +119,17 @@ async def test_a_change_that_the_broker_refuses_holds_up_no_other(capsys: pytest
 async def test_who_interrupts_is_told_what_was_sent(capsys: pytest.CaptureFixture[str]) -> None:
     class Interrupted(Broker):
         async def send(
-            self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+            self,
+            topic: str,
+            *,
+            key: bytes | None,
+            value: bytes | None,
+            headers: Headers = (),
+            partition: int | None = None,
         ) -> Awaitable[object]:
             if len(self.course) == BATCH_CHANGES:
                 raise CancelledError
-            return await super().send(topic, key=key, value=value, headers=headers)
+            return await super().send(topic, key=key, value=value, headers=headers, partition=partition)
 
     makes = [partial(change, f"a{number}") for number in range(2 * BATCH_CHANGES)]
     with pytest.raises(CancelledError):

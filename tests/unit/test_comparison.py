@@ -62,6 +62,28 @@ def test_a_tombstone_is_a_change_of_the_document_in_its_key() -> None:
     assert stream.deleted == {KEY}
 
 
+def test_a_tombstone_of_a_version_is_a_deletion_of_it_where_partitions_were_added() -> None:
+    """An erasure or a rectification sends it to each partition; compaction may have removed the deletion elsewhere."""
+    codec = Codec(DocumentChange)
+    change = DocumentChange(
+        tenant=TenantId("t"),
+        document_id=DocumentId("d"),
+        operation=Operation.UPSERT,
+        version=2,
+        occurred_at=Timestamp(1),
+        content="text",
+    )
+    kept = Event(key=b"t/d", value=codec.encode(change))
+    for version, deletes in ((1, False), (2, True)):
+        headers = (("freki-version", b"%d" % version),)
+        null = Event(key=b"t/d", value=None, headers=headers, partition=version % 2, offset=1, timestamp_ms=2_000)
+        for records in ([kept, null], [null, kept]):
+            stream = Stream()
+            for record in records:
+                take(stream, record, codec, ())
+            assert stream.expected[KEY].deleted is deletes
+
+
 def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_order_they_are_read() -> None:
     records = [Event(key=b"t/d", value=None, partition=partition, offset=1) for partition in (0, 1, 2, 0)]
     readings = [Stream(), Stream()]

@@ -369,12 +369,18 @@ class Small(FakeProducer):
         self.most_bytes = most_bytes
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> asyncio.Future[None]:
         size = len(key or b"") + len(value or b"") + sum(len(name) + len(content) for name, content in headers)
         if size > self.most_bytes:
             raise Bad(f"{size} bytes are too many")
-        return await super().send(topic, key=key, value=value, headers=headers)
+        return await super().send(topic, key=key, value=value, headers=headers, partition=partition)
 
 
 @pytest.mark.parametrize(

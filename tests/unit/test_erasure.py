@@ -16,7 +16,7 @@ from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_case, validate_erasure_request
 from freki.schemas import Coverage, DocumentId, ErasureRequest, ErasureStatus, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
-from freki.schemas.findings import UndecodableChanges, UnreadRecords
+from freki.schemas.findings import LastRecord, UndecodableChanges, UnreadRecords
 from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Outbox, Sink
@@ -145,7 +145,7 @@ async def test_an_erasure_whose_changes_cannot_be_decoded_erases_by_key_and_is_i
 
 async def test_an_erasure_whose_content_the_topic_keeps_for_good_is_incomplete() -> None:
     here = world()
-    here.permanent = {("documents", 0): frozenset({0})}
+    here.lasts = [LastRecord(topic="documents", partition=0, offset=0, key=b"hr/a", document_id=A, version=None)]
 
     erasure = here.erasure()
     done = await erasure.run(await erasure.plan(TENANT, Coverage(documents=(A,))), about={})

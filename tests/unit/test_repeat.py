@@ -66,9 +66,15 @@ class Topic:
         self._append(last.key, last.value, ((REINDEX_HEADER, str(edition).encode()), (RECORDED_AT_HEADER, first)))
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> Awaitable[object]:
-        assert topic == "documents"
+        assert (topic, partition) == ("documents", None)
         self.meanwhile(self)
         self._append(key, value, headers)
         return asyncio.sleep(0)
@@ -201,6 +207,18 @@ async def test_a_change_that_comes_in_between_stays_the_last_of_its_document() -
 
     assert topic.last("a").value == CODEC.encode(change("a", 2))
     assert recorded_at(topic.last("a").headers, Timestamp(topic.last("a").timestamp_ms)) == 1001
+
+
+async def test_a_null_value_of_an_older_version_that_comes_in_between_is_no_later_change() -> None:
+    """A rectification sends it to another partition, and sent again it would come to that of the version that stays."""
+    topic = Topic(meanwhile=lambda topic: topic.bury("a", 1) if len(topic.records) == 2 else None)
+    topic.put("a", 1)
+    topic.put("a", 2)
+
+    reasons, sent = await repeat(topic, {key("a"): 2})
+
+    assert (reasons, sent) == ({}, [("a", 2)])
+    assert [each.value for each in topic.records].count(None) == 1
 
 
 async def test_a_change_that_comes_in_between_is_the_last_again_before_receipts_are_awaited() -> None:

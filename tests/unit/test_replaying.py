@@ -116,6 +116,23 @@ async def test_the_last_change_is_found_in_whatever_order_added_partitions_are_r
         assert "(version 2)" in refusal.reason
 
 
+async def test_a_null_value_of_an_older_version_in_another_partition_supersedes_nothing() -> None:
+    """A rectification sends one where partitions were added."""
+    old, new = Event(key=KEY, value=change(1)), Event(key=KEY, value=change(2), partition=3, timestamp_ms=2_000)
+    null = Event(key=KEY, value=None, headers=(("freki-version", b"1"),), offset=1, timestamp_ms=3_000)
+
+    for order in ([old, null, new], [new, old, null]):
+
+        async def stored(order: list[Event] = order) -> AsyncIterator[Event]:
+            for each in order:
+                yield each
+
+        newest = await latest_of({KEY}, stored(), CODEC.decode)
+        assert (newest[KEY].partition, newest[KEY].deleted) == (3, False)
+        assert refusal_of_change(letter(partition=3, at=2_000), newest) is None
+        assert refusal_of_change(letter(), newest) is not None
+
+
 @pytest.mark.parametrize(
     ("version", "recorded_at", "may"), [(2, 2_000, True), (1, 2_000, False), (2, 1_999, False), (3, 2_001, True)]
 )

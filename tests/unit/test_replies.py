@@ -25,14 +25,20 @@ class Closed(FakeProducer):
         self.tried: list[str] = []
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> asyncio.Future[None]:
         self.tried.append(topic)
         if topic in self.missing:
             await asyncio.Event().wait()
         if topic in self.errors:
             raise self.errors[topic]
-        return await super().send(topic, key=key, value=value, headers=headers)
+        return await super().send(topic, key=key, value=value, headers=headers, partition=partition)
 
 
 def query(reply_to: str | None) -> ContextQuery:

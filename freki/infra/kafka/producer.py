@@ -77,9 +77,15 @@ class KafkaProducer:
             self._ringer.close()
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: tuple[tuple[str, bytes], ...] = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: tuple[tuple[str, bytes], ...] = (),
+        partition: int | None = None,
     ) -> asyncio.Task[Position]:
-        """Queue a record; the task ends when the broker has stored it.
+        """Queue a record, in the partition of its key if none is given; the task ends when the broker has stored it.
 
         Both raise Rejected for an oversized record, Unavailable if the broker did not store it, and Misconfigured,
         naming the setting, otherwise. With an idempotent producer the task waits for as long as no broker answers.
@@ -91,7 +97,12 @@ class KafkaProducer:
         await self._slots.acquire()
         try:
             with translated(f"send to {topic}", self._settings):
-                stored = await self._client.send(topic, key=key, value=value, headers=list(headers))
+                if partition is not None and partition not in await self._client.partitions_for(topic):
+                    # It was added since the client asked last.
+                    await self._client.client.force_metadata_update()
+                stored = await self._client.send(
+                    topic, key=key, value=value, headers=list(headers), partition=partition
+                )
         except BaseException:
             self._slots.release()
             raise

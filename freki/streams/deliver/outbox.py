@@ -38,7 +38,9 @@ class Outbox:
     async def _queue(self, record: Outgoing) -> Awaitable[None]:
         span, headers = sending(self._tracer, record)
         try:
-            delivery = await self._producer.send(record.topic, key=record.key, value=record.value, headers=headers)
+            delivery = await self._producer.send(
+                record.topic, key=record.key, value=record.value, headers=headers, partition=record.partition
+            )
         except BaseException as error:
             failed(span, error)
             span.end()

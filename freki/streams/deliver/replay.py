@@ -9,7 +9,8 @@ A producer may publish a change between the check and the replay. Its change is 
 the version fence of every index that holds it keeps it in force.
 """
 
-from collections.abc import AsyncIterable, Callable, Collection, Mapping
+from collections import defaultdict
+from collections.abc import AsyncIterable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,7 +18,6 @@ from typing import NamedTuple
 from freki.schemas import DocumentChange, Operation, Revision, Timestamp
 from freki.schemas.names import record
 from freki.streams.deliver.dead_letters import DeadLetter
-from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.messages import Stored, recorded_at, version_in
 
 Place = tuple[str, int, int]
@@ -61,30 +61,47 @@ async def latest_of(
     keys: Collection[bytes], records: AsyncIterable[Stored], decode: Callable[[bytes], DocumentChange]
 ) -> dict[bytes, Latest]:
     """Return the state of documents on the documents topic; documents without a record there are absent."""
-    latest, order = dict[bytes, Latest](), KeyOrder()
+    lasts: defaultdict[bytes, dict[int, _Last]] = defaultdict(dict)
     for_key = frozenset(keys)
     async for stored in records:
         if stored.key is None or stored.key not in for_key:
             continue
-        is_outdated = order.is_outdated(stored)
         version, deleted = version_in(stored.headers), stored.value is None
         if stored.value is not None:
             # A record that cannot be decoded still proves that the document has a record.
             with suppress(ValueError):
                 change = decode(stored.value)
                 version, deleted = change.version, change.operation is Operation.DELETE
-        before = latest.get(stored.key)
-        if before is not None and is_outdated:
-            latest[stored.key] = replace(before, version=max(version, before.version))
-            continue
-        latest[stored.key] = Latest(
+        before = lasts[stored.key].get(stored.partition)
+        state = Latest(
             partition=stored.partition,
             offset=stored.offset,
             recorded_at=recorded_at(stored.headers, Timestamp(stored.timestamp_ms)),
-            version=max(version, before.version if before is not None else 0),
+            version=version if before is None else max(version, before.state.version),
             deleted=deleted,
         )
-    return latest
+        lasts[stored.key][stored.partition] = _Last(stored.timestamp_ms, version if stored.value is None else 0, state)
+    return {key: _latest(list(found.values())) for key, found in lasts.items()}
+
+
+class _Last(NamedTuple):
+    """The last record of a key in a partition."""
+
+    timestamp_ms: int
+    buried: int
+    """Version that a null value removes; 0: it states none, or there is a value."""
+    state: Latest
+
+
+def _latest(lasts: Sequence[_Last]) -> Latest:
+    """Return the state of a document by its last records in the partitions that it has had, by their times.
+
+    A null value of a version below the highest one removes what is older from its partition, and nothing else.
+    """
+    version = max(last.state.version for last in lasts)
+    standing = [last for last in lasts if not 0 < last.buried < version] or lasts
+    latest = max(standing, key=lambda last: (last.timestamp_ms, last.state.partition)).state
+    return replace(latest, version=version)
 
 
 def refusal_of_change(letter: DeadLetter, latest: Mapping[bytes, Latest]) -> Refusal | None:

@@ -36,7 +36,12 @@ def _change_event(stored: Stored, change: DocumentChange | None) -> DocumentEven
     at = Timestamp(stored.timestamp_ms)
     if change is None:
         version = version_in(stored.headers)
-        return DocumentEvent(at=at, what="null value", version=version, detail="removes the document from the topic")
+        return DocumentEvent(
+            at=at,
+            what="null value",
+            version=version,
+            detail="removes earlier records of the document from its partition",
+        )
     if change.operation is Operation.DELETE:
         return DocumentEvent(at=at, what="deletion", version=change.version, detail="")
     if edition_in(stored.headers):

@@ -68,6 +68,7 @@ class ChangeRepeater:
         self._outbox = outbox
         self._topic = topic
         self._edition = max(int(requested_at), above + 1)
+        self._wanted: Mapping[bytes, int] = {}
         self._places: Mapping[bytes, Place] = {}
         self._first: dict[bytes, Timestamp] = {}
         """When the found changes were recorded first."""
@@ -81,7 +82,7 @@ class ChangeRepeater:
 
     async def find(self, wanted: Mapping[bytes, int], *, track: Track) -> dict[bytes, str]:
         """Find the changes of the wanted versions, by key; return the reasons of those that cannot be repeated."""
-        places: dict[bytes, Place] = {}
+        self._wanted, places = wanted, dict[bytes, Place]()
         reasons: dict[bytes, str] = {}
         async with self._open_topic({}) as reader:
             advance = track(sum(reader.ends.values()))
@@ -180,6 +181,9 @@ class ChangeRepeater:
         async with self._open_topic(self._ends) as reader:
             async for stored in reader.until_end():
                 if stored.key is None or stored.key not in self._places:
+                    continue
+                if stored.value is None and 0 < version_in(stored.headers) < self._wanted[stored.key]:
+                    # It removes older versions from another partition.
                     continue
                 self._last[stored.key] = stored
                 before = self._foreign.get(stored.key)

@@ -17,9 +17,17 @@ class Producer(Protocol):
     """Producer of Kafka records."""
 
     async def send(
-        self, topic: str, *, key: bytes | None, value: bytes | None, headers: Headers = ()
+        self,
+        topic: str,
+        *,
+        key: bytes | None,
+        value: bytes | None,
+        headers: Headers = (),
+        partition: int | None = None,
     ) -> Awaitable[object]:
         """Queue a record, in order per partition; return an awaitable that ends once the broker has stored it.
+
+        partition: None: that of the key.
 
         Waits while too many records are in flight. Call and awaitable raise Rejected for a record that can never be
         stored, such as an oversized one, and Unavailable while the broker is down. Owns its timeout.

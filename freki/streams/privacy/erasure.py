@@ -143,9 +143,9 @@ class Erasure:
 
         async def search() -> Findings:
             free_now = await still_free()
-            return await self._places.find(
-                plan.tenant, {name: free[name] for name in done if name in free_now}, claims=claims
-            )
+            versions = {name: free[name] for name in done if name in free_now}
+            # Workers make records also of the null values that the removal sent.
+            return await self._places.find(plan.tenant, versions, claims=claims, waits=bool(there.lasts))
 
         more, left, late = await remove_late(self._places, there, search, still_free=still_free)
         removal = removal.and_then(more)
@@ -177,7 +177,7 @@ class Erasure:
             "undecided": plan.undecided,
         }
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
-        is_whole = not (left.rows or left.claims or left.permanent or late)
+        is_whole = not (left.rows or left.claims or left.lasts or late)
         is_whole = is_whole and not any(each.is_in_use for each in there.unread)
         is_whole = is_whole and not (before.undecodable or plan.undecided)
         if later or not is_whole:

@@ -104,7 +104,7 @@ class Rectification:
             "undecodable": [asdict(each) for each in found.undecodable],
         }
         status = ErasureStatus.HELD if held else ErasureStatus.ERASED
-        if left.rows or left.claims or left.permanent or late or found.undecodable:
+        if left.rows or left.claims or left.lasts or late or found.undecodable:
             status = ErasureStatus.INCOMPLETE
         return ErasureOutcome(status=status, report=signed(body, self._sign), held=held, body=body)
 

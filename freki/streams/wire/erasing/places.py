@@ -14,7 +14,15 @@ from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
-from freki.schemas.findings import CoveredDocuments, Findings, KnownDocument, Removal, UndecodableChanges, UnreadRecords
+from freki.schemas.findings import (
+    CoveredDocuments,
+    Findings,
+    KnownDocument,
+    LastRecord,
+    Removal,
+    UndecodableChanges,
+    UnreadRecords,
+)
 from freki.schemas.index import Root, answering
 from freki.schemas.names import document_of_key
 from freki.streams.deliver.outbox import Outbox
@@ -43,30 +51,61 @@ _LOWEST_VERSION = 1
 class _Found:
     """What a search has found on topics."""
 
-    def __init__(self, claimed: dict[str, set[DocumentId]]) -> None:
-        """Begin; claimed: addresses that are known, with their documents."""
+    def __init__(
+        self,
+        claimed: dict[str, set[DocumentId]],
+        versions: Mapping[DocumentId, int],
+        keys: Collection[bytes],
+        *,
+        superseded: bool,
+    ) -> None:
+        """Begin; claimed: addresses that are known, with their documents; the others: what is looked for."""
         self.records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
         self.claimed = claimed
         self.shared: set[str] = set()
-        self.judgements: dict[bytes, DocumentId] = {}
-        self._lasts: defaultdict[tuple[str, int], dict[bytes | None, int]] = defaultdict(dict)
-        """By topic and partition: keys whose last record so far is content, with its offset."""
+        self._versions = versions
+        self._keys = keys
+        self._ends: defaultdict[str, dict[int, int]] = defaultdict(dict)
+        self._superseded = superseded
+        self._lasts: dict[tuple[str, int, bytes], LastRecord] = {}
         self._undecodable: defaultdict[tuple[str, int], list[tuple[int, str]]] = defaultdict(list)
 
     def add(self, stored: Record, holders: frozenset[DocumentId], change: ReadChange) -> None:
         """Add a record, the documents whose content it is, and the change in it."""
+        if holders or stored.key in self._keys:
+            self._ends[stored.topic][stored.partition] = stored.offset
         claim: ClaimCheck | None = change.claim if isinstance(change, DocumentChange) else None
         if isinstance(change, Unreadable) and holders:
             self._undecodable[stored.topic, stored.partition].append((stored.offset, change.reason))
         if holders:
             self.records[stored.topic, stored.partition].append((stored.offset, holders))
-            self._lasts[stored.topic, stored.partition][stored.key] = stored.offset
-        elif (stored.topic, stored.partition) in self._lasts:
-            self._lasts[stored.topic, stored.partition].pop(stored.key, None)
         if claim is not None and holders:
             self.claimed.setdefault(claim.uri, set()).update(holders)
         elif claim is not None:
             self.shared.add(claim.uri)
+
+    def add_last(self, stored: Record, holders: frozenset[DocumentId], change: ReadChange, *, versioned: bool) -> None:
+        """Add a record of a compacted topic; versioned: whether its null values state a version."""
+        place = stored.topic, stored.partition, stored.key or b""
+        self._lasts.pop(place, None)
+        for name in holders:
+            version: int | None = self._versions[name] if versioned else 0
+            if versioned and self._superseded and (version == 0 or isinstance(change, Unreadable)):
+                # A null value without a version would delete what stays.
+                version = None
+            self._lasts[place] = LastRecord(
+                topic=stored.topic,
+                partition=stored.partition,
+                offset=stored.offset,
+                key=stored.key or b"",
+                document_id=name,
+                version=version,
+            )
+
+    @property
+    def lasts(self) -> list[LastRecord]:
+        """The records that no other of their key follows in their partition."""
+        return list(self._lasts.values())
 
     @property
     def undecodable(self) -> list[UndecodableChanges]:
@@ -78,17 +117,9 @@ class _Found:
             for (topic, partition), some in sorted(self._undecodable.items())
         ]
 
-    def permanent_in(self, topic: str) -> dict[tuple[str, int], frozenset[int]]:
-        """Return the records of a compacted topic that it keeps: the last ones of their key in a partition."""
-        return {place: frozenset(lasts.values()) for place, lasts in self._lasts.items() if place[0] == topic and lasts}
-
-    def lasts_in(self, topic: str) -> dict[int, int]:
-        """Return the highest offset found in each partition of a topic."""
-        return {
-            partition: max(offset for offset, _ in some)
-            for (name, partition), some in self.records.items()
-            if name == topic
-        }
+    def ends_in(self, topic: str) -> Mapping[int, int]:
+        """Return the offset of the last record about the documents in each partition of a topic, also of deletions."""
+        return self._ends[topic]
 
 
 class _Known:
@@ -206,17 +237,20 @@ class Places:
             return Findings()
         content = Content(self._settings, tenant, versions, before_ms=before_ms)
         generations, rows = await self._rows(tenant, versions, superseded=before_ms is not None)
-        found = _Found({uri: set(names) for uri, names in (claims or {}).items()})
+        topics, superseded = topics_of(self._settings), before_ms is not None
+        compacted = {topics.documents.name, topics.judgements.name}
+        known = {uri: set(names) for uri, names in (claims or {}).items()}
+        found = _Found(known, versions, content.keys, superseded=superseded)
         unread: list[UnreadRecords] = []
         # In the order in which workers copy content from one to the next.
         for topic in await present(self._settings, searched_topics(self._settings, generations, tenant)):
             async for stored, change in self._read(topic):
                 holders = content.of(topic, stored, change)
                 found.add(stored, holders, change)
-                if holders and topic.name == topics_of(self._settings).judgements.name:
-                    found.judgements[stored.key or b""] = next(iter(holders))
-            if waits and (lasts := found.lasts_in(topic.name)):
-                unread += await self._consumers.behind(topic.name, lasts)
+                if topic.name in compacted:
+                    found.add_last(stored, holders, change, versioned=topic.name == topics.documents.name)
+            if waits and (ends := found.ends_in(topic.name)):
+                unread += await self._consumers.behind(topic.name, ends)
         claimed, shared = found.claimed, found.shared
         if any(map(self._claims.owns, {*claimed, *shared})):
             await self._claims.check()
@@ -226,12 +260,11 @@ class Places:
         ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
         return Findings(
             records=found.records,
-            permanent=found.permanent_in(topics_of(self._settings).documents.name),
             rows=rows,
             claims=[uri for uri in ours if uri in written or await self._claims.has(uri)],
             claimed={uri: frozenset(names) for uri, names in claimed.items()},
             shared=frozenset(shared & claimed.keys()),
-            judgements=found.judgements,
+            lasts=found.lasts,
             unread=unread,
             undecodable=found.undecodable,
         )

@@ -1,6 +1,6 @@
 """Removal of content that was found on topics and in claims."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 from freki.infra.claims import ClaimStore
@@ -10,10 +10,10 @@ from freki.infra.local.scrub import request_scrub, store_file
 from freki.infra.local.state import read_stack
 from freki.infra.settings import Settings
 from freki.schemas.errors import Rejected
-from freki.schemas.findings import Findings, Removal
+from freki.schemas.findings import Findings, LastRecord, Removal
 from freki.streams.deliver.dead_letters import settled_by
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.messages import Outgoing, Stored
+from freki.streams.messages import VERSION_HEADER, Outgoing, Stored
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import DAY_MS
 from freki.streams.wire.erasing.consumers import Consumers
@@ -24,9 +24,9 @@ _CLEANER_MS = 60 * 60 * 1000
 _ENDLESS_MS = 1_000 * 365 * DAY_MS
 """Kafka says -1, or the largest number, where something never happens."""
 _IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
-_PERMANENT = (
-    "a later record of the same key is in this partition: erase again; where the topic got more partitions since,"
-    " delete it once producers have filled one of another FREKI_KAFKA__TOPIC_VERSION"
+_UNCERTAIN = (
+    "their document is erased, or rectified anew once all its changes can be decoded: nobody can tell whether the last "
+    "one in this partition is older than the corrected version, which came to another"
 )
 Where = Mapping[str, Any]
 
@@ -44,8 +44,7 @@ class Remover:
         """Remove claims, then records; superseded: a newer version stays on the topic of documents."""
         claims = await self.remove_claims(found, still_free)
         free = frozenset(await still_free())
-        erased = [key for key, document in sorted(found.judgements.items()) if document in free]
-        await self._outbox.send(*(Outgoing(topic=self._topics.judgements.name, key=key, value=None) for key in erased))
+        await self._outbox.send(*(null for last in found.lasts if last.document_id in free for null in nulls_of(last)))
         records = await self._records(found, still_free, superseded=superseded)
         return Removal(
             removed=[*claims.removed, *records.removed],
@@ -78,6 +77,7 @@ class Remover:
     async def _records(self, found: Findings, still_free: StillFree, *, superseded: bool) -> Removal:
         removed, remains = list[Where](), list[Where]()
         compacted = {self._topics.documents.name, self._topics.judgements.name}
+        uncertain = {(last.topic, last.partition, last.offset) for last in found.lasts if last.version is None}
         # The local broker keeps records in memory, drops the connection of who deletes some, and does not compact.
         can_delete = self._settings.kafka.profile != "local"
         async with Admin(self._settings.kafka) as admin:
@@ -94,11 +94,10 @@ class Remover:
                 if not can_delete:
                     remains.append({**place, "until": _IN_MEMORY, "until_ms": None})
                 elif topic in compacted:
-                    by = "the newer version" if superseded else "the null value"
-                    kept = found.permanent.get((topic, partition), frozenset()) & {offset for offset, _ in records}
-                    if kept:
-                        remains.append({**place, "records": len(kept), "until": _PERMANENT, "until_ms": None})
-                    if goes := len(records) - len(kept):
+                    by = "the newer version or a null value" if superseded else "the null value"
+                    if kept := sum((topic, partition, offset) in uncertain for offset, _ in records):
+                        remains.append({**place, "records": kept, "until": _UNCERTAIN, "until_ms": None})
+                    if goes := len(records) - kept:
                         until = time_on_disk(configs[topic], f"compaction after {by}")
                         remains.append({**place, "records": goes, **until})
                 elif await self._consumers.behind(topic, {partition: last}):
@@ -127,6 +126,16 @@ class Remover:
                 for each in sent_again(records, partition, last, erased)
             )
         )
+
+
+def nulls_of(last: LastRecord) -> Iterator[Outgoing]:
+    """Yield the null value by which compaction removes a record, in its partition; none where it may be newer.
+
+    The key may be another partition's by now: partitions were added, or its producer had another partitioner.
+    """
+    if last.version is not None:
+        headers = ((VERSION_HEADER, str(last.version).encode()),) if last.version else ()
+        yield Outgoing(topic=last.topic, key=last.key, value=None, headers=headers, partition=last.partition)
 
 
 def sent_again(records: Sequence[Stored], partition: int, last: int, erased: Collection[int]) -> list[Stored]:
