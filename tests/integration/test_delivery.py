@@ -128,6 +128,18 @@ async def test_what_a_new_group_fetched_while_partitions_moved_is_fetched_again(
         await world.outputs(21)
 
 
+async def test_a_new_group_has_an_offset_in_each_partition_from_its_first_assignment(world: World) -> None:
+    """By which a later start tells that records which it never read were deleted."""
+    async with running(world.stage(world.forward)), Admin(world.kafka) as admin:
+        begun = await admin.committed(f"{world.kafka.topic_prefix}.stage")
+    await world.publish((b"a", b"1"), (b"b", b"2"), (b"c", b"3"))
+    async with running(world.stage(world.forward)):
+        outputs = await world.outputs(3)
+
+    assert begun == {(world.topics.documents.name, partition): 0 for partition in range(world.kafka.partitions)}
+    assert sorted(each.value or b"" for each in outputs) == [b"1", b"2", b"3"]
+
+
 async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(world: World) -> None:
     fixed = False
 

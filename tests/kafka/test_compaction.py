@@ -10,7 +10,9 @@ from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient
 
 from freki.infra.kafka import Reader
 from freki.infra.kafka.admin import Admin
+from freki.infra.kafka.app import make_app, on_lost
 from freki.infra.settings import KafkaSettings
+from freki.streams.deliver.stage import Stage
 from tests.integration.stages import Batch, World, a_world, running
 from tests.integration.transactions import transaction
 from tests.stack import own_topics, running_kafka
@@ -105,3 +107,32 @@ async def test_tombstones_go_after_their_time_and_leave_readers_at_the_end(world
     assert set(left) == {b"roll"}
     # By which `freki verify` tells compaction from records that were deleted.
     assert reader.starts == {0: 0}
+
+
+async def test_records_that_were_deleted_before_a_group_read_any_are_told_and_those_before_its_first_start_are_not(
+    world: World,
+) -> None:
+    topic, told, read = world.topics.documents.name, list[tuple[str, int, int]](), asyncio.Event()
+
+    async def handle(batch: Batch) -> None:
+        assert [one.value for one in batch] == ["kept"]
+        read.set()
+
+    def stage() -> Stage:
+        app = make_app(world.kafka, f"{world.kafka.topic_prefix}.stage", state_dir=world.state)
+        on_lost(app, lambda *lost: told.append(lost))
+        return world.of_group(app, handle)
+
+    # Of a compacted topic none may be.
+    await configure(world, {"cleanup.policy": "delete"})
+    async with Admin(world.kafka) as admin:
+        await world.publish((b"a", b"before its time"))
+        await admin.delete_records(topic, {0: 1})
+        async with running(stage()):
+            pass
+        await world.publish((b"a", b"lost"), (b"b", b"lost"), (b"c", b"kept"))
+        await admin.delete_records(topic, {0: 3})
+        async with running(stage()), asyncio.timeout(PATIENCE_S):
+            await read.wait()
+
+    assert told == [(topic, 0, 2)]

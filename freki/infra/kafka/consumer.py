@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import Any, cast
 
 import structlog
-from aiokafka.errors import IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
@@ -90,6 +90,14 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             return is_due
 
         fetcher._update_fetch_positions = watched  # noqa: SLF001
+
+    async def commit_beginnings(self, offsets: Mapping[TP, int]) -> None:
+        """Commit offsets of partitions, as far as this member still has them."""
+        assigned = self.assignment()
+        places = {driver.ensure_aiokafka_TP(place): offset for place, offset in offsets.items() if place in assigned}
+        if places:
+            with suppress(CommitFailedError, IllegalStateError):  # revoked meanwhile: the next owner commits
+                await self._ensure_consumer().commit(places)
 
     async def passed(self, places: Collection[TP]) -> dict[TP, tuple[int, int]]:
         """Return one past the last read record, and the position, of partitions that have both."""
@@ -230,7 +238,7 @@ class Consumer(driver.Consumer):
             super().verify_event_path(now, tp)
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Seek to committed offsets, else to the beginning; report records that retention deleted before.
+        """Seek to committed offsets, else to the beginning, and commit that; report records that retention deleted.
 
         aiokafka keeps the position of partitions without a committed offset: records that Faust fetched and dropped
         during a rebalance would never be read again.
@@ -241,10 +249,22 @@ class Consumer(driver.Consumer):
             with suppress(IllegalStateError):  # revoked meanwhile: the next owner seeks again
                 await cast("_ConsumerThread", self._thread).seek_to_beginning(*begun)
         try:
-            self._compare(committed, await self.earliest_offsets(*committed))
+            earliest = await self.earliest_offsets(*committed)
+            self._compare(committed, earliest)
+            await self._begin(committed, earliest)
         except (KafkaError, OSError) as error:
             _log.warning("could not see whether records were lost", error=repr(error))
         return committed
+
+    async def _begin(self, committed: Mapping[TP, int | None], earliest: Mapping[TP, int]) -> None:
+        """Commit where partitions without an offset begin.
+
+        Otherwise nobody could tell later that records were deleted before the first one was read.
+        """
+        new = {TP(*place): earliest[place] for place, offset in committed.items() if offset is None}
+        if new:
+            thread = cast("_ConsumerThread", self._thread)
+            await thread.call_thread(thread.commit_beginnings, new)
 
     def _compare(self, committed: Mapping[TP, int | None], earliest: Mapping[TP, int]) -> None:
         for place, offset in committed.items():
