@@ -22,7 +22,7 @@ from opentelemetry.trace import (
 )
 
 from freki.infra.settings import TelemetrySettings
-from freki.infra.telemetry.logs import Sparse, set_up_logging
+from freki.infra.telemetry.logs import RateLimit, set_up_logging
 from freki.infra.telemetry.trace_files import JsonLinesExporter, read_trace
 from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -305,7 +305,7 @@ def test_an_outage_of_the_broker_does_not_fill_the_log_with_lines_of_its_client(
 
 def test_a_line_that_is_left_out_is_counted_in_the_next_one_of_its_kind() -> None:
     now_s = 0.0
-    sparse = Sparse("aiokafka", every_s=60.0, clock=lambda: now_s)
+    sparse = RateLimit("aiokafka", every_s=60.0, clock=lambda: now_s)
     shown = []
     for now_s in (0.0, 1.0, 59.0, 60.0, 61.0, 500.0, 501.0):
         record = logging.makeLogRecord({"name": "aiokafka", "msg": "no node %s", "args": ("100 %",)})

@@ -31,17 +31,17 @@ _CHATTY = (
     "urllib3",
 )
 
-SPARSE_S = 60.0
+REPEAT_S = 60.0
 """Interval of lines of a kind of the Kafka client, in seconds: in an outage it logs each attempt of each reader."""
 
 
-class Sparse(logging.Filter):
+class RateLimit(logging.Filter):
     """Lets one line of each kind through in an interval, which counts those that it left out since the last one.
 
     A kind is a logger with a level, a message without its values, and the type of an exception.
     """
 
-    def __init__(self, of: str, *, every_s: float = SPARSE_S, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, of: str, *, every_s: float = REPEAT_S, clock: Callable[[], float] = time.monotonic) -> None:
         """Filter the lines of the logger `of` and those below it; all others pass."""
         super().__init__(of)
         self._every_s = every_s
@@ -103,7 +103,7 @@ def set_up_logging(settings: TelemetrySettings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers, _mask],
         )
     )
-    handler.addFilter(Sparse("aiokafka"))
+    handler.addFilter(RateLimit("aiokafka"))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level)

@@ -180,6 +180,9 @@ class Serving:
 
     def _open_missing(self, there: Mapping[str, GenerationEntry]) -> None:
         now_s = self._clock()
+        self._failed = {
+            entry.entry_id: failed for entry in there.values() if (failed := self._failed.get(entry.entry_id))
+        }
         for name, entry in there.items():
             failed = self._failed.get(entry.entry_id)
             is_due = failed is None or now_s >= failed.again_s

@@ -236,8 +236,8 @@ class Places:
         if not versions:
             return Findings()
         content = Content(self._settings, tenant, versions, before_ms=before_ms)
-        generations, rows = await self._rows(tenant, versions, superseded=before_ms is not None)
         topics, superseded = topics_of(self._settings), before_ms is not None
+        generations, rows = await self._rows(tenant, versions, superseded=superseded)
         compacted = {topics.documents.name, topics.judgements.name}
         known = {uri: set(names) for uri, names in (claims or {}).items()}
         found = _Found(known, versions, content.keys, superseded=superseded)
