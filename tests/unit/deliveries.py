@@ -91,15 +91,20 @@ class FakeProducer:
         headers: Headers = (),
         partition: int | None = None,
     ) -> asyncio.Future[None]:
+        record = Sent(topic=topic, key=key, value=value, headers=headers, partition=partition or 0)
+        await self.check(record)
         if self.failures:
             raise self.failures.pop(0)
         delivery: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         if self.unconfirmed:
             delivery.set_exception(self.unconfirmed.pop(0))
         else:
-            self.sent.append(Sent(topic=topic, key=key, value=value, headers=headers, partition=partition or 0))
+            self.sent.append(record)
             delivery.set_result(None)
         return delivery
+
+    async def check(self, record: Sent) -> None:
+        """Raise what a broker says to a record; this one takes all."""
 
     def to(self, topic: str) -> list[Sent]:
         return [record for record in self.sent if record.topic == topic]

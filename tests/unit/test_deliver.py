@@ -12,7 +12,7 @@ from freki.streams.deliver.errors import ErrorAction, action_for
 from freki.streams.deliver.intake import or_tombstone, required
 from freki.streams.deliver.retry import Backoff
 from freki.streams.messages import Headers, Outgoing, Received
-from tests.unit.deliveries import Bad, Bench, Down, Event, FakeProducer, WrongSetting
+from tests.unit.deliveries import Bad, Bench, Down, Event, FakeProducer, Sent, WrongSetting
 
 Batch = Sequence[Received[str]]
 
@@ -368,19 +368,11 @@ class Small(FakeProducer):
         super().__init__()
         self.most_bytes = most_bytes
 
-    async def send(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers = (),
-        partition: int | None = None,
-    ) -> asyncio.Future[None]:
-        size = len(key or b"") + len(value or b"") + sum(len(name) + len(content) for name, content in headers)
+    async def check(self, record: Sent) -> None:
+        headers = sum(len(name) + len(content) for name, content in record.headers)
+        size = len(record.key or b"") + len(record.value or b"") + headers
         if size > self.most_bytes:
             raise Bad(f"{size} bytes are too many")
-        return await super().send(topic, key=key, value=value, headers=headers, partition=partition)
 
 
 @pytest.mark.parametrize(

@@ -8,10 +8,9 @@ from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.replies import Replies
-from freki.streams.messages import Headers
 from freki.streams.retrieve.handler import noted
 from freki.streams.retrieve.retriever import Retriever
-from tests.unit.deliveries import Event, FakeProducer
+from tests.unit.deliveries import Event, FakeProducer, Sent
 from tests.unit.pipelines import Pipeline
 
 
@@ -24,21 +23,12 @@ class Closed(FakeProducer):
         self.missing: set[str] = set()
         self.tried: list[str] = []
 
-    async def send(
-        self,
-        topic: str,
-        *,
-        key: bytes | None,
-        value: bytes | None,
-        headers: Headers = (),
-        partition: int | None = None,
-    ) -> asyncio.Future[None]:
-        self.tried.append(topic)
-        if topic in self.missing:
+    async def check(self, record: Sent) -> None:
+        self.tried.append(record.topic)
+        if record.topic in self.missing:
             await asyncio.Event().wait()
-        if topic in self.errors:
-            raise self.errors[topic]
-        return await super().send(topic, key=key, value=value, headers=headers, partition=partition)
+        if record.topic in self.errors:
+            raise self.errors[record.topic]
 
 
 def query(reply_to: str | None) -> ContextQuery:
