@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from enum import StrEnum
+from functools import cache
 from itertools import islice
 from types import MappingProxyType
 from typing import NamedTuple, TypeVar
@@ -146,6 +147,8 @@ class _Choice:
         self._known = around
         self._matches_of = matches_of
         self._gap, self._break = count_tokens([GAP, _BREAK])
+        # Most chunks around hits share theirs with others.
+        self._line_of = cache(line_of)
 
     @property
     def room(self) -> int:
@@ -295,7 +298,7 @@ class _Choice:
     def _headings_of(self, part: ContextPart, hit: Cited) -> str:
         """Return the headings of a part as one line: those of the hit where it has none of its own."""
         path = None if part.chunk_id is None else self._known.headings.get(part.chunk_id)
-        return headings_of(hit) if path is None else line_of(path)
+        return headings_of(hit) if path is None else self._line_of(tuple(path))
 
     def _pieces(self, run: TextSpan) -> Iterator[TextSpan]:
         """Yield the units of a span."""
@@ -391,11 +394,12 @@ def _apart(one: TextSpan, other: TextSpan) -> int:
 
 def _unseen(piece: TextSpan, seen: Sequence[TextSpan]) -> Iterator[TextSpan]:
     """Yield the parts of a span that no seen one covers, in reading order."""
-    if not any(_apart(piece, other) < 0 for other in seen):
+    covering = [other for other in seen if other.start < piece.end and piece.start < other.end]
+    if not covering:
         yield piece
         return
     at = piece.start
-    for other in [*in_order(seen), TextSpan(piece.end, piece.end, "")]:
+    for other in [*in_order(covering), TextSpan(piece.end, piece.end, "")]:
         end = min(other.start, piece.end)
         if at < end:
             yield piece._replace(start=at, end=end, text=piece.text[at - piece.start : end - piece.start])

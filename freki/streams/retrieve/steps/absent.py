@@ -123,16 +123,10 @@ def _absent_names(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) 
         return []
     spelt = [each.variant.text for each in found.search.variants if each.variant.kind is Widening.SPELLING]
     names = [name for name in (*_names(query), *compared(query.text)) if all(name in text for text in spelt)]
-    if not names:
-        return []
-    have = " ".join(map(folded, texts))
-    terms = {term for each in chunks for term in each.row.lexical.split()}
-    return [
-        name
-        for name in dict.fromkeys(names)
-        if _INFLECTED.sub("", folded(name)) not in have
-        and terms.isdisjoint(analyse_text(name, language=language).split())
-    ]
+    terms = {term for each in chunks for term in each.row.lexical.split()} if names else set()
+    names = [name for name in dict.fromkeys(names) if terms.isdisjoint(analyse_text(name, language=language).split())]
+    have = " ".join(map(folded, texts)) if names else ""
+    return [name for name in names if _INFLECTED.sub("", folded(name)) not in have]
 
 
 def _names(query: ParsedQuery) -> list[str]:
