@@ -14,7 +14,7 @@ from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.names import document_of_key
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.ingest.chunk import content_hash
-from freki.streams.messages import Stored, version_in
+from freki.streams.messages import Stored, recorded_at, version_in
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
@@ -36,6 +36,10 @@ class Stream:
     scattered: dict[str, set[int]] = field(default_factory=dict)
     """All partitions of each document with records in several, by name."""
     order: KeyOrder = field(default_factory=KeyOrder)
+    recorded: dict[RootId, Timestamp] = field(default_factory=dict)
+    """When what is expected was recorded first."""
+    bare: dict[RootId, Timestamp] = field(default_factory=dict)
+    """When the last tombstone without a version was recorded."""
     undecodable: set[str] = field(default_factory=set)
     """Names of documents whose last record cannot be decoded."""
     rejected: dict[RootId, int] = field(default_factory=dict)
@@ -120,20 +124,29 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
         return
     if not is_outdated:
         stream.undecodable.discard(name)
-    key = root_id(tenant, document_id)
-    before, buried = stream.expected.get(key), version_in(stored.headers)
-    # A tombstone without a version deletes what was recorded before it, also on another partition that is read later.
-    is_bare, follows_bare = change is None and not buried, before is not None and not before.version
-    if is_outdated and (is_bare or follows_bare):
-        return
     # A change under a foreign key was rejected under the document id in that key.
+    key = root_id(tenant, document_id)
     if change is not None and (tenant, document_id, change.version) in rejected:
         stream.rejected[key] = max(change.version, stream.rejected.get(key, 0))
+    else:
+        _expect(stream, key, name, change, stored)
+
+
+def _expect(stream: Stream, key: RootId, name: str, change: DocumentChange | None, stored: Stored) -> None:
+    """Set what is expected of a document after a change or a tombstone, in whatever order its partitions are read."""
+    before, buried = stream.expected.get(key), version_in(stored.headers)
+    recorded = recorded_at(stored.headers, Timestamp(stored.timestamp_ms))
+    if change is None and not buried:
+        # It deletes what was recorded before it, also on another partition that is read later.
+        stream.bare[key] = max(recorded, stream.bare.get(key, recorded))
+        if before is not None and not before.deleted and recorded < stream.recorded[key]:
+            return
+    after = expect(before, name, change, "" if change is None else _hash(change), buried=buried)
+    if after is None or after is before:
         return
-    hashed = "" if change is None else _hash(change)
-    after = expect(before, name, change, hashed, buried=buried)
-    if after is not None:
-        stream.expected[key] = after
+    if not after.deleted and recorded < stream.bare.get(key, 0):
+        after = after._replace(deleted=True, content_hash="")
+    stream.expected[key], stream.recorded[key] = after, recorded
 
 
 def _hash(change: DocumentChange) -> str:

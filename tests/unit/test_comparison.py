@@ -123,6 +123,59 @@ def test_of_two_partitions_the_later_record_counts_in_whatever_order_they_are_re
         assert stream.expected[KEY].deleted is is_deleted
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_tombstone_without_a_version_deletes_also_the_later_version_of_another_partition(
+    order: tuple[int, int],
+) -> None:
+    codec = Codec(DocumentChange)
+
+    def sent(partition: int, version: int | None, timestamp_ms: int) -> Event:
+        change = DocumentChange(
+            tenant=TenantId("t"),
+            document_id=DocumentId("d"),
+            operation=Operation.UPSERT,
+            version=version or 0,
+            occurred_at=Timestamp(1),
+            content="text",
+        )
+        value = None if version is None else codec.encode(change)
+        return Event(key=b"t/d", value=value, partition=partition, timestamp_ms=timestamp_ms)
+
+    records = {0: [sent(0, 1, 1_000), sent(0, None, 3_000)], 1: [sent(1, 2, 2_000)]}
+    stream = Stream()
+    for partition in order:
+        for record in records[partition]:
+            take(stream, record, codec, ())
+
+    assert stream.expected[KEY].deleted
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_tombstone_of_an_older_version_elsewhere_does_not_outdate_one_without_a_version(
+    order: tuple[int, int],
+) -> None:
+    codec = Codec(DocumentChange)
+    value = codec.encode(
+        DocumentChange(
+            tenant=TenantId("t"),
+            document_id=DocumentId("d"),
+            operation=Operation.UPSERT,
+            version=2,
+            occurred_at=Timestamp(1),
+            content="text",
+        )
+    )
+    old = Event(key=b"t/d", value=None, headers=(("freki-version", b"1"),), partition=1, timestamp_ms=3_000)
+    bare = Event(key=b"t/d", value=None, timestamp_ms=2_000)
+    records = {0: [Event(key=b"t/d", value=value), bare], 1: [old]}
+    stream = Stream()
+    for partition in order:
+        for record in records[partition]:
+            take(stream, record, codec, ())
+
+    assert stream.expected[KEY].deleted
+
+
 @pytest.mark.parametrize(
     ("stream", "before"),
     [
