@@ -42,6 +42,8 @@ class Comparison:
     differences: Sequence[Difference]
     lost: Sequence[Root]
     """Documents that cannot be compared because their changes were deleted from the topic, or went with it."""
+    rejected: Collection[Version] = frozenset()
+    """Versions on the topic that do not count, because no index has them."""
 
     def state(self, name: str) -> tuple[object, ...]:
         """Return what stream and index hold of a document: once it changes, differences from before say nothing."""
@@ -74,7 +76,8 @@ async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
     with bars() as progress:
         # Read the index before the topic: everything in it now is on the topic by the time that is read.
         before = {root.root_id: root.rank async for root in index.all_roots() if not root.deleted}
-        stream = await read_stream(settings, progress, rejected=await _rejected(settings, index))
+        rejected = await _rejected(settings, index)
+        stream = await read_stream(settings, progress, rejected=rejected)
         roots = {root.root_id: root async for root in index.all_roots()}
         lost = _lost(stream, roots.values())
         unknown = {root.root_id for root in lost} | {
@@ -84,7 +87,7 @@ async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
         differences = [withhold_deletion(each, stream) for each in differences]
         differences += stream.scattered_differences
         differences += await _row_differences(index, list(roots.values()), progress)
-    return Comparison(stream, roots, differences, lost)
+    return Comparison(stream, roots, differences, lost, rejected)
 
 
 async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: Progress) -> list[Difference]:

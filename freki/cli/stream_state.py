@@ -8,9 +8,9 @@ from rich.progress import Progress
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Expected, expect
-from freki.schemas import DocumentChange, DocumentId, RootId, TenantId, Timestamp
-from freki.schemas.avro import Codec, UndecodableError
+from freki.operators.reconcile import Difference, Expected, Mend, expect
+from freki.schemas import DocumentChange, DocumentId, Operation, RootId, TenantId, Timestamp
+from freki.schemas.avro import Codec, DamagedError, UndecodableError
 from freki.schemas.names import document_of_key
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.ingest.chunk import content_hash
@@ -18,12 +18,11 @@ from freki.streams.messages import Stored, recorded_at, version_in
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
-SCATTERED = (
-    "all producers need one partitioner (docs/topics.md), and a topic of changes must not get further partitions;"
-    " publish the document again, and delete the old records"
-)
+SCATTERED = "compaction keeps the last record of each partition; all producers need one partitioner (docs/topics.md)"
 Version = tuple[TenantId, DocumentId, int]
 """A version of a document."""
+Lasts = frozenset[tuple[int, bool]]
+"""The partitions of a document, each with whether its last record there has content, or cannot be decoded."""
 
 
 @dataclass(slots=True)
@@ -31,10 +30,14 @@ class Stream:
     """What the documents topic says."""
 
     expected: dict[RootId, Expected] = field(default_factory=dict)
-    partitions: dict[str, int] = field(default_factory=dict)
-    """Of the first record read, by name of a document."""
-    scattered: dict[str, set[int]] = field(default_factory=dict)
-    """All partitions of each document with records in several, by name."""
+    lasts: dict[str, Lasts] = field(default_factory=dict)
+    """Of each document, by name."""
+    _equal: dict[Lasts, Lasts] = field(default_factory=dict)
+    """One object for all that are equal: millions of documents have the same few."""
+    watched: Collection[str] = ()
+    """Documents whose last records are kept, by name."""
+    contents: dict[str, dict[int, tuple[Stored, int | None]]] = field(default_factory=dict)
+    """Last record with content, and its version, in each partition of each watched document that has one there."""
     order: KeyOrder = field(default_factory=KeyOrder)
     recorded: dict[RootId, Timestamp] = field(default_factory=dict)
     """When what is expected was recorded first."""
@@ -48,6 +51,17 @@ class Stream:
     """Offset at which each partition starts: above 0 where records were deleted; compaction leaves it."""
     firsts: dict[int, tuple[int, Timestamp]] = field(default_factory=dict)
     """Offset and time of the first record of each partition that has any."""
+
+    def note_last(self, name: str, stored: Stored, *, has_content: bool, version: int | None = None) -> None:
+        """Note the last record of a document in its partition, so far; version: None: it cannot be decoded here."""
+        others = (each for each in self.lasts.get(name, ()) if each[0] != stored.partition)
+        lasts = frozenset([*others, (stored.partition, has_content)])
+        self.lasts[name] = self._equal.setdefault(lasts, lasts)
+        if name in self.watched:
+            contents = self.contents.setdefault(name, {})
+            contents.pop(stored.partition, None)
+            if has_content:
+                contents[stored.partition] = stored, version
 
     @property
     def lost_before(self) -> Timestamp | None:
@@ -66,14 +80,19 @@ class Stream:
 
     @property
     def scattered_differences(self) -> list[Difference]:
-        """A difference for each document with records in several partitions, the same in whatever order they are read.
+        """A difference for each document of which compaction keeps superseded content, as it has several partitions.
 
-        Sorted by name.
+        The same in whatever order they are read; sorted by name.
         """
-        return [
-            Difference(name, f"has records in partitions {' and '.join(map(str, sorted(found)))}: {SCATTERED}")
-            for name, found in sorted(self.scattered.items())
-        ]
+        deleted = {document.name for document in self.expected.values() if document.deleted}
+        differences = []
+        for name, lasts in sorted(self.lasts.items()):
+            found = sorted(partition for partition, has_content in lasts if has_content)
+            if len(lasts) > 1 and len(found) > (name not in deleted):
+                where = f"partition{'s'[: len(found) > 1]} {' and '.join(map(str, found))}"
+                state = "was deleted, but has content" if name in deleted else "has content"
+                differences.append(Difference(name, f"{state} in {where}: {SCATTERED}", Mend.BURY))
+        return differences
 
     @property
     def deleted(self) -> set[RootId]:
@@ -88,9 +107,15 @@ class Stream:
         )
 
 
-async def read_stream(settings: Settings, progress: Progress, *, rejected: Collection[Version] = frozenset()) -> Stream:
+async def read_stream(
+    settings: Settings,
+    progress: Progress,
+    *,
+    rejected: Collection[Version] = frozenset(),
+    watched: Collection[str] = frozenset(),
+) -> Stream:
     """Return what the topic says; rejected: versions that do not count, because no index has them."""
-    stream = Stream()
+    stream = Stream(watched=watched)
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).documents.name, start="earliest", registry=registry) as reader,
@@ -113,17 +138,19 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
         return
     tenant, document_id = named
     name = f"{tenant}/{document_id}"
-    if (first := stream.partitions.setdefault(name, stored.partition)) != stored.partition:
-        stream.scattered.setdefault(name, {first}).add(stored.partition)
     is_outdated = stream.order.is_outdated(stored)
     try:
         change = None if stored.value is None else codec.decode(stored.value)
-    except UndecodableError:
+    except UndecodableError as error:
+        # Of a damaged record nobody can have read a version.
+        stream.note_last(name, stored, has_content=True, version=0 if isinstance(error, DamagedError) else None)
         if not is_outdated:
             stream.undecodable.add(name)
         return
     if not is_outdated:
         stream.undecodable.discard(name)
+    has_content = change is not None and change.operation is not Operation.DELETE
+    stream.note_last(name, stored, has_content=has_content, version=None if change is None else change.version)
     # A change under a foreign key was rejected under the document id in that key.
     key = root_id(tenant, document_id)
     if change is not None and (tenant, document_id, change.version) in rejected:

@@ -1,13 +1,14 @@
 """`freki verify`: compare the index with the stream of changes, and mend what differs."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Annotated
 
 import typer
 from rich.text import Text
 
 from freki.cli.audited import record_command
+from freki.cli.bury import bury
 from freki.cli.comparison import Comparison, compare
 from freki.cli.context import command, console, load_settings
 from freki.cli.receipts import PATIENCE_S
@@ -33,6 +34,11 @@ from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.rules import fingerprints_of
 
 SHOWN = 50
+_UNCERTAIN = (
+    "left as it is, since a null value might delete what counts: if its version is 1, or two contents have one version,"
+    " publish it again with a higher one, or delete it, and repair again; if a record cannot be decoded,"
+    " `freki dead-letters list` says why, and `freki erase` removes it with the document"
+)
 
 
 @command
@@ -128,13 +134,23 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: Comparison, *,
             _say(name, _result(done, name.encode()))
     for name in (name for name in damaged if name not in wanted):
         _say(name, f"not reindexed: {NOT_STORED}")
+    buried = await _bury(settings, compared, [name for name, mends in problems.items() if Mend.BURY in mends])
     for name in (name for name, mends in problems.items() if Mend.BY_HAND in mends):
         _say(name, "left as it is")
     removed = await reclaim(index, committer, now=wall_clock)
     console.print(
         f"repaired: {len(surplus)} deleted, {len(wanted)} sent again, {counted(removed, 'row')} left behind removed"
     )
-    return bool(surplus or wanted or removed)
+    return bool(surplus or wanted or buried or removed)
+
+
+async def _bury(settings: Settings, compared: Comparison, names: Collection[str]) -> bool:
+    """Bury superseded content, and say of each document where; return whether there was any."""
+    buried = await bury(settings, names, rejected=compared.rejected) if names else {}
+    for name, partitions in buried.items():
+        where = " and ".join(map(str, partitions))
+        _say(name, f"superseded content: null value sent to partition {where}" if partitions else _UNCERTAIN)
+    return any(buried.values())
 
 
 async def _record(settings: Settings, surplus: Sequence[Root]) -> None:

@@ -28,6 +28,8 @@ class Mend(StrEnum):
     """Send its change again, with a request to make the version anew."""
     SWEEP = "SWEEP"
     """Delete rows that nothing names."""
+    BURY = "BURY"
+    """Send null values to the partitions of the topic that hold superseded content."""
     BY_HAND = "BY_HAND"
     """Only by its producer; the problem says how."""
 

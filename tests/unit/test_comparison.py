@@ -1,7 +1,13 @@
 """What `freki verify` reports beside a stream of changes."""
 
-import pytest
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from freki.cli.bury import nulls_of
 from freki.cli.comparison import Comparison, lasting, withhold_deletion
 from freki.cli.stream_state import Stream, take
 from freki.operators.identify import root_id
@@ -85,7 +91,8 @@ def test_a_tombstone_of_a_version_is_a_deletion_of_it_where_partitions_were_adde
 
 
 def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_order_they_are_read() -> None:
-    records = [Event(key=b"t/d", value=None, partition=partition, offset=1) for partition in (0, 1, 2, 0)]
+    value = Codec(DocumentChange).encode(upsert(1))
+    records = [Event(key=b"t/d", value=value, partition=partition, offset=1) for partition in (0, 1, 2, 0)]
     readings = [Stream(), Stream()]
     for stream, read in zip(readings, (records, records[::-1]), strict=True):
         for record in read:
@@ -95,6 +102,120 @@ def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_ord
 
     (difference,) = lasting(first, again)
     assert "in partitions 0 and 1 and 2" in difference.problem
+
+
+@dataclass
+class Moved:
+    """The records of a document whose partition changed, in the order in which they were sent."""
+
+    records: list[Event] = field(default_factory=list)
+
+    def add(self, partition: int, change: DocumentChange | None, version: int = 0) -> None:
+        value = None if change is None else Codec(DocumentChange).encode(change)
+        headers = (("freki-version", b"%d" % version),) if version else ()
+        at = len(self.records)
+        self.records.append(
+            Event(
+                key=b"t/d", value=value, headers=headers, partition=partition, offset=at, timestamp_ms=1_000 + 10 * at
+            )
+        )
+
+    def read(self, order: Sequence[int], *, watched: bool = True) -> Stream:
+        """Read one partition after the other."""
+        stream = Stream(watched={"t/d"} if watched else ())
+        for partition in order:
+            for record in self.records:
+                if record.partition == partition:
+                    take(stream, record, Codec(DocumentChange), ())
+        return stream
+
+    def compacted(self, *, later: bool) -> "Moved":
+        """Return what compaction leaves; later: also after the time for which null values stay."""
+        last = {record.partition: record for record in self.records}.values()
+        return Moved([record for record in last if record.value is not None or not later])
+
+    @property
+    def contents(self) -> list[int]:
+        """The partitions with content, once compaction has run and null values are gone."""
+        left = self.compacted(later=True).records
+        changes = [(record.partition, Codec(DocumentChange).decode(record.value or b"")) for record in left]
+        return [partition for partition, change in changes if change.operation is Operation.UPSERT]
+
+
+def upsert(version: int, operation: Operation = Operation.UPSERT) -> DocumentChange:
+    return DocumentChange(
+        tenant=TenantId("t"),
+        document_id=DocumentId("d"),
+        operation=operation,
+        version=version,
+        occurred_at=Timestamp(1),
+        content=f"text {version}" if operation is Operation.UPSERT else None,
+    )
+
+
+STEPS = st.lists(st.tuples(st.sampled_from(["upsert", "again", "delete", "bury"]), st.integers(0, 2)), min_size=1)
+
+
+@given(STEPS, st.permutations(range(3)), st.permutations(range(3)))
+def test_after_a_repair_compaction_keeps_what_counts_and_no_superseded_content(
+    steps: list[tuple[str, int]], order: list[int], other: list[int]
+) -> None:
+    moved, version, is_live = Moved(), 1, False
+    for step, partition in steps:
+        if step == "upsert" or (step == "again" and not is_live):
+            version, is_live = version + 1, True
+            moved.add(partition, upsert(version))
+        elif step == "again":
+            moved.add(partition, upsert(version))
+        else:
+            version, is_live = version + (step == "delete"), False
+            if step == "delete":
+                moved.add(partition, upsert(version, Operation.DELETE))
+            moved.add(partition, None, version if step == "delete" else 0)
+    before = moved.read(order)
+    nulls = list(nulls_of(before, "t/d")) if before.scattered_differences else []
+    assert nulls == (list(nulls_of(moved.read(other), "t/d")) if before.scattered_differences else [])
+
+    for null in nulls:
+        moved.add(null.partition or 0, None, int(null.headers[0][1]))
+
+    after = moved.read(other)
+    assert after.expected[KEY].deleted is before.expected[KEY].deleted is not is_live
+    assert not after.scattered_differences
+    if len({partition for _, partition in steps}) > 1:
+        assert len(moved.contents) == is_live
+    for left in (moved.compacted(later=False), moved.compacted(later=True)):
+        found = left.read(order).expected.get(KEY)
+        assert (found is not None and not found.deleted) is is_live
+        assert found is None or not is_live or found.version == version
+
+
+@pytest.mark.parametrize("operation", [Operation.UPSERT, Operation.DELETE])
+def test_a_damaged_record_in_another_partition_is_buried(operation: Operation) -> None:
+    moved = Moved()
+    moved.add(0, None)
+    moved.records = [replace(moved.records[0], value=b"{}")]
+    moved.add(1, upsert(2, operation))
+
+    (null,) = nulls_of(moved.read((0, 1)), "t/d")
+
+    assert (null.partition, null.headers) == (0, (("freki-version", b"1"),))
+
+
+def test_no_null_value_follows_what_may_count() -> None:
+    """Version 1 has no version below, and of two contents with one version nobody can tell which one is indexed."""
+    twice, differing, unread = Moved(), Moved(), Moved()
+    for partition in (0, 1):
+        twice.add(partition, upsert(1))
+        differing.add(partition, replace(upsert(2), content=f"text {partition}"))
+    unread.add(0, None)
+    unread.records = [replace(unread.records[0], value=b"\x00\x00\x00\x00\x01ab")]
+    unread.add(1, upsert(2, Operation.DELETE))
+
+    for moved in (twice, differing, unread):
+        stream = moved.read((0, 1))
+        assert [each.mend for each in stream.scattered_differences] == [Mend.BURY]
+        assert not list(nulls_of(stream, "t/d"))
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
