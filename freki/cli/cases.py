@@ -23,7 +23,7 @@ from freki.streams.privacy.standing import case_key
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
-from freki.streams.wire.topic_records import standing_keys
+from freki.streams.wire.topic_records import nulls_of, standing_keys
 
 Name = Annotated[str, typer.Argument(help="Name of the case, such as its number; the same name replaces it")]
 Standing = Annotated[str, typer.Argument(help="Name of the case, as the command `list` shows it")]
@@ -143,7 +143,11 @@ async def _send(settings: Settings, case: Case, value: bytes | None, event: Even
         if audit is not None:
             await audit.record(event)
         keys = await standing_keys(settings, topic.name, type(case), case_key(case.tenant, case.name))
-        await outbox.send(*(Outgoing(topic=topic.name, key=key, value=value) for key in keys))
+        if value is None:
+            records = await nulls_of(settings, topic.name, keys)
+        else:
+            records = [Outgoing(topic=topic.name, key=key, value=value) for key in keys]
+        await outbox.send(*records)
 
 
 def _event(case: Case, kind: AuditKind, what: str) -> Event:

@@ -18,7 +18,7 @@ from freki.streams.retrieve.memberships import membership_key, membership_of
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
-from freki.streams.wire.topic_records import current_values, standing_keys
+from freki.streams.wire.topic_records import current_values, nulls_of, standing_keys
 
 groups_app = typer.Typer(help="Groups of users, besides those in their tokens.", no_args_is_help=True)
 
@@ -75,7 +75,11 @@ async def _send(settings: Settings, tenant: str, user: str, value: bytes | None,
             await audit.record(groups_changed(TenantId(tenant), user, before=before, after=groups, by=by))
         topic = topics_of(settings).groups.name
         keys = await standing_keys(settings, topic, GroupMembership, membership_key(tenant, user))
-        await outbox.send(*(Outgoing(topic=topic, key=key, value=value) for key in keys))
+        if value is None:
+            records = await nulls_of(settings, topic, keys)
+        else:
+            records = [Outgoing(topic=topic, key=key, value=value) for key in keys]
+        await outbox.send(*records)
 
 
 async def _memberships(settings: Settings) -> dict[tuple[str, str], tuple[str, ...]]:

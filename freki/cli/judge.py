@@ -16,11 +16,10 @@ from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError
 from freki.schemas.names import root_id
 from freki.streams.messages import Outgoing
-from freki.streams.retrieve.follow_judgements import erase_judgements
 from freki.streams.retrieve.steps.judged import judgement_key, key_parts
 from freki.streams.wire.connect import open_index, open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
-from freki.streams.wire.topic_records import current_values
+from freki.streams.wire.topic_records import current_values, nulls_of
 
 judge_app = typer.Typer(help="Judgements of answers by users.", no_args_is_help=True)
 
@@ -106,7 +105,7 @@ async def erase(tenant: Tenant = None, document: Of = None, judge: By = None, qu
         fail("name the judgements to erase: --document, --as or --query", code=2)
     keys = [key async for key, _ in _standing(settings) if _meant(settings, key, tenant, document, judge, query)]
     async with open_outbox(settings) as (outbox, _):
-        await erase_judgements(outbox, topics_of(settings).judgements.name, keys)
+        await outbox.send(*await nulls_of(settings, topics_of(settings).judgements.name, keys))
     console.print(f"{counted(len(keys), 'judgement')} erased")
 
 

@@ -28,6 +28,7 @@ from freki.streams.deliver.lanes import Lane
 from freki.streams.messages import Outgoing
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.overview import _lag_of
+from freki.streams.wire.topic_records import nulls_of
 from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
 from tests.memory_index import MemoryIndex
 from tests.stack import own_topics, running_kafka
@@ -161,6 +162,24 @@ async def test_an_erasure_sends_null_values_to_partitions_of_which_the_deletion_
     assert 0 < len(moved) < len(names)
     assert all(each["until_ms"] is not None for each in remains)
     assert not (await places.find(tenant, dict.fromkeys(names, 1))).lasts
+
+
+async def test_what_is_ended_ends_in_each_partition_that_has_a_value_of_its_key(world: World) -> None:
+    topic, keys = world.topics.documents.name, [b"%d" % number for number in range(6)]
+    settings = Settings(kafka=world.kafka, claims=ClaimSettings(inline_bytes=world.kafka.max_message_bytes // 2))
+    await world.publish(*((key, b"old") for key in keys))
+    await add_partitions(world)
+    async with a_world(world.kafka, world.state) as later:
+        await later.publish(*((key, b"new") for key in keys[:4]))
+        await later.publish((keys[0], None))
+        nulls = await nulls_of(settings, topic, keys[:5])
+        await later.outbox.send(*nulls)
+
+    lasts = {(record.key, record.partition): record.value for record in await world.read_all(world.topics.documents)}
+    assert {key for key, _ in lasts} == set(keys)
+    assert {key: value for (key, _), value in lasts.items() if value is not None} == {keys[5]: b"old"}
+    assert len({partition for _, partition in lasts}) > 1
+    assert not await nulls_of(settings, topic, keys[:5])
 
 
 def open_reader(world: World) -> Reader:

@@ -8,10 +8,12 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus
 from freki.schemas.avro import Codec
 from freki.schemas.embeddings import Embeddings
+from freki.streams.deliver.outbox import Outbox
+from freki.streams.observe.tracing import UNTRACED
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_what_is_left, follow_judgements
 from freki.streams.retrieve.steps.judged import Judgements, judgement_key, key_parts
-from tests.unit.deliveries import Event
+from tests.unit.deliveries import Event, FakeProducer
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_caching import outcome
@@ -120,17 +122,19 @@ async def test_a_deletion_erases_what_was_said_of_the_document_from_the_topic() 
 
 async def left(world: World, *events: Event) -> list[list[str]]:
     """Give the keys that are erased when these records are on the topic and nobody saw a receipt."""
-    erased: list[bytes] = []
+    return [key for key, _ in await places_left(world, *events)]
 
-    async def erase(keys: Sequence[bytes]) -> None:
-        erased.extend(keys)
+
+async def places_left(world: World, *events: Event) -> list[tuple[list[str], int]]:
+    """Give them with the partitions in which they are erased."""
+    producer = FakeProducer()
 
     async def records() -> AsyncIterator[Event]:
         for each in events:
             yield each
 
-    await erase_what_is_left(records(), world.index, erase=erase)
-    return [list(key_parts(key)) for key in erased]
+    await erase_what_is_left(records(), world.index, Outbox(producer, UNTRACED))
+    return [(list(key_parts(each.key or b"")), each.partition) for each in producer.sent]
 
 
 async def test_what_was_said_of_a_document_that_was_deleted_while_nobody_read_receipts_is_erased(
@@ -168,3 +172,16 @@ async def test_an_erased_judgement_stays_erased_in_whatever_order_added_partitio
         judgements = Judgements(FakeEmbedder(dim=16), BOUNDS)
         await follow(judgements, *order)
         assert not judgements.of_document(TENANT, judgement().document_id)
+
+
+async def test_what_was_said_of_a_deleted_document_is_erased_in_each_partition_that_has_it() -> None:
+    """Compaction would keep it where its key was before partitions were added."""
+    world = World()
+    await world.feed([*revision("gone", 1, ["a"]), *revision("gone", 2, None)])
+    given = event(judgement(document_id=DocumentId("gone")))
+    elsewhere = replace(given, partition=4, timestamp_ms=2_000)
+    erased = replace(elsewhere, value=None, timestamp_ms=3_000)
+
+    for order in ([given, elsewhere, erased], [elsewhere, erased, given]):
+        assert [place for _, place in await places_left(world, *order)] == [0]
+    assert sorted([place for _, place in await places_left(world, given, elsewhere)]) == [0, 4]

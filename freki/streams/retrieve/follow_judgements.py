@@ -1,6 +1,7 @@
 """Follow the topic of judgements, and receipts of deleted documents."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from typing import NamedTuple
 
 import structlog
 
@@ -64,33 +65,45 @@ async def erase_deleted(
             await erase(judgements.of_document(outcome.tenant, outcome.document_id))
 
 
-async def erase_what_is_left(
-    records: AsyncIterable[Stored], roots: Roots, *, erase: Callable[[Sequence[bytes]], Awaitable[None]]
-) -> int:
+async def erase_what_is_left(records: AsyncIterable[Stored], roots: Roots, outbox: Outbox) -> int:
     """Erase the judgements on deleted documents whose receipts were missed; return their number.
 
-    records: all records of the topic, in the order of each key. Judgements on documents unknown to the index stay:
-    the documents may still arrive.
+    records: all records of the topic. Each null value goes to the partition of its judgement: a key had another one
+    before partitions were added. Judgements on documents unknown to the index stay: the documents may still arrive.
     """
-    left: set[bytes] = set()
-    batch: dict[bytes, bool] = {}
+    left: set[_Place] = set()
+    batch: dict[_Place, bool] = {}
 
     async def look_up() -> None:
         left.difference_update(batch)
-        documents = {key: document for key, is_there in batch.items() if is_there and (document := _judged(key))}
+        documents = {
+            place: document for place, is_there in batch.items() if is_there and (document := _judged(place.key))
+        }
         found = await roots.roots(sorted(set(documents.values()))) if documents else {}
-        left.update(key for key, document in documents.items() if document in found and found[document].deleted)
+        left.update(place for place, document in documents.items() if document in found and found[document].deleted)
         batch.clear()
 
     async for stored in records:
-        batch[stored.key or b""] = stored.value is not None
+        batch[_Place(stored.topic, stored.partition, stored.key or b"")] = stored.value is not None
         if len(batch) == LOOKUP_BATCH:
             await look_up()
     await look_up()
-    keys = sorted(left)
-    for at in range(0, len(keys), LOOKUP_BATCH):
-        await erase(keys[at : at + LOOKUP_BATCH])
-    return len(keys)
+    places = sorted(left)
+    for at in range(0, len(places), LOOKUP_BATCH):
+        await outbox.send(*(place.null for place in places[at : at + LOOKUP_BATCH]))
+    return len({place.key for place in places})
+
+
+class _Place(NamedTuple):
+    """Where a judgement is."""
+
+    topic: str
+    partition: int
+    key: bytes
+
+    @property
+    def null(self) -> Outgoing:
+        return Outgoing(topic=self.topic, key=self.key, value=None, partition=self.partition)
 
 
 def _judged(key: bytes) -> RootId | None:

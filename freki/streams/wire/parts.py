@@ -48,7 +48,7 @@ from freki.streams.ports import Embedder
 from freki.streams.privacy.objections import Objections
 from freki.streams.retrieve.authenticate import Authenticator
 from freki.streams.retrieve.direct import Mailboxes
-from freki.streams.retrieve.follow_judgements import erase_judgements, erase_what_is_left
+from freki.streams.retrieve.follow_judgements import erase_what_is_left
 from freki.streams.retrieve.serving import Serving
 from freki.streams.topics import Topic
 from freki.streams.wire.audit import open_audit
@@ -393,6 +393,5 @@ class Parts:
         """Erase judgements of documents that were deleted while no worker read judgements."""
         topic = self.topics.judgements.name
         async with Reader(self.settings.kafka, topic, start="earliest") as reader:
-            erase = partial(erase_judgements, self.outbox, topic)
-            if erased := await erase_what_is_left(reader.until_end(), index, erase=erase):
+            if erased := await erase_what_is_left(reader.until_end(), index, self.outbox):
                 _log.info("judgements of deleted documents were erased", judgements=erased)

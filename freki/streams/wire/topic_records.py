@@ -1,6 +1,6 @@
 """Records on the topics: of single documents, and the current ones of compacted topics."""
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Collection
 from typing import Any, TypeVar
 
 from freki.infra.kafka import Reader
@@ -12,7 +12,7 @@ from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.names import same_keys
 from freki.streams.deliver.dead_letters import DeadLetter, NotADeadLetter, from_record, opened
 from freki.streams.deliver.key_order import KeyOrder
-from freki.streams.messages import Stored
+from freki.streams.messages import Outgoing, Stored
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
 
@@ -97,3 +97,18 @@ async def current_values(settings: Settings, topic: str, kind: type[R]) -> Async
 async def standing_keys(settings: Settings, topic: str, kind: type[Any], key: bytes) -> list[bytes]:
     """Return the keys under which a compacted topic has what a key names, as services write it; else the key itself."""
     return same_keys([each async for each, _ in current_values(settings, topic, kind)], key)
+
+
+async def nulls_of(settings: Settings, topic: str, keys: Collection[bytes]) -> list[Outgoing]:
+    """Return the null values that end keys of a compacted topic: one in each partition with a value last.
+
+    A key has several where partitions were added: compaction would keep the older value, which would count again once
+    a null value in the other partition is gone.
+    """
+    wanted, lasts = frozenset(keys), dict[tuple[bytes, int], bool]()
+    async with Reader(settings.kafka, topic, start="earliest") as reader:
+        async for stored in reader.until_end():
+            if stored.key is not None and stored.key in wanted:
+                lasts[stored.key, stored.partition] = stored.value is not None
+    places = [place for place, has_value in lasts.items() if has_value]
+    return [Outgoing(topic=topic, key=key, value=None, partition=partition) for key, partition in places]
