@@ -12,6 +12,7 @@ from fastapi import FastAPI
 from opentelemetry.trace import get_current_span
 
 from freki.infra.doors.callers import Callers, OnRefused
+from freki.infra.doors.sizes import QuerySizes
 from freki.infra.http_server.app import make_app
 from freki.infra.settings import ServeSettings
 from freki.operators.errors import InvalidQuery
@@ -55,6 +56,7 @@ from freki.streams.answering import Answerer
 from tests.unit.questions import now, retriever
 from tests.unit.revisions import TENANT, World
 
+SIZES = QuerySizes(1_000_000)
 ADA = Identity(tenant=TenantId(TENANT), principals=("ada", "staff"), subject="ada", token_id=None)
 
 
@@ -284,6 +286,7 @@ def app_of(
     operations: ScriptedOperations | None = None,
     on_refused: OnRefused | None = None,
     callers: Callers | None = None,
+    sizes: QuerySizes = SIZES,
     **given: Any,
 ) -> FastAPI:
     settings = ServeSettings(**given)
@@ -292,6 +295,7 @@ def app_of(
         settings,
         tenant=TENANT,
         callers=callers or Callers(settings, identify if tokens else None, on_refused=on_refused),
+        sizes=sizes,
         answerer=answerer or Answerer(None, Unlimited(), max_tokens=10),
         operations=operations,
     )

@@ -15,6 +15,7 @@ from freki.cli.reloading import on_hangup, source_of
 from freki.client.tasks import cancel_and_wait
 from freki.infra.doors.callers import Callers, OnRefused
 from freki.infra.doors.certificate import load_certificate
+from freki.infra.doors.sizes import QuerySizes
 from freki.infra.extras import require
 from freki.infra.listening import listening, server_config
 from freki.infra.settings import ServeSettings, Settings
@@ -88,7 +89,16 @@ async def serve(
         gateway = await opened.enter_async_context(open_gateway(settings, connect=connect, direct=here))
         answerer = await opened.enter_async_context(open_answerer(settings))
         operations = Operations(lambda: of_local_stack(reloader.settings))
-        app = make_app(gateway, serving, tenant=tenant, callers=callers, answerer=answerer, operations=operations)
+        sizes = QuerySizes(settings.retrieval.max_query_chars)
+        app = make_app(
+            gateway,
+            serving,
+            tenant=tenant,
+            callers=callers,
+            sizes=sizes,
+            answerer=answerer,
+            operations=operations,
+        )
 
         def prepare(after: Settings) -> TakeOver:
             check_reach(after.serve, tokens=callers.have_tokens)
@@ -96,6 +106,7 @@ async def serve(
             def take_over() -> None:
                 app.state.guard.take_over(after.serve)
                 gateway.deadline_ms = after.retrieval.deadline_ms
+                sizes.max_query_chars = after.retrieval.max_query_chars
 
             return take_over
 
@@ -103,16 +114,18 @@ async def serve(
         reloader.takeovers.add(telemetry_by)
         following = asyncio.create_task(reloader.follow())
         opened.callback(following.cancel)
-        await _run(app, serving, gateway, await _start_grpc(gateway, serving, tenant, callers))
+        await _run(app, serving, gateway, await _start_grpc(gateway, serving, tenant, callers, sizes))
 
 
-async def _start_grpc(gateway: Gateway, settings: ServeSettings, tenant: str, callers: Callers) -> "GrpcServer | None":
+async def _start_grpc(
+    gateway: Gateway, settings: ServeSettings, tenant: str, callers: Callers, sizes: QuerySizes
+) -> "GrpcServer | None":
     """Start the gRPC server, and print its address; None if the settings want none."""
     if settings.grpc_port is None:
         return None
     from freki.infra.grpc_server.server import GrpcServer  # noqa: PLC0415 - an extra
 
-    server = GrpcServer(gateway, settings, tenant=tenant, callers=callers)
+    server = GrpcServer(gateway, settings, tenant=tenant, callers=callers, sizes=sizes)
     port = await server.start()
     errors.print(f"gRPC at {_address(settings, port)}", highlight=False, soft_wrap=True)
     return server

@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Callers
+from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import calls
 from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.settings import ServeSettings
@@ -27,7 +28,7 @@ from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.limits import LIMIT
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
-from tests.http_door import ADA, InProcess, app_of, identify
+from tests.http_door import ADA, SIZES, InProcess, app_of, identify
 from tests.kafka.certificates import Authority
 from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import TENANT, World
@@ -83,11 +84,11 @@ def gateway(world: World) -> InProcess:
 
 @asynccontextmanager
 async def served(
-    gateway: InProcess, *, tokens: bool = False, callers: Callers | None = None, **given: Any
+    gateway: InProcess, *, tokens: bool = False, callers: Callers | None = None, sizes: QuerySizes = SIZES, **given: Any
 ) -> AsyncIterator[tuple[GrpcServer, str]]:
     settings = ServeSettings(grpc_port=0, **given)
     callers = callers or Callers(settings, identify if tokens else None)
-    server = GrpcServer(gateway, settings, tenant=TENANT, callers=callers)
+    server = GrpcServer(gateway, settings, tenant=TENANT, callers=callers, sizes=sizes)
     try:
         yield server, f"127.0.0.1:{await server.start()}"
     finally:
@@ -482,6 +483,19 @@ async def test_a_query_has_so_many_values(gateway: InProcess, filters: list[dict
     assert (told["ErrorInfo"].reason, "at most 20000 values" in told["detail"]) == ("TOO_LARGE", True)
 
 
+async def test_how_large_a_query_may_be_follows_its_longest_text(gateway: InProcess) -> None:
+    sizes = QuerySizes(max_query_chars=10)
+    async with door(gateway, sizes=sizes) as client:
+        ask = client.channel.unary_unary("/freki.v1.Freki/RetrieveContext")
+        async with refused(Code.RESOURCE_EXHAUSTED) as told:
+            await ask(b"\xff" * 5_000_000)
+        sizes.max_query_chars = 1_000_000
+        async with refused(Code.INVALID_ARGUMENT):
+            await ask(b"\xff" * 5_000_000)
+
+    assert "FREKI_RETRIEVAL__MAX_QUERY_CHARS" in told["detail"]
+
+
 async def test_a_document_may_be_larger_than_a_query(gateway: InProcess) -> None:
     async with door(gateway) as client:
         await client.index(document_id="a", text="a" * 16_000_001)
@@ -640,15 +654,15 @@ async def test_a_port_that_is_taken_and_a_missing_key_name_their_settings(gatewa
     async with served(gateway) as (_, address):
         taken = ServeSettings(grpc_port=int(address.rpartition(":")[2]))
         with pytest.raises(Misconfigured, match="FREKI_SERVE__GRPC_PORT"):
-            await GrpcServer(gateway, taken, tenant=TENANT, callers=callers).start()
+            await GrpcServer(gateway, taken, tenant=TENANT, callers=callers, sizes=SIZES).start()
     missing = ServeSettings(grpc_port=0, cert_file=tmp_path / "a.pem", key_file=tmp_path / "b.pem")
     with pytest.raises(Misconfigured, match="FREKI_SERVE__KEY_FILE"):
-        await GrpcServer(gateway, missing, tenant=TENANT, callers=callers).start()
+        await GrpcServer(gateway, missing, tenant=TENANT, callers=callers, sizes=SIZES).start()
     one, other = (Authority(tmp_path, name).pair(f"of-{name}") for name in ("one", "other"))
     swapped = ServeSettings(grpc_port=0, cert_file=one.certificate, key_file=other.key)
     with pytest.raises(Misconfigured, match="FREKI_SERVE__KEY_FILE"):
-        await GrpcServer(gateway, swapped, tenant=TENANT, callers=callers).start()
+        await GrpcServer(gateway, swapped, tenant=TENANT, callers=callers, sizes=SIZES).start()
     with pytest.raises(Misconfigured, match="FREKI_AUTH__JWKS"):
-        GrpcServer(gateway, ServeSettings(host="10.0.0.1"), tenant=TENANT, callers=callers)
+        GrpcServer(gateway, ServeSettings(host="10.0.0.1"), tenant=TENANT, callers=callers, sizes=SIZES)
     with pytest.raises(ValueError, match="FREKI_SERVE__GRPC_PORT"):
         ServeSettings(port=8781)

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Callers, Rate, network_of
+from freki.infra.doors.sizes import QuerySizes
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     DocumentId,
@@ -868,6 +869,18 @@ async def test_the_longest_text_is_taken_however_it_is_escaped(gateway: InProces
 
     assert reply.status_code == 200
     assert gateway.asked[0].text == text
+
+
+async def test_how_large_a_query_may_be_follows_its_longest_text(gateway: InProcess) -> None:
+    sizes = QuerySizes(max_query_chars=10)
+    body = json.dumps({"text": "😀" * 400_000})
+    async with door(gateway, sizes=sizes) as client:
+        refused = await client.post("/v1/queries", content=body, headers=JSON)
+        sizes.max_query_chars = 400_000
+        taken = await client.post("/v1/queries", content=body, headers=JSON)
+
+    assert (refused.status_code, taken.status_code) == (413, 200)
+    assert "FREKI_RETRIEVAL__MAX_QUERY_CHARS" in refused.json()["detail"]
 
 
 async def test_a_query_may_have_all_filters_and_a_document_any_number_of_values(gateway: InProcess) -> None:

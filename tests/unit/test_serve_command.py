@@ -23,7 +23,7 @@ from freki.infra.doors.callers import Callers
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.proto.freki.v1 import freki_pb2
-from tests.http_door import InProcess, app_of
+from tests.http_door import SIZES, InProcess, app_of
 from tests.kafka.certificates import Authority
 from tests.unit.questions import TEXTS
 from tests.unit.revisions import TENANT, World, revision
@@ -50,7 +50,7 @@ async def serving(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[tuple[Gat
     settings = ServeSettings(port=0, grpc_port=0)
     callers = Callers(settings, None)
     app = app_of(gateway, callers=callers, port=0, grpc_port=0)
-    server = await serve._start_grpc(gateway, settings, TENANT, callers)
+    server = await serve._start_grpc(gateway, settings, TENANT, callers, SIZES)
     running = asyncio.create_task(serve._run(app, settings, gateway, server))
     said = ""
     while (url := re.search(r"serving at (http://\S+)/ ", said)) is None:

@@ -2,14 +2,37 @@
 
 from typing import Final
 
-MOST_QUERY_BYTES: Final = 16_000_000
-"""Most bytes: a text of a million characters takes 12,000,000 where JSON escapes them all, other fields few."""
 MOST_VALUES: Final = 20_000
 """Most values: a query with all filters and values that it may have holds about 8,500, and JSON as many commas."""
-TOO_LARGE: Final = f"at most {MOST_QUERY_BYTES} bytes: only calls that publish a document may be larger"
 TOO_MANY_VALUES: Final = f"at most {MOST_VALUES} values"
+_CHARACTER_BYTES: Final = 12
+"""Most bytes of a character: JSON escapes one as two halves of six letters each."""
+_OTHER_BYTES: Final = 4_000_000
+"""Most bytes of all other fields of a query; they take few."""
 MOST_DETAIL_BYTES: Final = 1_500
 """Longest detail of an error, in bytes: gRPC sends it twice, up to three times as long, and clients take 8 KiB."""
+
+
+class QuerySizes:
+    """How many bytes a call without a document may have; all doors of a process share one."""
+
+    def __init__(self, max_query_chars: int) -> None:
+        """Create it for texts of so many characters."""
+        self.max_query_chars = max_query_chars
+
+    @property
+    def most_bytes(self) -> int:
+        """Room for the longest text, however it is escaped."""
+        return _CHARACTER_BYTES * self.max_query_chars + _OTHER_BYTES
+
+    def refusal(self, size: int) -> str | None:
+        """Return why a call of so many bytes is refused; None: it is not."""
+        if size <= self.most_bytes:
+            return None
+        return (
+            f"at most {self.most_bytes} bytes, by FREKI_RETRIEVAL__MAX_QUERY_CHARS: "
+            "only calls that publish a document may be larger"
+        )
 
 
 def fitting(detail: str) -> str:

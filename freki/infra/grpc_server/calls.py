@@ -20,7 +20,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Caller, CallRefused, Judge, Wrong
 from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
-from freki.infra.doors.sizes import MOST_QUERY_BYTES, TOO_LARGE, fitting
+from freki.infra.doors.sizes import QuerySizes, fitting
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -118,29 +118,35 @@ def unary(
     request: type[Q],
     response: type[A],
     *,
-    most_bytes: int | None = MOST_QUERY_BYTES,
+    sizes: QuerySizes | None,
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one response.
 
-    judge: tells who calls, and whether they may; most_bytes: of a request, where not all that the server takes.
+    judge: tells who calls, and whether they may; sizes: of requests; None: they hold a document, and may be as large as
+    the server takes.
     """
 
     async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> A:
         async with _answered(context, judge) as call:
-            return await answer(await _read(request, messages, most_bytes), call)
+            return await answer(await _read(request, messages, sizes), call)
 
     return grpc.stream_unary_rpc_method_handler(handle, None, response.SerializeToString)
 
 
 def streamed(
-    judge: Judge, answers: Callable[[Q, Call], AsyncGenerator[A, None]], request: type[Q], response: type[A]
+    judge: Judge,
+    answers: Callable[[Q, Call], AsyncGenerator[A, None]],
+    request: type[Q],
+    response: type[A],
+    *,
+    sizes: QuerySizes,
 ) -> grpc.RpcMethodHandler:
-    """Return the handler of a method with a stream of responses; judge: as for one."""
+    """Return the handler of a method with a stream of responses; judge, sizes: as for one."""
 
     async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> AsyncIterator[A]:
         async with (
             _answered(context, judge) as call,
-            aclosing(answers(await _read(request, messages), call)) as stream,
+            aclosing(answers(await _read(request, messages, sizes), call)) as stream,
         ):
             async for each in stream:
                 yield each
@@ -148,13 +154,13 @@ def streamed(
     return grpc.stream_stream_rpc_method_handler(handle, None, response.SerializeToString)
 
 
-async def _read(kind: type[Q], messages: AsyncIterator[bytes], most_bytes: int | None = MOST_QUERY_BYTES) -> Q:
+async def _read(kind: type[Q], messages: AsyncIterator[bytes], sizes: QuerySizes | None) -> Q:
     """Return the one request of a call; others are not read.
 
     Raises CallFailed for none, for one that takes too long or is too large, and for bytes that are none: gRPC would say
     UNKNOWN, and log a traceback.
     """
-    limit_s = DOCUMENT_S if most_bytes is None else QUERY_S
+    limit_s = DOCUMENT_S if sizes is None else QUERY_S
     try:
         # Handlers for one message are called once all of it is there: that of a stranger would be kept.
         async with asyncio.timeout(limit_s):
@@ -164,8 +170,8 @@ async def _read(kind: type[Q], messages: AsyncIterator[bytes], most_bytes: int |
         raise CallFailed(grpc.StatusCode.DEADLINE_EXCEEDED, detail, reason="SLOW_MESSAGE") from error
     if message is None:
         raise CallFailed(grpc.StatusCode.INVALID_ARGUMENT, "the call has no message", reason="INVALID")
-    if most_bytes is not None and len(message) > most_bytes:
-        raise too_large(TOO_LARGE)
+    if sizes is not None and (why := sizes.refusal(len(message))) is not None:
+        raise too_large(why)
     try:
         return kind.FromString(message)
     except DecodeError as error:

@@ -9,7 +9,7 @@ from google.protobuf.message import Message
 
 from freki.infra.doors.callers import Callers, tenant_of
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
-from freki.infra.doors.sizes import MOST_VALUES, TOO_MANY_VALUES
+from freki.infra.doors.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
 from freki.infra.grpc_server.calls import Call, CallFailed, answered, streamed, too_large, unary
 from freki.schemas import (
     ContextQuery,
@@ -32,22 +32,24 @@ SERVICE = proto.DESCRIPTOR.services_by_name["Freki"].full_name
 class FrekiService:
     """Answers calls by the gateway that all doors share."""
 
-    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str) -> None:
+    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes) -> None:
         """Create it; tenant: of calls that name none."""
         self._gateway = gateway
         self._callers = callers
         self._tenant = tenant
+        self._sizes = sizes
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handler of each method."""
-        caller, publisher = self._callers.caller, self._callers.publisher
+        caller, publisher, sizes = self._callers.caller, self._callers.publisher, self._sizes
+        asks = proto.RetrieveContextRequest
         return {
-            "IndexDocument": unary(
-                publisher, self.index, proto.IndexDocumentRequest, proto.ChangeResponse, most_bytes=None
+            "IndexDocument": unary(publisher, self.index, proto.IndexDocumentRequest, proto.ChangeResponse, sizes=None),
+            "DeleteDocument": unary(
+                publisher, self.delete, proto.DeleteDocumentRequest, proto.ChangeResponse, sizes=sizes
             ),
-            "DeleteDocument": unary(publisher, self.delete, proto.DeleteDocumentRequest, proto.ChangeResponse),
-            "RetrieveContext": unary(caller, self.retrieve, proto.RetrieveContextRequest, proto.ContextResult),
-            "StreamContext": streamed(caller, self.stream, proto.RetrieveContextRequest, proto.ContextEvent),
+            "RetrieveContext": unary(caller, self.retrieve, asks, proto.ContextResult, sizes=sizes),
+            "StreamContext": streamed(caller, self.stream, asks, proto.ContextEvent, sizes=sizes),
         }
 
     async def index(self, request: proto.IndexDocumentRequest, call: Call) -> proto.ChangeResponse:

@@ -7,6 +7,7 @@ from grpc_reflection.v1alpha import reflection
 from freki.infra.doors.callers import Callers, check_tokens
 from freki.infra.doors.certificate import load_certificate
 from freki.infra.doors.gateway import Gateway
+from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import freki_service, wolf_service
 from freki.infra.grpc_server.freki_service import FrekiService
 from freki.infra.grpc_server.wolf_service import WolfService
@@ -24,7 +25,9 @@ SERVICES = (freki_service.SERVICE, wolf_service.SERVICE)
 class GrpcServer:
     """Server of all services on one port, in the event loop of the process."""
 
-    def __init__(self, gateway: Gateway, settings: ServeSettings, *, tenant: str, callers: Callers) -> None:
+    def __init__(
+        self, gateway: Gateway, settings: ServeSettings, *, tenant: str, callers: Callers, sizes: QuerySizes
+    ) -> None:
         """Create a server that does not listen yet.
 
         tenant: of calls that name none. Raises Misconfigured if callers are believed and other machines could call.
@@ -44,8 +47,8 @@ class GrpcServer:
             ]
         )
         services = {
-            freki_service.SERVICE: FrekiService(gateway, callers, tenant=tenant).handlers(),
-            wolf_service.SERVICE: WolfService(gateway, callers, tenant=tenant).handlers(),
+            freki_service.SERVICE: FrekiService(gateway, callers, tenant=tenant, sizes=sizes).handlers(),
+            wolf_service.SERVICE: WolfService(gateway, callers, tenant=tenant, sizes=sizes).handlers(),
         }
         self._server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler(name, methods) for name, methods in services.items()]

@@ -7,6 +7,7 @@ import grpc
 from freki.client.hits import hits_of
 from freki.infra.doors.callers import Callers, tenant_of
 from freki.infra.doors.gateway import Gateway
+from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server.calls import Call, CallFailed, answered, unary
 from freki.infra.grpc_server.freki_service import in_time
 from freki.schemas import CitationStyle, ContextHit, ContextQuery, ContextResult, NoticeKind, QueryId, Timestamp
@@ -19,15 +20,17 @@ _LEFT_OUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
 class WolfService:
     """Answers calls by the gateway that all doors share."""
 
-    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str) -> None:
+    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes) -> None:
         """Create it; tenant: of calls without a token."""
         self._gateway = gateway
         self._callers = callers
         self._tenant = tenant
+        self._sizes = sizes
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handler of each method."""
-        return {"Enrich": unary(self._callers.caller, self.enrich, proto.WolfRequest, proto.WolfResponse)}
+        caller = self._callers.caller
+        return {"Enrich": unary(caller, self.enrich, proto.WolfRequest, proto.WolfResponse, sizes=self._sizes)}
 
     async def enrich(self, request: proto.WolfRequest, call: Call) -> proto.WolfResponse:
         """Return the documents that belong to a prompt."""

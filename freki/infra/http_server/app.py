@@ -20,7 +20,7 @@ from starlette.staticfiles import StaticFiles
 from freki import __version__
 from freki.infra.doors.callers import Caller, Callers
 from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
-from freki.infra.doors.sizes import fitting
+from freki.infra.doors.sizes import QuerySizes, fitting
 from freki.infra.http_server.answers import Answerer, add_answers
 from freki.infra.http_server.bodies import (
     Document,
@@ -100,17 +100,18 @@ def make_app(
     *,
     tenant: str,
     callers: Callers,
+    sizes: QuerySizes,
     answerer: Answerer,
     operations: Operations | None = None,
 ) -> FastAPI:
     """Return the application.
 
-    tenant: of calls that name none. callers: tells who calls; all doors of the process share it. answerer: writes
-    answers and marks hits. operations: for the routes of operators; None: there are none. Raises Misconfigured if
-    callers are believed and other machines could call.
+    tenant: of calls that name none. callers, sizes: tell who calls, and how large a call without a document may be; all
+    doors of the process share them. answerer: writes answers and marks hits. operations: for the routes of operators;
+    None: there are none. Raises Misconfigured if callers are believed and other machines could call.
     """
     check_reach(settings, tokens=callers.have_tokens)
-    door = Door(gateway=gateway, guard=Guard(settings, callers), tenant=tenant)
+    door = Door(gateway=gateway, guard=Guard(settings, callers, sizes), tenant=tenant)
     app = FastAPI(
         title="Freki",
         version=__version__,

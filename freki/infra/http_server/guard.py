@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
-from typing import Any, TypeGuard
+from typing import Any, TypeGuard, cast
 from urllib.parse import unquote_to_bytes, urlsplit
 
 from fastapi.routing import APIRoute
@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from freki.infra.doors.callers import LOOPBACK, Caller, Callers, CallRefused, Judge, Wrong, check_tokens
-from freki.infra.doors.sizes import MOST_QUERY_BYTES, MOST_VALUES, TOO_LARGE, TOO_MANY_VALUES
+from freki.infra.doors.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured
@@ -49,8 +49,9 @@ def _any_address(host: str) -> bool:
 class Guard:
     """Refuses calls by other sites, of other hosts, without a valid token, or too many."""
 
-    def __init__(self, settings: ServeSettings, callers: Callers) -> None:
+    def __init__(self, settings: ServeSettings, callers: Callers, sizes: QuerySizes) -> None:
         self._callers = callers
+        self._sizes = sizes
         self.take_over(settings)
 
     def take_over(self, settings: ServeSettings) -> None:
@@ -110,6 +111,21 @@ class Guard:
         """Return whether an operator's token is still valid and one of an operator; this counts as no call."""
         return await self._callers.is_still_operator(caller)
 
+    async def check_size(self, request: Request) -> None:
+        """Raise Problem for a body above what calls without a document need: parsing it would stall all callers.
+
+        Short ones take long too where they hold many values, or many errors.
+        """
+        if (why := self._sizes.refusal(int(request.headers.get("content-length", "0")))) is not None:
+            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, why)
+        body = await request.body()
+        if b"\0" in body:
+            # Of UTF-16 and UTF-32, which would be parsed, and whose values are not counted.
+            raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "body: it has a null byte; send JSON in UTF-8")
+        if any(count >= MOST_VALUES for count, _ in enumerate(_VALUE.finditer(body))):
+            detail = f"{TOO_MANY_VALUES}: texts, lists, objects and commas count"
+            raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, detail)
+
     async def _judged(self, request: Request, judge: Judge) -> Caller:
         """Return who calls, judged once however often it is asked for: each time counts for the rate."""
         found: Caller | None = getattr(request.state, judge.__name__, None)
@@ -129,31 +145,20 @@ class GuardedRoute(APIRoute):
         judges = [each.call for each in self.dependant.dependencies if _is_of_guard(each.call)]
 
         # Of whoever has a token.
-        is_small = any(judge.__name__ == Guard.caller.__name__ for judge in judges)
+        small = [_guard_of(judge) for judge in judges if judge.__name__ == Guard.caller.__name__]
 
         async def judged(request: Request) -> Response:
             for judge in judges:
                 await judge(request)
-            if is_small:
-                await _check_size(request)
+            for guard in small:
+                await guard.check_size(request)
             return await handle(request)
 
         return judged
 
 
-async def _check_size(request: Request) -> None:
-    """Raise Problem for a body above what calls without a document need: parsing it would stall all callers.
-
-    Short ones take long too where they hold many values, or many errors.
-    """
-    if int(request.headers.get("content-length", "0")) > MOST_QUERY_BYTES:
-        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, TOO_LARGE)
-    body = await request.body()
-    if b"\0" in body:
-        # Of UTF-16 and UTF-32, which would be parsed, and whose values are not counted.
-        raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "body: it has a null byte; send JSON in UTF-8")
-    if any(count >= MOST_VALUES for count, _ in enumerate(_VALUE.finditer(body))):
-        raise Problem(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"{TOO_MANY_VALUES}: texts, lists, objects and commas count")
+def _guard_of(judge: Judge) -> Guard:
+    return cast("Guard", getattr(judge, "__self__", None))
 
 
 def _is_of_guard(call: Callable[..., Any] | None) -> TypeGuard[Judge]:

@@ -88,7 +88,9 @@ class ServeSettings(SettingsSection):
         ' tenant/group: `["acme/editors"]`',
         json_schema_extra=RELOADS,
     )
-    max_body_mb: float = Field(default=64.0, gt=0, description="Largest request", json_schema_extra=RELOADS)
+    max_body_mb: float = Field(
+        default=64.0, gt=0, description="Largest request; gRPC takes it at the start", json_schema_extra=RELOADS
+    )
     calls_per_minute: int = Field(
         default=0,
         ge=0,
