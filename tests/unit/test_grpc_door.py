@@ -20,6 +20,7 @@ from freki.infra.doors.callers import Callers
 from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import calls
 from freki.infra.grpc_server.server import GrpcServer
+from freki.infra.grpc_server.unjudged import MOST_OPEN
 from freki.infra.settings import ServeSettings
 from freki.infra.tokens.verifier import MAX_BYTES
 from freki.schemas import Operation, OutcomeStatus, ResultStatus, Widening
@@ -583,6 +584,116 @@ async def test_health_and_reflection_need_no_token(gateway: InProcess) -> None:
 
     names = {each.name for each in listed.list_services_response.service}
     assert {"freki.v1.Freki", "freki.v1.Wolf", "grpc.health.v1.Health"} <= names
+
+
+async def test_what_is_wrong_in_a_call_for_health_or_reflection_is_named(gateway: InProcess) -> None:
+    async with door(gateway) as client:
+        health = health_pb2_grpc.HealthStub(client.channel)
+        async with refused(Code.NOT_FOUND) as told:
+            await health.Check(health_pb2.HealthCheckRequest(service="nobody"))
+        async with refused(Code.INVALID_ARGUMENT):
+            await client.channel.unary_unary("/grpc.health.v1.Health/Check")(b"\xff")
+        method = "/grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo"
+        async with refused(Code.INVALID_ARGUMENT):
+            [each async for each in client.channel.stream_stream(method)(iter([b"\xff"]))]
+
+    assert "nobody" in told["detail"]
+
+
+async def test_one_address_has_only_so_many_calls_for_health_and_reflection_open(gateway: InProcess) -> None:
+    async with door(gateway, tokens=True) as client:
+        health = health_pb2_grpc.HealthStub(client.channel)
+        watching = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(MOST_OPEN)]
+        for each in watching:
+            await each.read()
+        async with refused(Code.RESOURCE_EXHAUSTED) as told:
+            await health.Check(health_pb2.HealthCheckRequest())
+        async with refused(Code.RESOURCE_EXHAUSTED):
+            await reflection_pb2_grpc.ServerReflectionStub(client.channel).ServerReflectionInfo(iter([])).read()
+        # Other calls are not limited by these.
+        assert (await client.ask(text=TEXT, metadata=GOOD)).hits
+        watching[0].cancel()
+        async with asyncio.timeout(30):
+            while not await checked(health):  # noqa: ASYNC110 - the server sees it later
+                await asyncio.sleep(0.01)
+
+    assert told["ErrorInfo"].reason == "TOO_MANY"
+    assert told["RetryInfo"].retry_delay.seconds == 1
+
+
+async def checked(health: health_pb2_grpc.HealthStub) -> bool:
+    """Return whether the health is told."""
+    try:
+        await health.Check(health_pb2.HealthCheckRequest())
+    except grpc.aio.AioRpcError:
+        return False
+    return True
+
+
+async def test_who_watches_the_health_is_told_the_end_and_holds_it_up_no_longer(gateway: InProcess) -> None:
+    async with served(gateway) as (server, address), grpc.aio.insecure_channel(address) as channel:
+        watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest())
+        first = await watching.read()
+        await server.stop(3_600)
+        last, end = await watching.read(), await watching.read()
+
+    assert first.status == health_pb2.HealthCheckResponse.SERVING
+    assert last.status == health_pb2.HealthCheckResponse.NOT_SERVING
+    assert end is grpc.aio.EOF
+
+
+async def test_who_watches_the_health_and_does_not_read_stops_nobody(gateway: InProcess) -> None:
+    async with served(gateway) as (server, address), grpc.aio.insecure_channel(address) as channel:
+        host, _, port = address.rpartition(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(watch_without_window(address))
+        # Headers of the response: its one message has to wait.
+        while (await http2_frame(reader))[0] != HEADERS:
+            pass
+
+        watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
+        assert (await watching.read()).status == health_pb2.HealthCheckResponse.SERVING
+        watching.cancel()
+        async with asyncio.timeout(30):
+            await server.stop(0)
+        writer.close()
+
+
+HEADERS = 1
+
+
+def watch_without_window(address: str) -> bytes:
+    """Return a connection's beginning in HTTP/2, with a window of 0 bytes, and a call of Watch."""
+
+    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+    def literal(name: str, value: str) -> bytes:
+        return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
+
+    named = {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/grpc.health.v1.Health/Watch",
+        ":authority": address,
+        "content-type": "application/grpc",
+        "te": "trailers",
+    }
+    initial_window = (4).to_bytes(2) + (0).to_bytes(4)
+    return b"".join(
+        [
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            frame(4, 0, 0, initial_window),
+            frame(HEADERS, 4, 1, b"".join(literal(*each) for each in named.items())),
+            frame(0, 1, 1, bytes(5)),
+        ]
+    )
+
+
+async def http2_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
+    """Return kind and payload of the next frame."""
+    head = await reader.readexactly(9)
+    return head[3], await reader.readexactly(int.from_bytes(head[:3]))
 
 
 async def test_a_call_under_way_is_answered_before_the_server_ends(gateway: InProcess) -> None:

@@ -103,7 +103,7 @@ class Call:
 
     async def judge(self, judge: Judge) -> None:
         """Find out who calls. Raises CallRefused."""
-        self.caller = await judge(self._authorizations, address=_address(self._context.peer()))
+        self.caller = await judge(self._authorizations, address=address_of(self._context.peer()))
 
     @property
     def remaining_ms(self) -> int | None:
@@ -128,7 +128,7 @@ def unary(
 
     async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> A:
         async with _answered(context, judge) as call:
-            return await answer(await _read(request, messages, sizes), call)
+            return await answer(await read_message(request, messages, sizes), call)
 
     return grpc.stream_unary_rpc_method_handler(handle, None, response.SerializeToString)
 
@@ -146,7 +146,7 @@ def streamed(
     async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> AsyncIterator[A]:
         async with (
             _answered(context, judge) as call,
-            aclosing(answers(await _read(request, messages, sizes), call)) as stream,
+            aclosing(answers(await read_message(request, messages, sizes), call)) as stream,
         ):
             async for each in stream:
                 yield each
@@ -154,7 +154,7 @@ def streamed(
     return grpc.stream_stream_rpc_method_handler(handle, None, response.SerializeToString)
 
 
-async def _read(kind: type[Q], messages: AsyncIterator[bytes], sizes: QuerySizes | None) -> Q:
+async def read_message(kind: type[Q], messages: AsyncIterator[bytes], sizes: QuerySizes | None) -> Q:
     """Return the one request of a call; others are not read.
 
     Raises CallFailed for none, for one that takes too long or is too large, and for bytes that are none: gRPC would say
@@ -190,10 +190,17 @@ async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", judge: Judge)
     await context.send_initial_metadata((("x-request-id", call.request_id),))
     # Never detached: a call has a task, and so a context, of its own; and what ends a stream may be another one.
     attach(_W3C.extract({"traceparent": call.metadata.get("traceparent", "")}))
-    try:
+    async with telling(context):
         # Before the message is read: that of a stranger may be made to take long, and much memory.
         await call.judge(judge)
         yield call
+
+
+@asynccontextmanager
+async def telling(context: "grpc.aio.ServicerContext[Any, Any]") -> AsyncIterator[None]:
+    """End a call with a status for each error in it."""
+    try:
+        yield
     except Exception as error:  # noqa: BLE001 - a call ends with a status
         failed = _failed(error)
         await context.abort(
@@ -230,6 +237,6 @@ def answered(result: ContextResult) -> ContextResult:
     raise CallFailed(code, why, reason=result.status, trace_id=result.trace_id)
 
 
-def _address(peer: str) -> str:
+def address_of(peer: str) -> str:
     """Return the address without scheme and port: `ipv4:10.0.0.1:5000`, `ipv6:%5B::1%5D:5000`."""
     return unquote(peer.partition(":")[2].rpartition(":")[0]).strip("[]") or peer

@@ -1,7 +1,7 @@
 """The server of the gRPC door, with health and reflection."""
 
 import grpc
-from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
 from freki.infra.doors.callers import Callers, check_tokens
@@ -10,6 +10,7 @@ from freki.infra.doors.gateway import Gateway
 from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import freki_service, wolf_service
 from freki.infra.grpc_server.freki_service import FrekiService
+from freki.infra.grpc_server.unjudged import HealthService, OpenCalls, ReflectionService
 from freki.infra.grpc_server.wolf_service import WolfService
 from freki.infra.settings import ServeSettings
 from freki.infra.tokens.verifier import MAX_BYTES as MOST_TOKEN_BYTES
@@ -46,28 +47,28 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),
             ]
         )
+        calls = OpenCalls()
+        self._health = HealthService(("", *SERVICES), calls, sizes=sizes)
+        listed = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
         services = {
             freki_service.SERVICE: FrekiService(gateway, callers, tenant=tenant, sizes=sizes).handlers(),
             wolf_service.SERVICE: WolfService(gateway, callers, tenant=tenant, sizes=sizes).handlers(),
+            health.SERVICE_NAME: self._health.handlers(),
+            reflection.SERVICE_NAME: ReflectionService(listed, calls).handlers(),
         }
         self._server.add_generic_rpc_handlers(
             [grpc.method_handlers_generic_handler(name, methods) for name, methods in services.items()]
         )
-        self._health = health.aio.HealthServicer()
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection([*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME], self._server)
 
     async def start(self) -> int:
         """Listen, and return the port. Raises Misconfigured if it is taken, or a key or certificate cannot be used."""
         port = self._bind()
         await self._server.start()
-        for name in ("", *SERVICES):
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         return port
 
     async def stop(self, grace_s: float) -> None:
         """Take no further call, and return when those under way are answered, or cancelled after `grace_s` seconds."""
-        await self._health.enter_graceful_shutdown()
+        self._health.stop()
         await self._server.stop(grace_s)
 
     def _bind(self) -> int:
