@@ -14,7 +14,7 @@ from freki.cli.context import command, errors, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
 from freki.client.tasks import cancel_and_wait
 from freki.infra.doors.callers import Callers, OnRefused
-from freki.infra.doors.certificate import load_certificate
+from freki.infra.doors.certificate import Certificate, open_certificate
 from freki.infra.doors.sizes import QuerySizes
 from freki.infra.extras import require
 from freki.infra.listening import listening, server_config
@@ -77,6 +77,7 @@ async def serve(
         return open_asker(of_local_stack(reloader.settings), tenant=tenant)
 
     serving, tenant = settings.serve, settings.tenant
+    certificate = open_certificate(serving)
     async with AsyncExitStack() as opened:
         identify = None
         if settings.auth.required:
@@ -114,21 +115,21 @@ async def serve(
         reloader.takeovers.add(telemetry_by)
         following = asyncio.create_task(reloader.follow())
         opened.callback(following.cancel)
-        await _run(app, serving, gateway, await _start_grpc(gateway, serving, tenant, callers, sizes))
+        if certificate is not None:
+            opened.callback(asyncio.create_task(certificate.follow()).cancel)
+        grpc = None
+        if serving.grpc_port is not None:
+            from freki.infra.grpc_server.server import GrpcServer  # noqa: PLC0415 - an extra
+
+            grpc = GrpcServer(gateway, serving, tenant=tenant, callers=callers, sizes=sizes, certificate=certificate)
+            await _start_grpc(grpc, serving)
+        await _run(app, serving, gateway, certificate, grpc)
 
 
-async def _start_grpc(
-    gateway: Gateway, settings: ServeSettings, tenant: str, callers: Callers, sizes: QuerySizes
-) -> "GrpcServer | None":
-    """Start the gRPC server, and print its address; None if the settings want none."""
-    if settings.grpc_port is None:
-        return None
-    from freki.infra.grpc_server.server import GrpcServer  # noqa: PLC0415 - an extra
-
-    server = GrpcServer(gateway, settings, tenant=tenant, callers=callers, sizes=sizes)
+async def _start_grpc(server: "GrpcServer", settings: ServeSettings) -> None:
+    """Start the gRPC server, and print its address."""
     port = await server.start()
     errors.print(f"gRPC at {_address(settings, port)}", highlight=False, soft_wrap=True)
-    return server
 
 
 def _address(settings: ServeSettings, port: int) -> str:
@@ -182,20 +183,23 @@ def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvico
     return Announcing
 
 
-async def _run(app: "FastAPI", settings: ServeSettings, gateway: Gateway, grpc: "GrpcServer | None") -> None:
+async def _run(
+    app: "FastAPI",
+    settings: ServeSettings,
+    gateway: Gateway,
+    certificate: Certificate | None,
+    grpc: "GrpcServer | None",
+) -> None:
     """Serve until the process is told to stop, or the broker is lost for good.
 
-    Raises Misconfigured if it cannot listen, or not with its certificate.
+    Raises Misconfigured if it cannot listen.
     """
-    # Uvicorn reads the files itself, and shows a traceback where it cannot use them.
-    load_certificate(settings)
     config = server_config(
         app,
         settings,
         server_header=False,
         timeout_graceful_shutdown=STOP_S,
-        ssl_certfile=settings.cert_file,
-        ssl_keyfile=settings.key_file,
+        ssl_context_factory=None if certificate is None else lambda _config, _default: certificate.context,
     )
     server = _announcing(settings, app.state.stopping)(config)
     serving, broken = asyncio.create_task(server.serve()), asyncio.create_task(gateway.broken())

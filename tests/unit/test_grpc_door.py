@@ -17,6 +17,7 @@ from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.doors.callers import Callers
+from freki.infra.doors.certificate import open_certificate
 from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import calls
 from freki.infra.grpc_server.server import GrpcServer
@@ -88,8 +89,9 @@ async def served(
     gateway: InProcess, *, tokens: bool = False, callers: Callers | None = None, sizes: QuerySizes = SIZES, **given: Any
 ) -> AsyncIterator[tuple[GrpcServer, str]]:
     settings = ServeSettings(grpc_port=0, **given)
+    certificate = open_certificate(settings)
     callers = callers or Callers(settings, identify if tokens else None)
-    server = GrpcServer(gateway, settings, tenant=TENANT, callers=callers, sizes=sizes)
+    server = GrpcServer(gateway, settings, tenant=TENANT, callers=callers, sizes=sizes, certificate=certificate)
     try:
         yield server, f"127.0.0.1:{await server.start()}"
     finally:
@@ -765,15 +767,17 @@ async def test_a_port_that_is_taken_and_a_missing_key_name_their_settings(gatewa
     async with served(gateway) as (_, address):
         taken = ServeSettings(grpc_port=int(address.rpartition(":")[2]))
         with pytest.raises(Misconfigured, match="FREKI_SERVE__GRPC_PORT"):
-            await GrpcServer(gateway, taken, tenant=TENANT, callers=callers, sizes=SIZES).start()
+            await GrpcServer(gateway, taken, tenant=TENANT, callers=callers, sizes=SIZES, certificate=None).start()
     missing = ServeSettings(grpc_port=0, cert_file=tmp_path / "a.pem", key_file=tmp_path / "b.pem")
     with pytest.raises(Misconfigured, match="FREKI_SERVE__KEY_FILE"):
-        await GrpcServer(gateway, missing, tenant=TENANT, callers=callers, sizes=SIZES).start()
+        open_certificate(missing)
     one, other = (Authority(tmp_path, name).pair(f"of-{name}") for name in ("one", "other"))
     swapped = ServeSettings(grpc_port=0, cert_file=one.certificate, key_file=other.key)
     with pytest.raises(Misconfigured, match="FREKI_SERVE__KEY_FILE"):
-        await GrpcServer(gateway, swapped, tenant=TENANT, callers=callers, sizes=SIZES).start()
+        open_certificate(swapped)
     with pytest.raises(Misconfigured, match="FREKI_AUTH__JWKS"):
-        GrpcServer(gateway, ServeSettings(host="10.0.0.1"), tenant=TENANT, callers=callers, sizes=SIZES)
+        GrpcServer(
+            gateway, ServeSettings(host="10.0.0.1"), tenant=TENANT, callers=callers, sizes=SIZES, certificate=None
+        )
     with pytest.raises(ValueError, match="FREKI_SERVE__GRPC_PORT"):
         ServeSettings(port=8781)

@@ -6,6 +6,7 @@ import os
 import re
 import signal
 import socket
+import ssl
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -20,6 +21,8 @@ import pytest
 from freki.cli import serve
 from freki.infra import timed_requests
 from freki.infra.doors.callers import Callers
+from freki.infra.doors.certificate import Certificate, open_certificate
+from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.proto.freki.v1 import freki_pb2
@@ -42,7 +45,9 @@ class Gateway(InProcess):
 
 
 @asynccontextmanager
-async def serving(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[tuple[Gateway, str, str, "asyncio.Task[None]"]]:
+async def serving(
+    capsys: pytest.CaptureFixture[str], certificate: Certificate | None = None
+) -> AsyncIterator[tuple[Gateway, str, str, "asyncio.Task[None]"]]:
     """Run both doors; give the gateway, the addresses of HTTP and gRPC, and what ends when they do."""
     world = World()
     await world.feed(revision("a", 1, TEXTS))
@@ -50,10 +55,11 @@ async def serving(capsys: pytest.CaptureFixture[str]) -> AsyncIterator[tuple[Gat
     settings = ServeSettings(port=0, grpc_port=0)
     callers = Callers(settings, None)
     app = app_of(gateway, callers=callers, port=0, grpc_port=0)
-    server = await serve._start_grpc(gateway, settings, TENANT, callers, SIZES)
-    running = asyncio.create_task(serve._run(app, settings, gateway, server))
+    server = GrpcServer(gateway, settings, tenant=TENANT, callers=callers, sizes=SIZES, certificate=certificate)
+    await serve._start_grpc(server, settings)
+    running = asyncio.create_task(serve._run(app, settings, gateway, certificate, server))
     said = ""
-    while (url := re.search(r"serving at (http://\S+)/ ", said)) is None:
+    while (url := re.search(r"serving at (https?://\S+)/ ", said)) is None:
         await asyncio.sleep(0.01)
         said += capsys.readouterr().err
     at = re.search(r"gRPC at (\S+)", said)
@@ -110,20 +116,63 @@ async def test_a_port_that_is_taken_is_refused_with_the_setting(capsys: pytest.C
         app = app_of(gateway, callers=Callers(settings, None), port=settings.port, grpc_port=None)
 
         with pytest.raises(Misconfigured, match=f"127.0.0.1:{settings.port}; is the port taken.*FREKI_SERVE__PORT"):
-            await serve._run(app, settings, gateway, None)
+            await serve._run(app, settings, gateway, None, None)
     assert "serving at" not in capsys.readouterr().err
 
 
-async def test_a_certificate_that_cannot_be_used_is_refused_with_the_settings(tmp_path: Path) -> None:
-    gateway: Any = Gateway(World())
+def test_a_certificate_that_cannot_be_used_is_refused_with_the_settings(tmp_path: Path) -> None:
     authority = Authority(tmp_path, "authority")
     locked = authority.pair("locked", password="secret")  # noqa: S106 - of a test
     for key in (tmp_path / "missing.key", authority.pair("other").key, locked.key):
         settings = ServeSettings(port=0, grpc_port=None, cert_file=locked.certificate, key_file=key)
-        app = app_of(gateway, callers=Callers(settings, None), port=0, grpc_port=None)
 
         with pytest.raises(Misconfigured, match="FREKI_SERVE__CERT_FILE"):
-            await serve._run(app, settings, gateway, None)
+            open_certificate(settings)
+
+
+async def test_a_renewed_certificate_is_served_by_both_doors_once_it_can_be_used(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    folder, link = tmp_path / "live", tmp_path / "live" / "data"
+    folder.mkdir()
+    authority = Authority(tmp_path, "authority")
+    first, renewed = authority.pair("first"), authority.pair("renewed")
+    versions = {name: folder / name for name in ("1", "2", "broken")}
+    for name, certificate, key in (
+        ("1", first.certificate, first.key),
+        ("broken", renewed.certificate, first.key),
+        ("2", renewed.certificate, renewed.key),
+    ):
+        versions[name].mkdir()
+        (versions[name] / "tls.crt").write_bytes(certificate.read_bytes())
+        (versions[name] / "tls.key").write_bytes(key.read_bytes())
+    link.symlink_to(versions["1"])
+    settings = ServeSettings(port=0, grpc_port=0, cert_file=link / "tls.crt", key_file=link / "tls.key")
+    opened = open_certificate(settings)
+    assert opened is not None
+
+    async with serving(capsys, opened) as (_, url, address, running):
+        ports = [int(each.rpartition(":")[2]) for each in (url, address)]
+        served = [[await subject_at(port, authority) for port in ports]]
+        for name in ("broken", "2"):
+            (folder / "next").symlink_to(versions[name])
+            (folder / "next").rename(link)
+            opened.look()
+            served.append([await subject_at(port, authority) for port in ports])
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+    assert served == [["first"] * 2, ["first"] * 2, ["renewed"] * 2]
+
+
+async def subject_at(port: int, authority: Authority) -> str:
+    """Return the common name of the certificate that a new connection gets."""
+    context = ssl.create_default_context(cafile=authority.file)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    subject = dict(part[0] for part in writer.get_extra_info("peercert")["subject"])
+    writer.close()
+    return str(subject["commonName"])
 
 
 HEADERS = b"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 40\r\n"

@@ -5,7 +5,7 @@ from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
 from freki.infra.doors.callers import Callers, check_tokens
-from freki.infra.doors.certificate import load_certificate
+from freki.infra.doors.certificate import Certificate
 from freki.infra.doors.gateway import Gateway
 from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import freki_service, wolf_service
@@ -27,14 +27,23 @@ class GrpcServer:
     """Server of all services on one port, in the event loop of the process."""
 
     def __init__(
-        self, gateway: Gateway, settings: ServeSettings, *, tenant: str, callers: Callers, sizes: QuerySizes
+        self,
+        gateway: Gateway,
+        settings: ServeSettings,
+        *,
+        tenant: str,
+        callers: Callers,
+        sizes: QuerySizes,
+        certificate: Certificate | None,
     ) -> None:
         """Create a server that does not listen yet.
 
-        tenant: of calls that name none. Raises Misconfigured if callers are believed and other machines could call.
+        tenant: of calls that name none; certificate: None: calls are not encrypted. Raises Misconfigured if
+        callers are believed and other machines could call.
         """
         check_tokens(settings, tokens=callers.have_tokens)
         self._settings = settings
+        self._certificate = certificate
         self._server = grpc.aio.server(
             options=[
                 ("grpc.max_receive_message_length", int(settings.max_body_mb * 1_000_000)),
@@ -61,7 +70,7 @@ class GrpcServer:
         )
 
     async def start(self) -> int:
-        """Listen, and return the port. Raises Misconfigured if it is taken, or a key or certificate cannot be used."""
+        """Listen, and return the port. Raises Misconfigured if it is taken."""
         port = self._bind()
         await self._server.start()
         return port
@@ -75,13 +84,27 @@ class GrpcServer:
         settings = self._settings
         host = f"[{settings.host}]" if ":" in settings.host else settings.host
         address = f"{host}:{settings.grpc_port or 0}"
-        pair = load_certificate(settings)
         try:
-            if pair is None:
+            if self._certificate is None:
                 return int(self._server.add_insecure_port(address))
-            return int(self._server.add_secure_port(address, grpc.ssl_server_credentials([pair])))
+            return int(self._server.add_secure_port(address, _credentials(self._certificate)))
         except RuntimeError as error:
             raise Misconfigured(
                 f"gRPC cannot listen at {address}; is the port taken? FREKI_SERVE__GRPC_PORT names another one,"
                 " or `none`"
             ) from error
+
+
+def _credentials(certificate: Certificate) -> grpc.ServerCredentials:
+    """Return the credentials that give each connection the certificate of the time."""
+    used = certificate.pem
+
+    def changed() -> object:
+        # Called by threads of gRPC before each handshake; None: as before.
+        nonlocal used
+        if certificate.pem == used:
+            return None
+        used = certificate.pem
+        return grpc.ssl_server_certificate_configuration([used])
+
+    return grpc.dynamic_ssl_server_credentials(grpc.ssl_server_certificate_configuration([used]), changed)

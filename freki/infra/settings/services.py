@@ -80,8 +80,10 @@ class ServeSettings(SettingsSection):
         description="More names, without a port, by which clients may call, as JSON",
         json_schema_extra=RELOADS,
     )
-    cert_file: Path | None = Field(default=None, description="PEM file of the server's certificate; none: no TLS")
-    key_file: Path | None = Field(default=None, description="PEM file of its private key")
+    cert_file: Path | None = Field(
+        default=None, description="PEM file of the server's certificate, read again when it changes; none: no TLS"
+    )
+    key_file: Path | None = Field(default=None, description="PEM file of its private key, read again too")
     publishers: tuple[TenantPrincipal, ...] = Field(
         default=(),
         description="With FREKI_AUTH__JWKS: who may publish and delete documents here, as JSON of tenant/user or"

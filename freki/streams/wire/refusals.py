@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from freki.infra.claims.store import ClaimStore
-from freki.infra.doors.certificate import load_certificate
+from freki.infra.doors.certificate import open_certificate
 from freki.infra.kafka.connection import client_options
 from freki.infra.keys import key_service
 from freki.infra.llm.client import LlmClient
@@ -63,7 +63,7 @@ def _parts(settings: Settings) -> Iterator[Callable[[], object]]:
     yield lambda: allowed_reply_topics(settings)
     yield lambda: profiles_of(settings.retrieval)
     yield lambda: thesaurus_of(settings.retrieval)
-    yield lambda: load_certificate(settings.serve)
+    yield lambda: open_certificate(settings.serve)
     if settings.registry.url is not None:
         yield lambda: RegistryClient(settings.registry)
     if settings.remote_reranker.url is not None:
