@@ -4,6 +4,7 @@ import asyncio
 import gzip
 import json
 from base64 import b64encode
+from collections.abc import MutableMapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -776,6 +777,26 @@ async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProce
 async def test_pages_may_have_parameters_of_their_own(gateway: InProcess) -> None:
     async with door(gateway) as client:
         assert (await client.get("/?q=Antrag")).status_code == 200
+
+
+async def test_who_hangs_up_before_its_body_is_there_is_no_failure_of_the_server(gateway: InProcess) -> None:
+    begun: dict[str, Any] = {"type": "http.request", "body": b"{", "more_body": True}
+    events, sent = [{"type": "http.disconnect"}, begun], []
+
+    async def receive() -> dict[str, Any]:
+        return events.pop()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    headers = [(b"host", b"127.0.0.1"), (b"content-type", b"application/json"), (b"content-length", b"9")]
+    scope = {"type": "http", "method": "POST", "path": "/v1/queries", "query_string": b"", "headers": headers}
+
+    await app_of(gateway)(scope, receive, send)
+
+    # A status of 500 comes with a traceback in the log.
+    assert sent[0]["status"] == 400
+    assert gateway.asked == []
 
 
 async def test_a_compressed_body_is_refused_with_its_header(gateway: InProcess) -> None:

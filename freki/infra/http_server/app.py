@@ -12,7 +12,7 @@ from fastapi import Depends, FastAPI, Query
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
 from starlette.routing import Match, Route
 from starlette.staticfiles import StaticFiles
@@ -302,6 +302,11 @@ def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(_Stored)
     async def stored(_: Request, change: _Stored) -> Response:
         return JSONResponse({"status": "STORED", "document_id": str(change)}, status_code=HTTPStatus.ACCEPTED)
+
+    @app.exception_handler(ClientDisconnect)
+    async def gone(_: Request, _error: ClientDisconnect) -> Response:
+        # Nobody hears it; unhandled, it would be logged as a failure of the server.
+        return Problem(HTTPStatus.BAD_REQUEST, "the connection ended before the body").response()
 
     @app.exception_handler(HTTPException)
     async def http(request: Request, error: HTTPException) -> Response:
