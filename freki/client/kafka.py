@@ -1,6 +1,7 @@
 """Connection to Kafka by aiokafka, which is imported by the first one."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
@@ -259,6 +260,11 @@ def _options(broker: Broker) -> dict[str, object]:
     }
 
 
+def without_code(error: Exception) -> str:
+    """Return what an error of a Kafka library says, without the number that comes before its name."""
+    return re.sub(r"^\[Error -?\d+\] ", "", str(error))
+
+
 @contextmanager
 def _translated(action: str, broker: Broker) -> Iterator[None]:
     """Raise ours for aiokafka's, keeping theirs as the cause."""
@@ -280,7 +286,7 @@ def _translated(action: str, broker: Broker) -> Iterator[None]:
         if name.endswith(_TOO_LARGE):
             message = f"{action}: the record is larger than the broker or max_message_bytes of the Broker allows"
             raise Rejected(message) from error
-        told = str(error) or name
+        told = without_code(error) or name
         if any(part in name for part in _REFUSED):
             raise Misconfigured(f"{action}: {told}; check options of the Broker and the rights of its user") from error
         hint = f"is Kafka up at {broker.bootstrap}?"

@@ -2,6 +2,7 @@ import asyncio
 import inspect
 import socket
 from pathlib import Path
+from types import ModuleType
 from typing import cast
 
 import aiokafka.errors
@@ -79,6 +80,26 @@ def test_a_record_that_is_too_large_is_rejected_naming_the_setting(error: Except
 def test_what_a_setting_is_to_blame_for_names_the_setting(error: Exception, fix: str) -> None:
     with pytest.raises(Misconfigured, match=fix), translated("", SETTINGS):
         raise error
+
+
+def test_a_name_that_kafka_takes_for_that_of_another_topic_is_to_be_changed() -> None:
+    error = kafka.errors.InvalidTopicError("Topic 'a_b' collides with existing topics: a.b")
+
+    with pytest.raises(Misconfigured) as caught, translated("create topics", SETTINGS):
+        raise error
+
+    assert str(caught.value).startswith("create topics: InvalidTopicError: Topic 'a_b' collides")
+    assert "FREKI_KAFKA__TOPIC_PREFIX" in str(caught.value)
+    assert "freki topics apply" not in str(caught.value)
+
+
+@pytest.mark.parametrize("errors", [aiokafka.errors, kafka.errors])
+@pytest.mark.parametrize("kind", ["NotEnoughReplicasError", "UnknownError", "PolicyViolationError"])
+def test_errors_have_names_and_no_codes(errors: ModuleType, kind: str) -> None:
+    with pytest.raises(InfraError, match=rf"^send: {kind}: detail\b") as caught, translated("send", SETTINGS):
+        raise getattr(errors, kind)("detail")
+
+    assert "[Error" not in str(caught.value)
 
 
 def test_an_unreachable_broker_is_named_with_its_setting() -> None:

@@ -264,6 +264,7 @@ def test_an_error_of_the_broker_says_whether_to_try_again_and_what_to_correct(
         raise theirs
 
     assert type(raised.value) is ours
+    assert "[Error" not in str(raised.value)
 
 
 async def test_content_that_is_too_large_is_refused_with_what_to_do(on: Callable[[Bus], Client]) -> None:

@@ -11,6 +11,7 @@ import aiokafka.errors
 import kafka.errors
 from aiokafka.conn import create_conn, get_ip_port_afi
 
+from freki.client.kafka import without_code
 from freki.client.wakeups import make_directory
 from freki.infra.kafka.tokens import ForAiokafka, ForKafkaPython, NoToken, Tokens
 from freki.infra.settings import KafkaSettings
@@ -195,7 +196,7 @@ def translate(action: str, error: Exception, settings: KafkaSettings) -> InfraEr
     if isinstance(error, NoToken):
         return type(error.reason)(f"{action}: {error.reason}")
     name = type(error).__name__.removesuffix("Error").removesuffix("Exception")
-    reason = f"{action}: {str(error) or name}"
+    reason = f"{action}: {without_code(error) or name}"
     if name in _TOO_LARGE:
         # The client names a setting of its own, the broker none.
         return Rejected(
@@ -257,7 +258,7 @@ aiokafka.errors.kafka_errors.setdefault(InvalidRecordError.errno, InvalidRecordE
 
 _TOO_LARGE = frozenset({"MessageSizeTooLarge", "RecordListTooLarge", "RecordTooLarge"})
 _REJECTED = frozenset({"InvalidTimestamp", "InvalidRecord", "PolicyViolation", "OffsetMetadataTooLarge"})
-_MISSING_TOPIC = frozenset({"UnknownTopicOrPartition", "InvalidTopic", "UnknownTopicId"})
+_MISSING_TOPIC = frozenset({"UnknownTopicOrPartition", "UnknownTopicId"})
 _LOGIN_REFUSED = frozenset(
     {
         "AuthenticationFailed",
@@ -301,6 +302,10 @@ _USER = "the user of FREKI_KAFKA__USERNAME, or of the certificate in FREKI_KAFKA
 _RIGHTS = "`freki topics acls` lists what each part of Freki needs"
 _ADVICE: Mapping[frozenset[str], str] = {
     _MISSING_TOPIC: "create the topics with `freki topics apply`, or correct FREKI_KAFKA__TOPIC_PREFIX",
+    frozenset({"InvalidTopic"}): (
+        "names of topics consist of letters, digits, dots, underscores and hyphens, and differ in more than dots and"
+        " underscores: change FREKI_KAFKA__TOPIC_PREFIX"
+    ),
     _LOGIN_REFUSED: (
         "check FREKI_KAFKA__SECURITY, FREKI_KAFKA__SASL_MECHANISM, FREKI_KAFKA__USERNAME and FREKI_KAFKA__PASSWORD, or"
         " with OAUTHBEARER what FREKI_KAFKA__OAUTH__… says of the token"
