@@ -10,6 +10,10 @@ from freki.schemas import ContextResult, DocumentId, NoticeKind, QueryId, Result
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
 from freki.schemas.index import RerankPair
+from freki.schemas.limits import QueryCount, TenantLimits
+from freki.streams.limits.queries import QueryLimits
+from freki.streams.limits.usage import UsageLedger
+from freki.streams.wire.from_settings import wall_clock
 from tests.unit.deliveries import DEAD_LETTERS, Event
 from tests.unit.pipelines import Pipeline
 from tests.unit.test_query_trace import document, question
@@ -104,6 +108,24 @@ async def test_what_was_answered_before_another_query_of_its_batch_met_a_defect_
     )
 
     told = {OTHER: ResultStatus.COMPLETE, WAITS: ResultStatus.DEGRADED, MORE: ResultStatus.REJECTED}
+    assert sorted((result.query_id, result.status) for result in results) == sorted(told.items())
+
+
+async def test_a_query_counts_once_for_the_limit_of_its_tenant_however_often_its_batch_is_tried() -> None:
+    async def tell(_: QueryCount) -> None:
+        """Tell nobody."""
+
+    pipeline = await filled(rerankers=[Defective()])
+    ledger = UsageLedger(lambda _: TenantLimits(queries_per_minute=3), writer="a", now=wall_clock)
+    pipeline.retrieving._limits = QueryLimits(ledger, send=tell)
+
+    results = await pipeline.ask_together(
+        question(query_id=OTHER),
+        question(query_id=WAITS, text=f"Wer entscheidet über {FATAL}?"),
+        question(query_id=MORE),
+    )
+
+    told = {OTHER: ResultStatus.COMPLETE, WAITS: ResultStatus.DEGRADED, MORE: ResultStatus.COMPLETE}
     assert sorted((result.query_id, result.status) for result in results) == sorted(told.items())
 
 

@@ -1,4 +1,4 @@
-"""Which queries of a batch have their answers, where another one fails the batch."""
+"""Which queries of a batch were answered, or counted, where another one fails the batch."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -11,13 +11,13 @@ Q = TypeVar("Q")
 
 
 class Answered:
-    """Keeps queries from being answered again: a batch that fails is delivered again, whole or in halves."""
+    """Keeps queries from being answered or counted again: a batch that fails is delivered again, whole or in halves."""
 
     def __init__(self) -> None:
         self._handled: set[_Place] = set()
         """Of the batches that are being handled."""
         self._answered: set[_Place] = set()
-        """Those that were answered in a batch that is being handled, or that failed."""
+        """Those that were answered, or counted, in a batch that is being handled, or that failed."""
 
     @contextmanager
     def left(self, batch: Sequence[Received[Q]]) -> Iterator[Sequence[Received[Q]]]:
@@ -29,6 +29,10 @@ class Answered:
             self._answered -= places
         finally:
             self._handled -= places
+
+    def has(self, received: Received[Any]) -> bool:
+        """Return whether a query is remembered."""
+        return _place(received) in self._answered
 
     def add(self, received: Received[Any]) -> None:
         """Remember that a query has its answer, or will have it whatever becomes of its batch."""

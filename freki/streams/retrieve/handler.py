@@ -97,6 +97,8 @@ class QueryHandler:
         self._on_step = on_step
         self._encrypts_names = encrypts_names
         self._answered = Answered()
+        self._counted = Answered()
+        """What counts for the limit of its tenant already."""
         self._patient: set[asyncio.Task[None]] = set()
 
     def take_over(self, *, reply_topics: Sequence[str], max_query_chars: int) -> None:
@@ -120,7 +122,7 @@ class QueryHandler:
         Their offsets are committed before they are answered: after a crash their deadline is over anyway, and whoever
         sent them asks again. After an error a batch may come again, and what was answered of it is left out.
         """
-        with self._answered.left(batch) as left:
+        with self._answered.left(batch) as left, self._counted.left(batch):
             await self._handle(left)
 
     async def _handle(self, batch: Sequence[Received[ContextQuery]]) -> None:
@@ -209,8 +211,10 @@ class QueryHandler:
             return batch
         allowed = []
         for received in batch:
-            reason = limits.refusal(received.value.tenant, received.timestamp)
+            is_counted = self._counted.has(received)
+            reason = None if is_counted else limits.refusal(received.value.tenant, received.timestamp)
             if reason is None:
+                self._counted.add(received)
                 allowed.append(received)
             else:
                 notice = Notice(stage=LIMIT, kind=NoticeKind.SKIPPED, message=reason)
