@@ -34,6 +34,7 @@ Q = TypeVar("Q")
 A = TypeVar("A")
 T = TypeVar("T")
 
+NOT_TAKEN = "the broker has not taken the query in time: is Kafka up?"
 _log = logging.getLogger(__name__)
 Change = tuple[TenantId, DocumentId, int, Operation]
 """Identity of a change: tenant, document, version and operation, as a deletion may have the version that it deletes."""
@@ -338,7 +339,7 @@ class Correspondent(Follower, Generic[Q, A]):
         except TimeoutError as error:
             if is_sent:
                 raise TimeoutError(f"no answer within {patience_s:g} s: does a worker run that answers?") from error
-            raise NotSent("the broker has not taken the query in time: is Kafka up?") from error
+            raise NotSent(NOT_TAKEN) from error
         finally:
             del self._waiting[key]
 

@@ -367,6 +367,43 @@ async def test_questions_share_a_connection_and_the_next_one_after_a_failure_get
     assert (world.opened, world.closed) == (2, 2)
 
 
+async def test_nobody_waits_for_a_connection_longer_than_for_the_answer(line: InProcess) -> None:
+    begun, goes_on = [], asyncio.Event()
+
+    class Silent(Connections):
+        @asynccontextmanager
+        async def open(self) -> AsyncIterator[QueryClient]:
+            begun.append(self)
+            await goes_on.wait()
+            async with super().open() as client:
+                yield client
+
+    world = Silent(line)
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="antrag", asked_at=now())
+    async with ReconnectingClient(world.open) as connected:
+        for _ in range(2):
+            with pytest.raises(NotSent):
+                await connected.ask(query, patience_s=0.01)
+        goes_on.set()
+        await connected.ask(query, patience_s=60)
+
+    # What the first one began is what the last one got.
+    assert (begun, world.opened, world.closed) == ([world], 1, 1)
+
+
+async def test_a_connection_that_is_being_opened_at_the_end_holds_it_up_no_longer(line: InProcess) -> None:
+    class Silent(Connections):
+        @asynccontextmanager
+        async def open(self) -> AsyncIterator[QueryClient]:
+            await asyncio.Event().wait()
+            yield self
+
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="antrag", asked_at=now())
+    async with ReconnectingClient(Silent(line).open) as connected:
+        with pytest.raises(NotSent):
+            await connected.ask(query, patience_s=0.01)
+
+
 async def test_after_an_answer_that_can_not_be_read_the_next_question_gets_another_connection(line: InProcess) -> None:
     world = Connections(line)
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="antrag", asked_at=now())

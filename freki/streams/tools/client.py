@@ -7,6 +7,8 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from functools import partial
 from typing import Self
 
+from freki.client.exchange import NOT_TAKEN, NotSent
+from freki.client.tasks import cancel_and_wait
 from freki.schemas import ContextQuery, ContextResult, TenantId
 from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import InfraError
@@ -75,7 +77,7 @@ class ReconnectingClient:
     def __init__(self, connect: Callable[[], AbstractAsyncContextManager[QueryClient]]) -> None:
         self._connect = connect
         self._current: _Connection | None = None
-        self._connecting = asyncio.Lock()
+        self._opening: asyncio.Task[None] | None = None
         self._closing: set[asyncio.Task[None]] = set()
         self._asking = 0
 
@@ -92,12 +94,17 @@ class ReconnectingClient:
 
     async def aclose(self) -> None:
         """Close the connection. Never raises: failures were raised to the queries already."""
+        if self._opening is not None:
+            await cancel_and_wait([self._opening])
         if self._current is not None:
             self._close(self._current)
         await asyncio.gather(*self._closing, return_exceptions=True)
 
     async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
-        """Return the result. Raises failures of connecting and asking; the next query gets another connection then."""
+        """Return the result. Raises failures of connecting and asking; the next query gets another connection then.
+
+        Raises NotSent where connecting takes longer than `patience_s` seconds; it goes on for the next query.
+        """
         self._asking += 1
         try:
             return await self._ask(query, patience_s=patience_s, token=token)
@@ -105,10 +112,16 @@ class ReconnectingClient:
             self._asking -= 1
 
     async def _ask(self, query: ContextQuery, *, patience_s: float, token: str | None) -> ContextResult:
-        connection = await self._connected()
+        now = asyncio.get_running_loop().time
+        ends_s = now() + patience_s
+        try:
+            async with asyncio.timeout(patience_s):
+                connection = await self._connected()
+        except TimeoutError as error:
+            raise NotSent(NOT_TAKEN) from error
         connection.users += 1
         try:
-            return await connection.client.ask(query, patience_s=patience_s, token=token)
+            return await connection.client.ask(query, patience_s=ends_s - now(), token=token)
         except (InfraError, TimeoutError, UndecodableError):
             if self._current is connection:
                 self._current = None
@@ -119,12 +132,23 @@ class ReconnectingClient:
                 self._close(connection)
 
     async def _connected(self) -> _Connection:
-        async with self._connecting:
-            if self._current is None:
-                async with AsyncExitStack() as opening:
-                    client = await opening.enter_async_context(self._connect())
-                    self._current = _Connection(client, opening.pop_all())
-            return self._current
+        # Again, where another query has met a failure of the new connection before this one goes on.
+        while self._current is None:
+            if self._opening is None:
+                self._opening = asyncio.create_task(self._open())
+                self._opening.add_done_callback(self._opened)
+            await asyncio.shield(self._opening)
+        return self._current
+
+    async def _open(self) -> None:
+        async with AsyncExitStack() as opening:
+            client = await opening.enter_async_context(self._connect())
+            self._current = _Connection(client, opening.pop_all())
+
+    def _opened(self, opening: asyncio.Task[None]) -> None:
+        self._opening = None
+        # Whoever waits for it is told of the failure.
+        _ = opening.cancelled() or opening.exception()
 
     def _close(self, connection: _Connection) -> None:
         """Close in the background: with a broker that is gone, closing takes long."""
