@@ -262,3 +262,24 @@ async def test_a_designation_alone_that_a_hit_has_is_not_told_to_be_missing(text
     written = "Die Pauschale (VMA) steht unter Nr. 4711-0815 in `max_size`."
 
     assert await said(text, 0.001, asked_in="und", written=written) is expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Was bedeutet SGB XII?", Confidence.LOW),
+        ("Was ist ein BAföG?", Confidence.LOW),
+        ("Wofür steht die Abkürzung SGB XII?", Confidence.LOW),
+        ("Bedeutung von BAföG", Confidence.LOW),
+        ("SGB XII", Confidence.LOW),
+        ("Was bedeutet SGB XI?", Confidence.NONE),
+        ("Was bedeutet Leistung?", Confidence.NONE),
+        ("Was kostet BAföG?", Confidence.NONE),
+    ],
+)
+async def test_an_abbreviation_whose_meaning_is_asked_is_not_told_to_be_missing_where_a_hit_has_it(
+    text: str, expected: Confidence
+) -> None:
+    written = "Leistungen nach dem SGB XII werden auf das BAföG angerechnet."
+
+    assert await said(text, 0.001, written=written) is expected

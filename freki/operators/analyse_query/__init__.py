@@ -6,11 +6,13 @@ prototypes    the type by labelled examples, in vector space
 exact         terms that must match literally
 norms         sections of laws and articles, in any spelling
 compared      two things that a question compares
+asked_term    the term whose meaning a question asks for
 designations  standards, identifiers and numbers, which count as a whole
 searchable    the searchable part of a long query
 data          the labelled examples
 """
 
+from freki.operators.analyse_query.asked_term import asked_term
 from freki.operators.analyse_query.compared import compared
 from freki.operators.analyse_query.designations import absent_designations, designations
 from freki.operators.analyse_query.exact import exact_terms, folded, holds, phrases_of
@@ -33,6 +35,7 @@ __all__ = [
     "absent_designations",
     "absent_norms",
     "analyse_query",
+    "asked_term",
     "citation_levels",
     "cited_norms",
     "compared",

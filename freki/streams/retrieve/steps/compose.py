@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from freki.operators.age import age_ms
-from freki.operators.analyse_query import absent_designations
+from freki.operators.analyse_query import absent_designations, asked_term
 from freki.operators.assemble import Around, Assembly, Omitted, assemble, cite, place_of
 from freki.operators.augment import leaf_gaps, neighbour_parts, section_part
 from freki.operators.breadcrumb import writer_of, written_in
@@ -205,7 +205,8 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool, is_unheld: bool) -> 
         # Any text is similar to signs.
         judged = Confidence.NONE
     holds = bool(query.quoted) and not is_unheld
-    is_found = _is_designation(query) and covered.share == 1.0 and not lacks_named
+    designation = _designation(query)
+    is_found = bool(designation) and coverage(query, hits.found, designation).share == 1.0 and not lacks_named
     if judged is Confidence.NONE and (holds or is_found or _has_designations(query, hits)):
         # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes or
         # names, and where it is a single designation.
@@ -214,10 +215,20 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool, is_unheld: bool) -> 
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
 
 
-def _is_designation(query: EmbeddedQuery) -> bool:
-    """Return whether a query is nothing but an identifier, a number or an abbreviation in capitals."""
-    word, *others = query.text.split() or [""]
-    return not (others or query.says_nothing) and (bool(query.analysis.exact) or word == word.upper())
+def _designation(query: EmbeddedQuery) -> str:
+    """Return the identifier, number or abbreviation that a query is or asks the meaning of; else nothing."""
+    term = "" if query.says_nothing else asked_term(query.text)
+    words = term.split()
+    is_exact = len(words) == 1 and bool(query.analysis.exact)
+    return term if is_exact or (len(words) <= _MOST_WORDS and all(map(_is_abbreviation, words))) else ""
+
+
+_MOST_WORDS = 3
+"""Of an abbreviation, such as `SGB XII`; more may be a question in capitals."""
+
+
+def _is_abbreviation(word: str) -> bool:
+    return word == word.upper() or sum(letter.isupper() for letter in word) > 1
 
 
 def _has_designations(query: EmbeddedQuery, hits: LocatedHits) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from freki.operators.analyse_text import TermPlace, compound_terms, plain_terms, term_places
+from freki.operators.analyse_text import compound_terms, plain_terms, term_places
 from freki.operators.detect_language import UNDETERMINED
 from freki.streams.retrieve.candidates import LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -24,14 +24,16 @@ class TermCoverage(NamedTuple):
     """Has a hit any word, or a part of one?"""
 
 
-def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk]) -> TermCoverage:
-    """Return what the best hits have of the query's words, in any inflection.
+def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk], text: str | None = None) -> TermCoverage:
+    """Return what the best hits have of the query's words, or those of a part of it, in any inflection.
 
     A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`; a compound only
     if all of its parts are, `Biersteuer` not in `Kaffeesteuer`; a date only if the row has that day. Stop words do not
     count.
     """
-    words = [_word(query, place) for place in term_places(query.text, language=query.analysis.language)]
+    text, language = query.text if text is None else text, query.analysis.language
+    places = term_places(text, language=language)
+    words = [_word(text[place.start : place.end], place.terms, language) for place in places]
     if not words:
         return TermCoverage(0.0, is_any=False)
     have = [frozenset(each.row.lexical.split()) for each in hits[:MAX_READ]]
@@ -67,12 +69,8 @@ class _Word(NamedTuple):
         return not row.isdisjoint(self.terms) or (bool(self.parts) and self.parts <= row)
 
 
-def _word(query: ParsedQuery, place: TermPlace) -> _Word:
-    parts = compound_terms(query.text[place.start : place.end], query.analysis.language)
-    whole = [term for term in place.terms.split() if term not in parts]
-    return _Word(days_of(place.terms) or {*whole, *_plain(query, place)}, set(parts))
-
-
-def _plain(query: ParsedQuery, place: TermPlace) -> list[str]:
-    """Return a word as rows hold it that were analysed for a baseline."""
-    return plain_terms(query.text[place.start : place.end], language=UNDETERMINED).split()
+def _word(text: str, terms: str, language: str) -> _Word:
+    parts = compound_terms(text, language)
+    whole = [term for term in terms.split() if term not in parts]
+    # Rows that were analysed for a baseline hold words as they are.
+    return _Word(days_of(terms) or {*whole, *plain_terms(text, language=UNDETERMINED).split()}, set(parts))
