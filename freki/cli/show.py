@@ -51,6 +51,8 @@ _TOLD = (FREKI_DOCUMENT_ID, FREKI_STATUS, FREKI_ITEMS, GEN_AI_REQUEST_MODEL, ERR
 """Attributes that are shown with a span."""
 DOUBTS = frozenset({NoticeKind.DEGRADED, NoticeKind.FRESHNESS, NoticeKind.REJECTED, NoticeKind.UNMET})
 """Kinds of notices that stand above the hits; the others say what was left out."""
+_ADVISED = ("exact", NoticeKind.UNMET)
+"""Stage and kind of notices that advice repeats in the language of the question, if there is advice."""
 _NOTICE_STYLE = {
     NoticeKind.DEGRADED: "yellow",
     NoticeKind.SKIPPED: "yellow",
@@ -97,7 +99,8 @@ def _doubts(result: ContextResult) -> Iterator[Text]:
     for advice in result.advice:
         yield Text(f"→ {advice}", style="yellow")
     for notice in result.notices:
-        if notice.kind in DOUBTS:
+        is_said = bool(result.advice) and (notice.stage, notice.kind) == _ADVISED
+        if notice.kind in DOUBTS and not is_said:
             yield _notice(notice)
 
 

@@ -127,6 +127,16 @@ async def test_doubt_stands_above_the_hits_and_what_was_left_out_below() -> None
     assert places == sorted(places)
 
 
+async def test_what_no_hit_names_is_said_once_in_the_language_of_the_question() -> None:
+    world = World()
+    await world.feed(revision("a", 7, ["Die Gebühr beträgt zehn Euro."], language="de"))
+
+    text = shown(await ask(retriever(world), "Wie hoch ist die Gebühr bei Kubernetes?", language="de"))
+
+    assert "was die Frage nennt: Kubernetes" in text
+    assert text.count("Kubernetes") == 1
+
+
 async def test_scores_and_steps_are_shown_on_request_only() -> None:
     world = World()
     await world.feed(revision("a", 7, ["alpha"]))
