@@ -283,3 +283,8 @@ async def test_an_abbreviation_whose_meaning_is_asked_is_not_told_to_be_missing_
     written = "Leistungen nach dem SGB XII werden auf das BAföG angerechnet."
 
     assert await said(text, 0.001, written=written) is expected
+
+
+@pytest.mark.parametrize(("text", "expected"), [("Was sagt Ziffer 2.2?", "LOW"), ("Was sagt Ziffer 2.3?", "NONE")])
+async def test_a_cited_clause_that_a_hit_holds_is_not_told_to_be_missing(text: str, expected: str) -> None:
+    assert await said(text, 0.001, written="2.1 Die Gebühr.\n\n2.2 Das Amt.") == expected

@@ -791,6 +791,17 @@ async def test_a_hit_holds_what_the_question_quotes(world: World) -> None:
     assert result.status is ResultStatus.COMPLETE
 
 
+@pytest.mark.parametrize("clause", ["5.1", "5.2", "5.3"])
+async def test_the_clause_that_the_question_cites_comes_first(clause: str) -> None:
+    world = World()
+    await world.feed(revision("vertrag", 1, ["5.1 zehn euro", "5.2 das amt", "5.3 die frist"]))
+    await world.feed(revision("mietsatzung", 1, [f"{clause} das amt"]))
+
+    result = await ask(retriever(world, rerankers=[Scorer("amt")]), f"Was regelt Ziffer {clause} im Vertrag?")
+
+    assert (result.hits[0].document_id, result.hits[0].text[:3]) == ("vertrag", clause)
+
+
 async def test_quotations_may_stand_in_the_headings_or_the_name(world: World) -> None:
     await world.feed(revision("satzung b", 1, ["zehn euro"]))
 

@@ -5,6 +5,7 @@ wording       the type by rules
 prototypes    the type by labelled examples, in vector space
 exact         terms that must match literally
 norms         sections of laws and articles, in any spelling
+clauses       numbered clauses of contracts and manuals
 compared      two things that a question compares
 asked_term    the term whose meaning a question asks for
 designations  standards, identifiers and numbers, which count as a whole
@@ -13,6 +14,7 @@ data          the labelled examples
 """
 
 from freki.operators.analyse_query.asked_term import asked_term
+from freki.operators.analyse_query.clauses import cited_clauses, clause_places
 from freki.operators.analyse_query.compared import compared
 from freki.operators.analyse_query.designations import absent_designations, designations
 from freki.operators.analyse_query.exact import exact_terms, folded, holds, phrases_of
@@ -37,7 +39,9 @@ __all__ = [
     "analyse_query",
     "asked_term",
     "citation_levels",
+    "cited_clauses",
     "cited_norms",
+    "clause_places",
     "compared",
     "designations",
     "exact_terms",

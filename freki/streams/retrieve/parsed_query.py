@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from freki.operators.analyse_query import phrases_of, says_nothing
+from freki.operators.analyse_query import cited_clauses, phrases_of, says_nothing
 from freki.schemas import ChunkId, ContextQuery, ExactKind, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.conditions import Condition, fields_of
@@ -59,13 +59,18 @@ class ParsedQuery:
 
     @property
     def names_norm(self) -> bool:
-        """Does the query name a section or an article? BM25 finds it by its number, which vectors hardly tell apart."""
+        """Does the query name a section or an article?"""
         return any(term.kind is ExactKind.SECTION for term in self.analysis.exact)
 
     @property
+    def cites(self) -> bool:
+        """Does the query cite a norm or a clause? BM25 finds it by its number, which vectors hardly tell apart."""
+        return self.names_norm or any(cited_clauses(self.text))
+
+    @property
     def puts_cited_first(self) -> bool:
-        """Do sections and articles that the query names come first?"""
-        return self.options.exact and self.names_norm
+        """Do norms and clauses that the query cites come first?"""
+        return self.options.exact and self.cites
 
     @property
     def says_nothing(self) -> bool:

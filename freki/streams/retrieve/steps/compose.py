@@ -38,7 +38,7 @@ from freki.streams.retrieve.candidates import Further, LocatedHit, LocatedHits, 
 from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.steps.absent import note_absent
 from freki.streams.retrieve.steps.cover import TermCoverage, coverage, is_across
-from freki.streams.retrieve.steps.exact import holds_quoted, texts_of
+from freki.streams.retrieve.steps.exact import has_cited_clause, holds_quoted, texts_of
 from freki.streams.retrieve.steps.quote import matches, quote
 from freki.streams.retrieve.steps.rerank import LOCAL, probability
 
@@ -205,14 +205,22 @@ def _confidence(retrieval: Retrieval, *, lacks_named: bool, is_unheld: bool) -> 
         # Any text is similar to signs.
         judged = Confidence.NONE
     holds = bool(query.quoted) and not is_unheld
-    designation = _designation(query)
-    is_found = bool(designation) and coverage(query, hits.found, designation).share == 1.0 and not lacks_named
-    if judged is Confidence.NONE and (holds or is_found or _has_designations(query, hits)):
+    if judged is Confidence.NONE and (holds or _has_named(query, hits, lacks_named=lacks_named)):
         # Scores compare meanings: they are low where the query asks in other words, or language, than it quotes or
         # names, and where it is a single designation.
         return Confidence.LOW
     is_doubtful = hits.best_effort or lacks_named or is_unheld
     return Confidence.LOW if is_doubtful and judged is Confidence.HIGH else judged
+
+
+def _has_named(query: EmbeddedQuery, hits: LocatedHits, *, lacks_named: bool) -> bool:
+    """Return whether hits have the designation that a query is, all designations in it, or the clause that it cites."""
+    designation = "" if lacks_named else _designation(query)
+    return (
+        (bool(designation) and coverage(query, hits.found, designation).share == 1.0)
+        or _has_designations(query, hits)
+        or has_cited_clause(query, hits.found)
+    )
 
 
 def _designation(query: EmbeddedQuery) -> str:

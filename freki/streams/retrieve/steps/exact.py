@@ -1,8 +1,9 @@
 """Keep candidates that hold a phrase that the query quotes, and put cited norms first."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from freki.operators.analyse_query import CitedPlace, citation_levels, holds
+from freki.operators.analyse_query import CitedPlace, citation_levels, clause_places, holds
 from freki.schemas import NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -39,17 +40,27 @@ def holds_quoted(query: ParsedQuery, chunk: LoadedChunk) -> bool:
 
 
 def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
-    """Put the chunks first that the query cites, as in `§ 3 Abs. 2 NetzDG`; all others stay in their order.
+    """Put the chunks first that the query cites, as in `§ 3 Abs. 2 NetzDG` and `Ziffer 5.2`; others stay in order.
 
     Vectors hardly tell § 3 from § 3e, nor one clause from the next.
     """
     if not query.puts_cited_first:
         return selection
     found = selection.found
-    places = [CitedPlace(each.root.root_id, each.root.name, each.row.heading_path, each.row.text) for each in found]
+    places = _places(found)
     levels = citation_levels(query.text, places)
-    order = sorted(range(len(found)), key=lambda place: -levels[place])
+    clauses = clause_places(query.text, places)
+    order = sorted(range(len(found)), key=lambda place: -max(levels[place], place in clauses))
     return replace(selection, found=[found[place] for place in order]).after(CITED)
+
+
+def has_cited_clause(query: ParsedQuery, chunks: Sequence[LoadedChunk]) -> bool:
+    """Return whether one of the chunks holds a clause that the query cites."""
+    return bool(clause_places(query.text, _places(chunks)))
+
+
+def _places(chunks: Sequence[LoadedChunk]) -> list[CitedPlace]:
+    return [CitedPlace(each.root.root_id, each.root.name, each.row.heading_path, each.row.text) for each in chunks]
 
 
 def texts_of(chunk: LoadedChunk) -> tuple[str, ...]:

@@ -101,7 +101,7 @@ def _alpha(query: EmbeddedQuery, variants: Sequence[SearchedVariant], dense: Ran
     # If one retriever was not asked or failed, only the other counts.
     if not (lexical and dense):
         return 1.0 if dense else 0.0
-    given = query.options.alpha_for(keyword=query.analysis.keyword, exact=query.names_norm)
+    given = query.options.alpha_for(keyword=query.analysis.keyword, exact=query.cites)
     if given is not None:
         return given
     best = max((hit.score for hit in variants[0].lexical or ()), default=0.0)

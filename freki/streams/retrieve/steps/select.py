@@ -76,7 +76,7 @@ def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[Sco
     relevance = np.array([each.score + each.judged for each in scored], np.float64)
     if candidates.reranker in PROBABILITIES:
         fused = np.array(fused_in_unit(query.options.fusion, [each.fused for each in candidates.found]), np.float64)
-        relevance = blend(relevance, fused, weight=query.options.blend_for(exact=query.names_norm))
+        relevance = blend(relevance, fused, weight=query.options.blend_for(exact=query.cites))
 
     def rank(place: int) -> tuple[bool, float, float, str]:
         each = scored[place]
