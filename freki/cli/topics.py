@@ -14,7 +14,10 @@ from freki.streams.wire.acls import acl_lines, rights_of
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.provision import apply_topics
 
-_ADD_NONE = "add no partitions: a key would have a last record in two of them, and the older one may outlive a deletion"
+_BEFORE_ADDING = (
+    "read docs/operations.md before you add partitions: a key would have a last record in two of them, and the older"
+    " one may outlive a deletion"
+)
 
 topics_app = typer.Typer(help="Topics that Freki needs.", no_args_is_help=True)
 
@@ -48,7 +51,7 @@ def compared(topic: Topic, state: TopicState) -> str:
         return "missing, or may not be described: `freki topics apply` creates it, `freki topics acls` lists the rights"
     differences = list(state.differences(topic))
     if topic.cleanup == "compact" and state.partitions < topic.partitions:
-        differences.append(_ADD_NONE)
+        differences.append(_BEFORE_ADDING)
     return "; ".join(differences) or "as declared"
 
 

@@ -115,7 +115,9 @@ def test_a_compacted_topic_gets_no_partitions_and_the_others_may() -> None:
         return compared(topic, TopicState(name=topic.name, partitions=partitions, config=topic.config))
 
     for compacted in (TOPICS.documents, TOPICS.groups):
-        assert state(compacted, 4).startswith("partitions is 4, declared 6; add no partitions:")
+        assert state(compacted, 4).startswith(
+            "partitions is 4, declared 6; read docs/operations.md before you add partitions:"
+        )
         assert state(compacted, 6) == "as declared"
         assert state(compacted, 8) == "partitions is 8, declared 6"
     assert state(TOPICS.queries, 4) == "partitions is 4, declared 6"
