@@ -185,6 +185,28 @@ async def test_versions_grow_whatever_the_clock_says(place: Place) -> None:
     assert place.documents == {"h/a.md": "2"}
 
 
+@pytest.mark.parametrize("indexed", [False, True])
+async def test_a_document_that_comes_back_before_its_deletion_is_recorded_gets_a_version_of_its_own(
+    place: Place, *, indexed: bool
+) -> None:
+    each = file("/h/a.md")
+    await place.publish({each: "1"})
+    if indexed:
+        await place.catch_up()
+    # given a clock that was set back
+    place.time -= 1_000_000
+    source = await place.source()
+    await source.look_up([each], place.index)
+    source.assign([each])
+
+    changes = [source.delete(each.document_id), source.upsert(each, b"1"), source.upsert(each, b"2")]
+    await place.send(source, [change for change in changes if change is not None])
+
+    versions = [change.version for change in place.world.changes]
+    assert sorted(set(versions)) == versions
+    assert place.documents == {"h/a.md": "2"}
+
+
 async def test_a_document_with_the_largest_version_is_refused_and_named(place: Place) -> None:
     await place.publish({file("/h/a.md"): "1"})
     await place.world.publish([replace(place.world.changes[0], version=LARGEST_INTEGER)])

@@ -200,7 +200,9 @@ class FileSource:
         )
         entry = Publication(version=change.version, source_uri=file.source_uri, fingerprint=_fingerprint(change))
         before, indexed = self._entry(document_id), self._indexed.get(document_id)
-        if before is not None and before.fingerprint == entry.fingerprint and not self._force:
+        # A deletion since then has a later version, which the ledger does not have.
+        is_last = before is not None and before.version >= self._versions.get(document_id, 0)
+        if before is not None and is_last and before.fingerprint == entry.fingerprint and not self._force:
             if indexed is None or indexed.version < before.version:
                 entry = before
             elif indexed.version == before.version and not indexed.deleted:
