@@ -8,6 +8,7 @@ from rich.text import Text
 
 from freki.cli.arguments import Tenant
 from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.prompts import agreed
 from freki.cli.rows import whole_table
 from freki.cli.words import counted
 from freki.infra.settings import Settings
@@ -98,12 +99,21 @@ async def list_judgements(tenant: Tenant = None, document: Of = None, judge: By 
 
 @judge_app.command("erase")
 @command
-async def erase(tenant: Tenant = None, document: Of = None, judge: By = None, query: On = None) -> None:
+async def erase(
+    tenant: Tenant = None,
+    document: Of = None,
+    judge: By = None,
+    query: On = None,
+    *,
+    yes: Annotated[bool, typer.Option("--yes", help="Erase without asking")] = False,
+) -> None:
     """Erase the judgements that match all given options: document, judge, query."""
     settings = load_settings()
     if document is None and judge is None and query is None:
         fail("name the judgements to erase: --document, --as or --query", code=2)
     keys = [key async for key, _ in _standing(settings) if _meant(settings, key, tenant, document, judge, query)]
+    if keys and not (yes or agreed(f"erase {counted(len(keys), 'judgement')}")):
+        raise typer.Exit(1)
     async with open_outbox(settings) as (outbox, _):
         await outbox.send(*await nulls_of(settings, topics_of(settings).judgements.name, keys))
     console.print(f"{counted(len(keys), 'judgement')} erased")

@@ -113,3 +113,19 @@ async def test_who_judges_a_document_that_the_index_does_not_have_is_warned(frek
     assert printed[0] == ""
     assert f"the index has no document 'knwon.md' of tenant '{tenant}'" in " ".join(printed[1].split())
     assert "knwon.md" in listed
+
+
+async def test_judgements_are_erased_by_a_command_only_where_somebody_agrees(freki: Freki) -> None:
+    tenant = f"{TENANT}-agreed"
+    await publish(freki, upsert(tenant, "a.md", "Ein Zwischenzeugnis ist zu beantragen."))
+    await freki_command(freki, "judge", "give", QUESTION, "a.md", "up", "--as", "ida", "--tenant", tenant)
+    erase = ("judge", "erase", "--as", "ida", "--tenant", tenant)
+
+    unasked, why = await freki_command(freki, *erase)
+    _, before = await freki_command(freki, "judge", "list", "--as", "ida", "--tenant", tenant)
+    agreed, _ = await freki_command(freki, *erase, "--yes")
+    _, after = await freki_command(freki, "judge", "list", "--as", "ida", "--tenant", tenant)
+
+    assert (unasked, agreed) == (2, 0)
+    assert "this would erase 1 judgement: give --yes to do it" in why
+    assert ("a.md" in before, "a.md" in after) == (True, False)
