@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Protocol
@@ -33,8 +33,19 @@ from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.ready_file import write_ready_file
 from freki.infra.settings import Settings
-from freki.infra.sources import SETTLE_S, FileChange, FileEvent, FolderGone, Naming, SourceFile, is_missing, scan, watch
-from freki.schemas import DocumentId, TenantId
+from freki.infra.sources import (
+    SETTLE_S,
+    FileChange,
+    FileEvent,
+    FolderGone,
+    Inaccessible,
+    Naming,
+    SourceFile,
+    is_missing,
+    scan,
+    watch,
+)
+from freki.schemas import DocumentChange, DocumentId, TenantId
 from freki.schemas.backoff import backoff
 from freki.schemas.errors import Rejected, Unavailable
 from freki.streams.client import Publisher, Receipts
@@ -141,6 +152,28 @@ async def follow_folders(
             await asyncio.sleep(wait_s)
 
 
+@dataclass(frozen=True)
+class _Unread:
+    """Files of a folder that could not be read; each reason is told once."""
+
+    paths: set[Path] = field(default_factory=set)
+    """Those to try again."""
+    _told: dict[Path, str] = field(default_factory=dict)
+
+    def make(self, path: Path, make: Make) -> DocumentChange | None:
+        """Return the change of a file. Raises Rejected as `make` does, but not twice for the same reason."""
+        try:
+            change = make()
+        except Inaccessible as error:
+            self.paths.add(path)
+            if self._told.get(path) == str(error):
+                return None
+            self._told[path] = str(error)
+            raise
+        self._told.pop(path, None)
+        return change
+
+
 class WatchSession:
     """Connections shared by all folders, from their opening to the first outage."""
 
@@ -182,12 +215,12 @@ class WatchSession:
         delete_most = self._delete_most
         while True:
             try:
-                source = self._source(folder)
-                files = await self._begin(folder, source, delete_most=delete_most)
+                source, unread = self._source(folder), _Unread()
+                files = await self._begin(folder, source, unread, delete_most=delete_most)
                 delete_most = False
                 console.print(f"Watching {folder.path}. Ctrl-C stops.")
                 failures = 0
-                await self._follow_events(folder, source, files)
+                await self._follow_events(folder, source, unread, files)
             except (FolderGone, Rejected) as error:
                 failures += 1
                 wait_s = backoff(failures, first=FIRST_WAIT_S, longest=LONGEST_WAIT_S)
@@ -204,7 +237,9 @@ class WatchSession:
             force=self._force,
         )
 
-    async def _begin(self, folder: WatchedFolder, source: FileSource, *, delete_most: bool) -> list[SourceFile]:
+    async def _begin(
+        self, folder: WatchedFolder, source: FileSource, unread: _Unread, *, delete_most: bool
+    ) -> list[SourceFile]:
         """Publish what changed since the last time; return the files."""
         files = await asyncio.to_thread(_files_of, folder)
         allowed, outdated = await self._identified(source, files)
@@ -216,13 +251,15 @@ class WatchSession:
             )
         is_held_back = missing.is_mass_deletion and not delete_most
         outdated |= set() if is_held_back else missing.documents
-        await self._publish(source, [*deletions(source, outdated), *self._upserts(source, allowed)])
+        await self._publish(source, [*deletions(source, outdated), *self._upserts(source, allowed, unread)])
         show_files(source)
         if is_held_back:
             missing.show()
         return files
 
-    async def _follow_events(self, folder: WatchedFolder, source: FileSource, files: Sequence[SourceFile]) -> None:
+    async def _follow_events(
+        self, folder: WatchedFolder, source: FileSource, unread: _Unread, files: Sequence[SourceFile]
+    ) -> None:
         naming = Naming.of(folder.path, root=folder.root, name=folder.name)
         async for events in watch(
             folder.path,
@@ -231,15 +268,16 @@ class WatchSession:
             settle_s=folder.settle_s,
             poll_s=folder.poll_s,
             leave_out=lambda error: show_error(errors, f"left out: {error}"),
+            unread=unread.paths,
         ):
-            await self._publish(source, await self._event_changes(source, events))
+            await self._publish(source, await self._event_changes(source, unread, events))
 
-    async def _event_changes(self, source: FileSource, events: Sequence[FileEvent]) -> list[Make]:
+    async def _event_changes(self, source: FileSource, unread: _Unread, events: Sequence[FileEvent]) -> list[Make]:
         present = [event.file for event in events if event.change is not FileChange.REMOVED]
         allowed, _ = await self._identified(source, present)
         removed = (event.file for event in events if event.change is FileChange.REMOVED)
         known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]
-        return [*deletions(source, known), *self._upserts(source, allowed)]
+        return [*deletions(source, known), *self._upserts(source, allowed, unread)]
 
     async def _identified(
         self, source: FileSource, files: Sequence[SourceFile]
@@ -250,8 +288,9 @@ class WatchSession:
         refused = {conflict.source_uri for conflict in assignment.conflicts}
         return [file for file in files if file.uri not in refused], set(assignment.superseded)
 
-    def _upserts(self, source: FileSource, files: Sequence[SourceFile]) -> list[Make]:
-        return list(upserts(source, files, self._settings))
+    def _upserts(self, source: FileSource, files: Sequence[SourceFile], unread: _Unread) -> list[Make]:
+        made = zip(files, upserts(source, files, self._settings), strict=True)
+        return [partial(unread.make, file.path, make) for file, make in made]
 
     async def _publish(self, source: FileSource, changes: Sequence[Make]) -> None:
         async with self._turn:

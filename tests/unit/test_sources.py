@@ -12,7 +12,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.sources import StreamRecord, is_missing, read_source, read_stream, walk
+from freki.infra.sources import Inaccessible, StreamRecord, is_missing, read_source, read_stream, walk
 from freki.infra.sources.watch import FolderState
 from freki.schemas.errors import Rejected
 
@@ -237,6 +237,31 @@ def open_folder() -> Iterator[Path]:
     """Give a folder that other users reach, unlike `tmp_path`."""
     with TemporaryDirectory() as folder:
         yield Path(folder).resolve()
+
+
+def test_an_error_of_the_device_is_one_of_this_file_and_no_outage() -> None:
+    # The first page of a process is never mapped: EIO.
+    [file] = walk([Path("/proc/self/mem")])
+
+    with pytest.raises(Inaccessible, match=r"mem: Input/output error"):
+        read_source(file, max_bytes=1)
+
+
+def test_a_path_that_is_too_long_for_the_system_is_left_out(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "deep/b.md")
+    folder = os.open(tmp_path / "deep", os.O_RDONLY)
+    for _ in range(20):
+        os.mkdir("x" * 250, dir_fd=folder)
+        inner = os.open("x" * 250, os.O_RDONLY, dir_fd=folder)
+        os.close(folder)
+        folder = inner
+    os.close(folder)
+    left_out: list[Rejected] = []
+
+    found = [file.path.name for file in walk([tmp_path], leave_out=left_out.append)]
+
+    assert found == ["a.md", "b.md"]
+    assert [str(each).endswith("File name too long") for each in left_out] == [True]
 
 
 @pytest.mark.parametrize(("mode", "place"), [(0o644, "sub/b.md"), (0o311, "sub"), (0, "sub")])

@@ -1,10 +1,12 @@
 """Watching goes on through outages, publishes what changed alone, and never takes a lost disk for deletions."""
 
 import asyncio
+import os
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, cast
 
 import pytest
@@ -362,3 +364,34 @@ def test_with_tokens_a_folder_names_its_readers(folder: Path, monkeypatch: pytes
 
     with pytest.raises(ValueError, match="folder wiki: principals are missing"):
         Settings()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may become somebody else for a while")
+async def test_a_file_that_cannot_be_read_for_a_while_is_published_afterwards_though_nothing_of_it_changes(
+    broker: Broker, capsys: pytest.CaptureFixture[str]
+) -> None:
+    nobody = 65534
+    with TemporaryDirectory() as folder:
+        handbook, hidden = Path(folder), Path(folder) / ".a.md"
+        os.chown(handbook, nobody, nobody)
+        hidden.write_text("eins")
+        hidden.chmod(0o600)
+        (handbook / "b.md").write_text("zwei")
+        try:
+            await during(
+                broker,
+                [replace(watched(handbook), name="h")],
+                until(lambda: broker.documents == {"h/b.md": "zwei"}),
+                then(lambda: os.seteuid(nobody)),
+                then(lambda: hidden.rename(handbook / "a.md")),
+                then(lambda: (handbook / "c.md").write_text("drei")),
+                until(lambda: broker.documents == {"h/b.md": "zwei", "h/c.md": "drei"}),
+                then(lambda: os.seteuid(0)),
+                until(lambda: broker.documents == {"h/a.md": "eins", "h/b.md": "zwei", "h/c.md": "drei"}),
+                then((handbook / "a.md").unlink),
+                until(lambda: broker.documents == {"h/b.md": "zwei", "h/c.md": "drei"}),
+            )
+        finally:
+            os.seteuid(0)
+
+    assert capsys.readouterr().err.count("a.md: Permission denied") == 1

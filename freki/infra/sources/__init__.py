@@ -1,6 +1,7 @@
 """Sources of documents: files, watched folders, git repositories, recorded streams."""
 
 from freki.infra.sources.files import (
+    Inaccessible,
     Naming,
     SourceFile,
     is_missing,
@@ -20,6 +21,7 @@ __all__ = [
     "FileEvent",
     "FolderGone",
     "GitRepository",
+    "Inaccessible",
     "Naming",
     "SourceFile",
     "StreamRecord",

@@ -4,7 +4,7 @@ import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from errno import ELOOP, ENAMETOOLONG, ENOENT, ENOTDIR, ESTALE
+from errno import ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOTDIR, ESTALE
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISLNK, S_ISREG
 from typing import Self
@@ -65,6 +65,8 @@ LeaveOut = Callable[[InvalidName | Inaccessible], object]
 
 # ESTALE: removed from a shared disk by another machine.
 _NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})
+_OF_THIS_PROCESS = frozenset({EMFILE, ENFILE, ENOMEM})
+"""Errors that any other file would give, too."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -173,7 +175,7 @@ def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = N
 
 
 def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
-    """Read a file. Raises Rejected where it is too large, missing or not readable."""
+    """Read a file. Raises Rejected where it is too large or missing, Inaccessible where it is not readable."""
     try:
         with file.path.open("rb") as stream:
             content = stream.read(max_bytes + 1)
@@ -293,8 +295,11 @@ def _children(folder: Path) -> list[Path]:
 
 
 def _translated(path: Path, error: OSError) -> InfraError:
-    if isinstance(error, PermissionError):
-        return Inaccessible(path, error.strerror or str(error))
-    known = isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError)
-    known = known or error.errno == ENAMETOOLONG
-    return (Rejected if known else Unavailable)(f"{path}: {error.strerror}")
+    why = error.strerror or str(error)
+    if error.errno in _OF_THIS_PROCESS:
+        return Unavailable(f"{path}: {why}")
+    if error.errno == ENAMETOOLONG:
+        return InvalidName(f"{path}: {why}")
+    if isinstance(error, FileNotFoundError | NotADirectoryError | IsADirectoryError):
+        return Rejected(f"{path}: {why}")
+    return Inaccessible(path, why)

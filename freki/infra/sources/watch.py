@@ -4,7 +4,7 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, Container, Iterable
 from contextlib import aclosing, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 from stat import S_ISDIR
@@ -20,6 +20,7 @@ _LOOK_MS = 200
 """Interval of checks of recently changed files."""
 SETTLE_S = 0.4
 """Time without change after which a file is stable: longer than replacing by editors and most pauses in writing."""
+_NEVER = -1
 _RESCAN_S = 15.0
 """Interval of full scans: the operating system drops events under load, and sends none for changes by other machines on
 a shared disk."""
@@ -54,6 +55,7 @@ async def watch(
     settle_s: float = SETTLE_S,
     poll_s: float | None = None,
     leave_out: LeaveOut = lambda _: None,
+    unread: set[Path] | None = None,
 ) -> AsyncGenerator[list[FileEvent], None]:
     """Yield the changes of a folder, each batch ordered by id; the files are those of `walk`.
 
@@ -72,13 +74,20 @@ async def watch(
     leave_out: called once for each file whose name can be no document id, and each file or folder that may not be read,
     also from a thread. What is below such a folder is not removed.
 
+    unread: files that the caller could not read, to which it adds. The next full scan takes them out and reports them
+    again: that a file has become readable may change nothing else of it.
+
     Raises Rejected where the folder itself may not be read, FolderGone where it disappears: probably an unmounted disk,
     not an intent to delete every document.
     """
     state = await asyncio.to_thread(FolderState, folder, known, settle_s, naming, leave_out)
+    unread = set() if unread is None else unread
     looks = _changed_places(state.root) if poll_s is None else _everywhere(state.root, poll_s)
     async with aclosing(looks) as batches:
         async for places in batches:
+            if state.root in places:
+                state.doubt(unread)
+                unread.clear()
             events = await asyncio.to_thread(state.look, places, time.monotonic())
             if events:
                 yield events
@@ -170,6 +179,12 @@ class FolderState:
             event for path, file in found.items() if not file and (event := self._settled(path, None, now, awaited))
         ]
         return sorted([*gone, *there], key=lambda event: event.file.document_id)
+
+    def doubt(self, paths: Iterable[Path]) -> None:
+        """Let reported files count as changed since."""
+        for path in paths:
+            if (file := self._reported.get(path)) is not None:
+                self._reported[path] = replace(file, changed_ns=_NEVER)
 
     def _place(self, path: Path) -> Path | None:
         """Return a path without linked folders, None for one out of the folder: the operating system follows links."""
