@@ -225,5 +225,7 @@ def _show(report: Report) -> None:
     )
     show_first(report.left_out, each="left out", together="addresses were left out")
     show_first(report.failed, each="kept as it was", together="addresses could not be read")
+    for delay in report.delays:
+        show_error(errors, delay)
     if not report.complete:
         console.print("Not every page could be reached, so unreachable documents were kept.")

@@ -264,6 +264,17 @@ async def test_robots_are_obeyed(site: Site) -> None:
     assert min(after - before for before, after in zip(site.times[1:], site.times[2:], strict=False)) == 9
 
 
+async def test_a_delay_with_which_no_crawl_ends_is_shortened_and_said(site: Site) -> None:
+    site.pages["/robots.txt"] = "User-agent: *\nCrawl-delay: 86400"
+    world, begin = World(), site.time
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+    assert site.time - begin < 15 * 60
+    assert report.delays == [f"{HOME}/robots.txt asks for 86400 s between two requests; 120 s were kept"]
+
+
 async def test_a_host_whose_robots_cannot_be_read_is_left_alone(site: Site) -> None:
     world = World()
     await crawl(site, world)

@@ -21,6 +21,7 @@ from freki.streams.feed.polite_fetch import (
     BUSY,
     ELSEWHERE,
     GONE,
+    MAX_WAIT_S,
     MOVED,
     NOT_MODIFIED,
     OK,
@@ -97,6 +98,10 @@ class Crawl:
             f"{url}: its canonical address {canonical} led to no page"
             for url, canonical in self._replaced.items()
             if self._leads_nowhere(url)
+        ]
+        self.report.delays = [
+            f"{robots} asks for {delay_s:.12g} s between two requests; {MAX_WAIT_S:g} s were kept"
+            for robots, delay_s in self._fetcher.shortened.items()
         ]
         self._watch.finish()
         # Not before: a crawl that stops asks for them again when it goes on.

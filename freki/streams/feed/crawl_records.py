@@ -102,6 +102,8 @@ class Report:
     """URL and reason of each page that could not be read; its published document stays."""
     left_out: list[str] = field(default_factory=list)
     """URL and reason of each page that cannot be a document."""
+    delays: list[str] = field(default_factory=list)
+    """What each robots.txt asks for between two requests if that is more than is kept, and what is kept."""
     complete: bool = True
     """Whether every reachable page was visited; only then documents of unreached pages are deleted."""
 

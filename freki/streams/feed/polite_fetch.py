@@ -13,7 +13,9 @@ from freki.streams.ports import Fetch
 AGENT = "freki"
 """Name of the crawler in robots.txt."""
 MAX_WAIT_S = 120.0
-"""Maximum Retry-After that is waited for, in seconds; with a longer one the host is left alone until the next crawl."""
+"""Maximum Retry-After that is waited for, in seconds; with a longer one the host is left alone until the next crawl.
+
+Also the maximum Crawl-delay that is kept: a longer one would end no crawl, and mostly milliseconds are meant."""
 
 OK, NOT_MODIFIED = 200, 304
 MOVED = frozenset({301, 308})
@@ -37,6 +39,8 @@ class PoliteFetcher:
         self._robots: dict[str, Robots | None] = {}
         self._why_unread: dict[str, str] = {}
         self._ready_at: dict[str, float] = {}
+        self.shortened: dict[str, float] = {}
+        """Crawl-delay of each robots.txt that asks for more than is kept, in seconds."""
 
     def ready_at(self, host: str) -> float:
         """Return when the next request to a host is allowed, by the clock, in seconds."""
@@ -55,7 +59,9 @@ class PoliteFetcher:
         """Return the robots.txt of a host; None if it cannot be read: then the host must not be crawled."""
         origin = urljoin(url, "/")
         if origin not in self._robots:
-            self._robots[origin] = await self._read_robots(urljoin(origin, "/robots.txt"))
+            found = self._robots[origin] = await self._read_robots(urljoin(origin, "/robots.txt"))
+            if found is not None and found.delay_s > MAX_WAIT_S:
+                self.shortened[urljoin(origin, "/robots.txt")] = found.delay_s
         return self._robots[origin]
 
     def why_unread(self, url: str) -> str:
@@ -101,5 +107,5 @@ class PoliteFetcher:
             return await self._fetch(url, headers=headers, max_bytes=self._scope.max_bytes)
         finally:
             robots = self._robots.get(urljoin(url, "/"))
-            delay_s = max(self._scope.delay_s, 0.0 if robots is None else robots.delay_s)
+            delay_s = max(self._scope.delay_s, 0.0 if robots is None else min(robots.delay_s, MAX_WAIT_S))
             self._ready_at[host] = self._clock() + delay_s
