@@ -191,6 +191,7 @@ async def test_the_admin_client_answers_while_a_fetch_waits_to_be_tried_again(
     async with asyncio.timeout(60):
         assert [one.lag for one in await admin.lag("nobody", [topic])] == [0, 0]
         assert await admin.held(topic) == 0
+        assert await admin.held(f"{topic}-missing") is None
 
     assert len(clients) == 2
     assert all(not one.connected() for client in clients for one in client._client._conns.values())

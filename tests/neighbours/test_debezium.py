@@ -203,6 +203,7 @@ async def follow(freki: Freki, folder: Path, worker: Mapping[str, str], *, encod
 
     assert held == after
     # A key that changes is a deletion, a tombstone and an insert; a deletion is two records.
+    assert records is not None
     assert records > EARLIER + changes
     assert len(before.keys() - after.keys()) > 0
     number = next(iter(after)).removeprefix("articles/")

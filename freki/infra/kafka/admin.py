@@ -257,15 +257,16 @@ class Admin:
         if before:
             await self._run(f"delete records of {topic}", _delete_records, topic, before)
 
-    async def held(self, topic: str) -> int:
-        """Return the number of records of a topic, from its offsets."""
+    async def held(self, topic: str) -> int | None:
+        """Return the number of records of a topic, by its offsets; None if it is missing or may not be described."""
         numbers = (await self._run("describe topics", _partitions, [topic]))[topic]
         places = [TopicPartition(topic, number) for number in numbers]
         if not places:
-            return 0
+            return None
         async with self._reading() as client:
             ends, begins = await log_ends(client, places), await client.beginning_offsets(places)
-        return sum(ends[place] - begins[place] for place in places)
+        held: int = sum(ends[place] - begins[place] for place in places)
+        return held
 
     @asynccontextmanager
     async def _reading(self) -> AsyncIterator[AIOKafkaConsumer]:

@@ -216,6 +216,5 @@ async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
 
 
 async def _letters(settings: Settings) -> int | None:
-    topic = topics_of(settings).dead_letters.name
     async with _open_admin(settings) as admin:
-        return await admin.held(topic) if (await admin.partitions([topic]))[topic] else None
+        return await admin.held(topics_of(settings).dead_letters.name)
