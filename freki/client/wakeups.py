@@ -68,9 +68,35 @@ def remove_directory(bootstrap: str) -> None:
             path.rmdir()
 
 
+def remove_left_directories() -> None:
+    """Remove those of local brokers that were killed: neither a broker listens at their port, nor a reader."""
+    for path in (each for each in _home().glob("*") if each.name.isdecimal()):
+        broker = (_LOOPBACK[0], int(path.name))
+        if not _listens(socket.AF_INET, broker) and not _is_read(path):
+            remove_directory(f"{broker[0]}:{broker[1]}")
+
+
+def _is_read(path: Path) -> bool:
+    return any(_listens(socket.AF_UNIX, str(each)) for each in path.glob(f"*{_SUFFIX}"))
+
+
+def _listens(family: socket.AddressFamily, address: Any) -> bool:  # noqa: ANN401 - as `socket.connect` takes it
+    kind = socket.SOCK_DGRAM if family is socket.AF_UNIX else socket.SOCK_STREAM
+    with socket.socket(family, kind) as asking:
+        try:
+            asking.connect(address)
+        except (OSError, OverflowError):
+            return False
+    return True
+
+
 def _path(bootstrap: str) -> Path:
+    return _home() / bootstrap.rpartition(":")[2]
+
+
+def _home() -> Path:
     # Short, because the path of a socket has at most 107 bytes.
-    return Path(tempfile.gettempdir()) / f"freki-{os.getuid()}" / bootstrap.rpartition(":")[2]
+    return Path(tempfile.gettempdir()) / f"freki-{os.getuid()}"
 
 
 def _is_private(path: Path) -> bool:

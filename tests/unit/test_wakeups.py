@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Collection, Iterator
@@ -25,6 +26,7 @@ from freki.client.wakeups import (
     make_directory,
     pace,
     remove_directory,
+    remove_left_directories,
 )
 from freki.infra.kafka.connection import wakeups_of
 from freki.infra.settings import KafkaSettings
@@ -307,6 +309,36 @@ async def test_a_broker_that_has_ended_leaves_no_directory(monkeypatch: pytest.M
     left.close()
 
     assert not directory.exists()
+
+
+async def test_directories_of_killed_brokers_are_removed_and_none_that_is_in_use(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    ports = [socket.socket() for _ in range(4)]
+    for port in ports:
+        port.bind(("127.0.0.1", 0))
+    runs, killed, empty, read = (make_directory(f"127.0.0.1:{port.getsockname()[1]}") for port in ports)
+    assert runs is not None
+    assert killed is not None
+    assert empty is not None
+    assert read is not None
+    ports[0].listen()
+    for directory in (runs, killed):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
+            left.bind(str(directory / "left.sock"))
+    reader = Pauses(read, lambda: ["a"])
+    others = {runs.parent / "foreign", runs.parent / "70000"}
+    for other in others:
+        other.mkdir()
+
+    remove_left_directories()
+    found = set(runs.parent.iterdir())
+    reader.close()
+    for port in ports:
+        port.close()
+
+    assert found == {runs, read} | others
 
 
 @pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])

