@@ -1,5 +1,6 @@
 """Command line of Freki: `freki --help`."""
 
+import io
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -137,6 +138,9 @@ def common(
 
 def main() -> None:
     """Run the command line."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        # As on standard error: a locale other than UTF-8 lacks characters of titles, texts and tables.
+        sys.stdout.reconfigure(errors="backslashreplace")
     try:
         app()
     except OSError as error:

@@ -102,6 +102,21 @@ def test_output_to_a_full_disk_ends_a_command_in_one_line(words: tuple[str, ...]
     assert len(ended.stderr.splitlines()) == 1
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1"])
+def test_output_is_written_to_a_terminal_that_lacks_its_characters(encoding: str, folder: Path) -> None:
+    (folder / "freki.toml").write_text('claims.directory = "日本"', encoding="utf-8")
+
+    ended = subprocess.run(
+        [sys.executable, "-m", "freki", "settings", "show"],
+        env={**os.environ, "PYTHONIOENCODING": encoding},
+        capture_output=True,
+        check=False,
+    )
+
+    assert ended.returncode == 0, ended.stderr
+    assert rb"\u65e5\u672c" in ended.stdout
+
+
 @pytest.mark.parametrize(
     "words",
     [
