@@ -133,6 +133,19 @@ def test_entries_that_the_disk_takes_in_part_are_not_written(tmp_path: Path) -> 
     assert in_file(tmp_path) == [first, second]
 
 
+async def test_starts_that_a_full_disk_refuses_leave_no_files(tmp_path: Path, key: SigningKey) -> None:
+    limits = getrlimit(RLIMIT_FSIZE)
+    refused = log(tmp_path / "log", Topic(), key)
+    setrlimit(RLIMIT_FSIZE, (0, limits[1]))
+    try:
+        with pytest.raises(AuditUnwritable, match="cannot be written: File too large"):
+            await refused.__aenter__()
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
+
+    assert list((tmp_path / "log").iterdir()) == []
+
+
 async def test_a_log_with_a_buffer_goes_on_without_its_topic_until_the_buffer_is_full(
     tmp_path: Path, key: SigningKey
 ) -> None:

@@ -61,8 +61,13 @@ class ChainFile:
             mark.with_suffix(".new").replace(mark)
 
     def close(self) -> None:
-        """Let go of the file."""
-        self._file.close()
+        """Let go of the file; remove it if the disk did not even take its first entry."""
+        if not self._file.closed:
+            # While it is locked: another process could not tell it from the file of a writer that starts.
+            with suppress(OSError):
+                if os.fstat(self._file.fileno()).st_size == 0:
+                    self._path.unlink()
+            self._file.close()
 
 
 @dataclass(frozen=True, slots=True)
