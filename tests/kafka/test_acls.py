@@ -90,7 +90,8 @@ class Parts:
 def own_settings(secured: Secured, **sections: Any) -> Settings:
     """Return settings of who may do everything, with topics of a test's own."""
     kafka = secured.plain.model_copy(update={"topic_prefix": f"test-{secrets.token_hex(4)}"})
-    return Settings(kafka=kafka, **sections)
+    # The stack of other tests names topics in the environment.
+    return Settings(kafka=kafka, **{"retrieval": RetrievalSettings(reply_topics=()), **sections})
 
 
 async def as_user(secured: Secured, settings: Settings, user: str, rights: Sequence[Right]) -> Settings:
