@@ -182,7 +182,7 @@ class ContextQuery:
     """How many of the fused candidates are rescored."""
     rerank_blend: float | None = None
     """What hybrid search has to say beside the reranker in the order of hits, in log-odds for a fused score of 1; null:
-    the setting, more where the query names a norm."""
+    the setting, more where the query cites a norm or clause."""
     fold_at: float | None = None
     """Likeness in 0..1 from which on candidates count as one, and the others are named with it; 1: the same text."""
     per_document: int | None = None

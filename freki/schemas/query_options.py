@@ -119,7 +119,7 @@ class QueryOptions:
     """Null: by the score of the best BM25 match, see `lexical_pivot`."""
     keyword_alpha: float = _option(
         0.4,
-        "Weight of dense search for queries of up to 3 words, and for those that name a norm, such as § 573c",
+        "Weight of dense search for queries of up to 3 words, and for those that cite a norm or clause, such as § 573c",
         _SEARCH,
         bounds=(0, 1),
         set_by=SetBy.SETTING,
@@ -139,7 +139,7 @@ class QueryOptions:
     rerank_blend: float | None = _option(
         None, "Weight of hybrid search beside the reranker", _RERANKING, bounds=(0, 1000), set_by=SetBy.QUERY
     )
-    """Null: `exact_blend` if the query names a norm, else `usual_blend`."""
+    """Null: `exact_blend` if the query cites a norm or clause, else `usual_blend`."""
     usual_blend: float = _option(
         0.0,
         "Log-odds that a fused score of 1 adds to the reranker's, in the order",
@@ -149,7 +149,7 @@ class QueryOptions:
     )
     exact_blend: float = _option(
         4.0,
-        "The same for queries that name a norm, such as § 573c",
+        "The same for queries that cite a norm or clause, such as § 573c",
         _RERANKING,
         bounds=(0, 1000),
         set_by=SetBy.SETTING,
@@ -226,14 +226,14 @@ class QueryOptions:
     def alpha_for(self, *, keyword: bool, exact: bool) -> float | None:
         """Return the weight of dense search for a query, or None if the BM25 scores decide.
 
-        keyword: has it few words? exact: does it name a norm?
+        keyword: has it few words? exact: does it cite a norm or clause?
         """
         if self.alpha is not None:
             return self.alpha
         return self.keyword_alpha if keyword or exact else self.hybrid_alpha
 
     def blend_for(self, *, exact: bool) -> float:
-        """Return the weight of hybrid search beside the reranker; exact: does the query name a norm?"""
+        """Return the weight of hybrid search beside the reranker; exact: does the query cite a norm or clause?"""
         if self.rerank_blend is not None:
             return self.rerank_blend
         return self.exact_blend if exact else self.usual_blend

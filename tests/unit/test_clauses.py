@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_query import CitedPlace, cited_clauses, clause_places
+from freki.operators.analyse_query import CitedPlace, analyse_query, cited_clauses, clause_places
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,20 @@ from freki.operators.analyse_query import CitedPlace, cited_clauses, clause_plac
 )
 def test_clauses_are_told_by_the_word_before_their_number(text: str, clauses: list[str]) -> None:
     assert list(cited_clauses(text)) == clauses
+
+
+@pytest.mark.parametrize(
+    ("text", "cites"),
+    [
+        ("§ 573c BGB", True),
+        ("Was regelt Ziffer 5.2?", True),
+        ("clause 7", True),
+        ("Python 3.11", False),
+        ("Frist", False),
+    ],
+)
+def test_the_analysis_says_whether_a_query_cites_a_norm_or_a_clause(text: str, cites: bool) -> None:  # noqa: FBT001 - a parameter
+    assert analyse_query(text, language="de").cites is cites
 
 
 PLACES = (

@@ -78,6 +78,7 @@ def ranked(
         options=replace(OPTIONS, **turned),
         analysis=analysis,
         text="?",
+        cites=any(term.kind is ExactKind.SECTION for term in exact),
         trace_id="",
         received_at=Timestamp(0),
         count_tokens=None,

@@ -27,13 +27,14 @@ from freki.operators.analyse_query.norms import (
     is_bare_citation,
 )
 from freki.operators.analyse_query.prototypes import Prototypes, example_wordings, fit_prototypes, type_by_prototypes
-from freki.operators.analyse_query.reading import analyse_query, levels_of, says_nothing
+from freki.operators.analyse_query.reading import QueryReading, analyse_query, levels_of, says_nothing
 from freki.operators.analyse_query.searchable import searchable_text
 
 __all__ = [
     "MAX_NORMS",
     "CitedPlace",
     "Prototypes",
+    "QueryReading",
     "absent_designations",
     "absent_norms",
     "analyse_query",

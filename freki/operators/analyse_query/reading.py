@@ -4,10 +4,11 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from freki.operators.analyse_query.clauses import cited_clauses
 from freki.operators.analyse_query.exact import exact_terms
 from freki.operators.analyse_query.norms import is_bare_citation
 from freki.operators.analyse_query.wording import type_by_wording
-from freki.schemas import ChunkLevel, ExactTerm, QueryType
+from freki.schemas import ChunkLevel, ExactKind, ExactTerm, QueryType
 
 MAX_KEYWORDS = 3
 MAX_SAME_LETTERS = 3
@@ -30,6 +31,8 @@ class QueryReading(NamedTuple):
     keyword: bool
     """Whether it has at most three words and is no question: BM25 is then better than vectors."""
     exact: tuple[ExactTerm, ...]
+    cites: bool
+    """Whether it cites a section or article of a law, or a numbered clause."""
 
 
 def analyse_query(text: str, *, language: str) -> QueryReading:
@@ -39,10 +42,12 @@ def analyse_query(text: str, *, language: str) -> QueryReading:
     asks = "?" in wording or _QUESTION_WORDS.search(wording) is not None
     # Examples are whole questions: the nearest to a mere citation, or to signs, says nothing of its type.
     is_plain = says_nothing(text) or is_bare_citation(text)
+    exact = exact_terms(text)
     return QueryReading(
         query_type=type_by_wording(text, language=language) or (QueryType.FACTUAL if is_plain else None),
         keyword=0 < words <= MAX_KEYWORDS and not asks,
-        exact=exact_terms(text),
+        exact=exact,
+        cites=any(term.kind is ExactKind.SECTION for term in exact) or any(cited_clauses(text)),
     )
 
 

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from freki.operators.analyse_query import analyse_query, searchable_text
 from freki.operators.detect_language import detect_language
 from freki.operators.evaluate import document_frequencies, shorten
-from freki.schemas import ExactKind
 from freki.schemas.evaluation import CorpusDocument, Question
 from freki.schemas.names import record
 
@@ -48,7 +47,7 @@ def _tuned(question: Question, *, shortened: bool = False) -> TunedQuestion:
     return TunedQuestion(
         question=question,
         keyword=read.keyword,
-        exact=any(term.kind is ExactKind.SECTION for term in read.exact),
+        exact=read.cites,
         shortened=shortened,
     )
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 
-from freki.operators.analyse_query import cited_clauses, phrases_of, says_nothing
+from freki.operators.analyse_query import phrases_of, says_nothing
 from freki.schemas import ChunkId, ContextQuery, ExactKind, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.conditions import Condition, fields_of
@@ -26,6 +26,8 @@ class ParsedQuery:
     analysis: QueryAnalysis
     text: str
     """Text that is searched for: a bounded part of the query's."""
+    cites: bool
+    """Does it cite a norm or a clause? BM25 finds it by its number, which vectors hardly tell apart."""
     trace_id: str
     received_at: Timestamp
     count_tokens: Callable[[Sequence[str]], Sequence[int]] | None
@@ -61,11 +63,6 @@ class ParsedQuery:
     def names_norm(self) -> bool:
         """Does the query name a section or an article?"""
         return any(term.kind is ExactKind.SECTION for term in self.analysis.exact)
-
-    @property
-    def cites(self) -> bool:
-        """Does the query cite a norm or a clause? BM25 finds it by its number, which vectors hardly tell apart."""
-        return self.names_norm or any(cited_clauses(self.text))
 
     @property
     def puts_cited_first(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 from freki.operators.analyse_query import (
     Prototypes,
+    QueryReading,
     analyse_query,
     example_wordings,
     fit_prototypes,
@@ -73,11 +74,14 @@ class QueryParser:
         started_ns = self._clock_ns()
         profile = profile_of(query.target_model, self._profiles) if query.target_model else None
         text = searchable_text(query.text)
+        language = query.language or detect_language(text)
+        read = analyse_query(text, language=language)
         parsed = ParsedQuery(
             query=query,
             options=(profile.apply_to(self._defaults) if profile else self._defaults).with_overrides(query),
-            analysis=self._analysis(query, text),
+            analysis=self._analysis(query, text, read, language=language),
             text=text,
+            cites=read.cites,
             trace_id=trace_id,
             received_at=received_at,
             count_tokens=profile.count_tokens if profile else None,
@@ -109,9 +113,7 @@ class QueryParser:
         analysis = replace(parsed.analysis, query_type=query_type, typed_by=TypedBy.EXAMPLES, levels=levels)
         return replace(parsed, analysis=analysis)
 
-    def _analysis(self, query: ContextQuery, text: str) -> QueryAnalysis:
-        language = query.language or detect_language(text)
-        read = analyse_query(text, language=language)
+    def _analysis(self, query: ContextQuery, text: str, read: QueryReading, *, language: str) -> QueryAnalysis:
         levels = query.levels or (_LEVELS if query.kind is RequestKind.CHUNK_READ else None)
         return QueryAnalysis(
             language=language,
