@@ -24,13 +24,13 @@ async def bury(
     """
     with bars() as progress:
         stream = await read_stream(settings, progress, rejected=rejected, watched=frozenset(names))
-    nulls = {name: list(nulls_of(stream, name)) for name in names}
+    nulls = {name: list(superseding_nulls(stream, name)) for name in names}
     async with open_outbox(settings) as (outbox, _):
         await outbox.send(*(null for some in nulls.values() for null in some))
     return {name: [null.partition for null in some if null.partition is not None] for name, some in nulls.items()}
 
 
-def nulls_of(stream: Stream, name: str) -> Iterator[Outgoing]:
+def superseding_nulls(stream: Stream, name: str) -> Iterator[Outgoing]:
     """Yield a null value for each partition with superseded content of a watched document; it deletes nothing else."""
     named, contents = document_of_key(name.encode()), stream.contents.get(name, {})
     expected = None if named is None else stream.expected.get(root_id(*named))

@@ -18,12 +18,11 @@ from freki.operators.audit_chain import Event
 from freki.operators.validate_case import validate_case
 from freki.schemas import AuditedDocument, AuditKind, Coverage, DocumentId, Hold, Objection, TenantId
 from freki.schemas.avro import Codec
-from freki.streams.messages import Outgoing
 from freki.streams.privacy.standing import case_key
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
-from freki.streams.wire.topic_records import nulls_of, standing_keys
+from freki.streams.wire.topic_records import records_of
 
 Name = Annotated[str, typer.Argument(help="Name of the case, such as its number; the same name replaces it")]
 Standing = Annotated[str, typer.Argument(help="Name of the case, as the command `list` shows it")]
@@ -142,12 +141,8 @@ async def _send(settings: Settings, case: Case, value: bytes | None, event: Even
         audit = await opened.enter_async_context(open_audit(settings, outbox))
         if audit is not None:
             await audit.record(event)
-        keys = await standing_keys(settings, topic.name, type(case), case_key(case.tenant, case.name))
-        if value is None:
-            records = await nulls_of(settings, topic.name, keys)
-        else:
-            records = [Outgoing(topic=topic.name, key=key, value=value) for key in keys]
-        await outbox.send(*records)
+        key = case_key(case.tenant, case.name)
+        await outbox.send(*await records_of(settings, topic.name, type(case), key, value))
 
 
 def _event(case: Case, kind: AuditKind, what: str) -> Event:

@@ -13,12 +13,11 @@ from freki.infra.settings import Settings
 from freki.schemas import GroupMembership, TenantId
 from freki.schemas.avro import Codec
 from freki.streams.audit.events import groups_changed
-from freki.streams.messages import Outgoing
 from freki.streams.retrieve.memberships import membership_key, membership_of
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
-from freki.streams.wire.topic_records import current_values, nulls_of, standing_keys
+from freki.streams.wire.topic_records import current_values, records_of
 
 groups_app = typer.Typer(help="Groups of users, besides those in their tokens.", no_args_is_help=True)
 
@@ -74,12 +73,8 @@ async def _send(settings: Settings, tenant: str, user: str, value: bytes | None,
             by = f"os:{getpass.getuser()}"
             await audit.record(groups_changed(TenantId(tenant), user, before=before, after=groups, by=by))
         topic = topics_of(settings).groups.name
-        keys = await standing_keys(settings, topic, GroupMembership, membership_key(tenant, user))
-        if value is None:
-            records = await nulls_of(settings, topic, keys)
-        else:
-            records = [Outgoing(topic=topic, key=key, value=value) for key in keys]
-        await outbox.send(*records)
+        key = membership_key(tenant, user)
+        await outbox.send(*await records_of(settings, topic, GroupMembership, key, value))
 
 
 async def _memberships(settings: Settings) -> dict[tuple[str, str], tuple[str, ...]]:

@@ -20,7 +20,7 @@ from freki.streams.messages import Outgoing
 from freki.streams.retrieve.steps.judged import judgement_key, key_parts
 from freki.streams.wire.connect import open_index, open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
-from freki.streams.wire.topic_records import current_values, nulls_of
+from freki.streams.wire.topic_records import current_values, ending_nulls
 
 judge_app = typer.Typer(help="Judgements of answers by users.", no_args_is_help=True)
 
@@ -115,7 +115,7 @@ async def erase(
     if keys and not (yes or agreed(f"erase {counted(len(keys), 'judgement')}")):
         raise typer.Exit(1)
     async with open_outbox(settings) as (outbox, _):
-        await outbox.send(*await nulls_of(settings, topics_of(settings).judgements.name, keys))
+        await outbox.send(*await ending_nulls(settings, topics_of(settings).judgements.name, keys))
     console.print(f"{counted(len(keys), 'judgement')} erased")
 
 

@@ -89,7 +89,7 @@ class Stream:
         for name, lasts in sorted(self.lasts.items()):
             found = sorted(partition for partition, has_content in lasts if has_content)
             if len(lasts) > 1 and len(found) > (name not in deleted):
-                where = f"partition{'s'[: len(found) > 1]} {' and '.join(map(str, found))}"
+                where = f"{'partitions' if len(found) > 1 else 'partition'} {' and '.join(map(str, found))}"
                 state = "was deleted, but has content" if name in deleted else "has content"
                 differences.append(Difference(name, f"{state} in {where}: {SCATTERED}", Mend.BURY))
         return differences

@@ -28,7 +28,7 @@ from freki.streams.deliver.lanes import Lane
 from freki.streams.messages import Outgoing
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.overview import _lag_of
-from freki.streams.wire.topic_records import nulls_of
+from freki.streams.wire.topic_records import ending_nulls
 from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
 from tests.memory_index import MemoryIndex
 from tests.stack import own_topics, running_kafka
@@ -172,14 +172,14 @@ async def test_what_is_ended_ends_in_each_partition_that_has_a_value_of_its_key(
     async with a_world(world.kafka, world.state) as later:
         await later.publish(*((key, b"new") for key in keys[:4]))
         await later.publish((keys[0], None))
-        nulls = await nulls_of(settings, topic, keys[:5])
+        nulls = await ending_nulls(settings, topic, keys[:5])
         await later.outbox.send(*nulls)
 
     lasts = {(record.key, record.partition): record.value for record in await world.read_all(world.topics.documents)}
     assert {key for key, _ in lasts} == set(keys)
     assert {key: value for (key, _), value in lasts.items() if value is not None} == {keys[5]: b"old"}
     assert len({partition for _, partition in lasts}) > 1
-    assert not await nulls_of(settings, topic, keys[:5])
+    assert not await ending_nulls(settings, topic, keys[:5])
 
 
 def open_reader(world: World) -> Reader:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.cli.bury import nulls_of
+from freki.cli.bury import superseding_nulls
 from freki.cli.comparison import Comparison, lasting, withhold_deletion
 from freki.cli.stream_state import Stream, take
 from freki.operators.identify import root_id
@@ -17,6 +17,7 @@ from freki.schemas.avro import Codec
 from freki.schemas.index import Root
 from tests.contract.index_records import root
 from tests.unit.deliveries import Event
+from tests.unit.document_changes import change
 
 KEY = root_id(TenantId("t"), DocumentId("d"))
 AT, LATER = Timestamp(1_000), Timestamp(2_000)
@@ -91,7 +92,7 @@ def test_a_tombstone_of_a_version_is_a_deletion_of_it_where_partitions_were_adde
 
 
 def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_order_they_are_read() -> None:
-    value = Codec(DocumentChange).encode(upsert(1))
+    value = Codec(DocumentChange).encode(change(1))
     records = [Event(key=b"t/d", value=value, partition=partition, offset=1) for partition in (0, 1, 2, 0)]
     readings = [Stream(), Stream()]
     for stream, read in zip(readings, (records, records[::-1]), strict=True):
@@ -142,17 +143,6 @@ class Moved:
         return [partition for partition, change in changes if change.operation is Operation.UPSERT]
 
 
-def upsert(version: int, operation: Operation = Operation.UPSERT) -> DocumentChange:
-    return DocumentChange(
-        tenant=TenantId("t"),
-        document_id=DocumentId("d"),
-        operation=operation,
-        version=version,
-        occurred_at=Timestamp(1),
-        content=f"text {version}" if operation is Operation.UPSERT else None,
-    )
-
-
 STEPS = st.lists(st.tuples(st.sampled_from(["upsert", "again", "delete", "bury"]), st.integers(0, 2)), min_size=1)
 
 
@@ -164,17 +154,17 @@ def test_after_a_repair_compaction_keeps_what_counts_and_no_superseded_content(
     for step, partition in steps:
         if step == "upsert" or (step == "again" and not is_live):
             version, is_live = version + 1, True
-            moved.add(partition, upsert(version))
+            moved.add(partition, change(version))
         elif step == "again":
-            moved.add(partition, upsert(version))
+            moved.add(partition, change(version))
         else:
             version, is_live = version + (step == "delete"), False
             if step == "delete":
-                moved.add(partition, upsert(version, Operation.DELETE))
+                moved.add(partition, change(version, Operation.DELETE))
             moved.add(partition, None, version if step == "delete" else 0)
     before = moved.read(order)
-    nulls = list(nulls_of(before, "t/d")) if before.scattered_differences else []
-    assert nulls == (list(nulls_of(moved.read(other), "t/d")) if before.scattered_differences else [])
+    nulls = list(superseding_nulls(before, "t/d")) if before.scattered_differences else []
+    assert nulls == (list(superseding_nulls(moved.read(other), "t/d")) if before.scattered_differences else [])
 
     for null in nulls:
         moved.add(null.partition or 0, None, int(null.headers[0][1]))
@@ -195,9 +185,9 @@ def test_a_damaged_record_in_another_partition_is_buried(operation: Operation) -
     moved = Moved()
     moved.add(0, None)
     moved.records = [replace(moved.records[0], value=b"{}")]
-    moved.add(1, upsert(2, operation))
+    moved.add(1, change(2, operation))
 
-    (null,) = nulls_of(moved.read((0, 1)), "t/d")
+    (null,) = superseding_nulls(moved.read((0, 1)), "t/d")
 
     assert (null.partition, null.headers) == (0, (("freki-version", b"1"),))
 
@@ -206,32 +196,23 @@ def test_no_null_value_follows_what_may_count() -> None:
     """Version 1 has no version below, and of two contents with one version nobody can tell which one is indexed."""
     twice, differing, unread = Moved(), Moved(), Moved()
     for partition in (0, 1):
-        twice.add(partition, upsert(1))
-        differing.add(partition, replace(upsert(2), content=f"text {partition}"))
+        twice.add(partition, change(1))
+        differing.add(partition, replace(change(2), content=f"text {partition}"))
     unread.add(0, None)
     unread.records = [replace(unread.records[0], value=b"\x00\x00\x00\x00\x01ab")]
-    unread.add(1, upsert(2, Operation.DELETE))
+    unread.add(1, change(2, Operation.DELETE))
 
     for moved in (twice, differing, unread):
         stream = moved.read((0, 1))
         assert [each.mend for each in stream.scattered_differences] == [Mend.BURY]
-        assert not list(nulls_of(stream, "t/d"))
+        assert not list(superseding_nulls(stream, "t/d"))
 
 
 @pytest.mark.parametrize("is_deleted", [True, False])
 def test_of_two_partitions_the_later_record_counts_in_whatever_order_they_are_read(is_deleted: bool) -> None:  # noqa: FBT001 - a parameter
     codec = Codec(DocumentChange)
-    change = codec.encode(
-        DocumentChange(
-            tenant=TenantId("t"),
-            document_id=DocumentId("d"),
-            operation=Operation.UPSERT,
-            version=1,
-            occurred_at=Timestamp(1),
-            content="text",
-        )
-    )
-    values = (change, None) if is_deleted else (None, change)
+    value = codec.encode(change(1))
+    values = (value, None) if is_deleted else (None, value)
     records = [
         Event(key=b"t/d", value=value, partition=partition, timestamp_ms=1_000 + partition)
         for partition, value in enumerate(values)
@@ -251,15 +232,7 @@ def test_a_tombstone_without_a_version_deletes_also_the_later_version_of_another
     codec = Codec(DocumentChange)
 
     def sent(partition: int, version: int | None, timestamp_ms: int) -> Event:
-        change = DocumentChange(
-            tenant=TenantId("t"),
-            document_id=DocumentId("d"),
-            operation=Operation.UPSERT,
-            version=version or 0,
-            occurred_at=Timestamp(1),
-            content="text",
-        )
-        value = None if version is None else codec.encode(change)
+        value = None if version is None else codec.encode(change(version))
         return Event(key=b"t/d", value=value, partition=partition, timestamp_ms=timestamp_ms)
 
     records = {0: [sent(0, 1, 1_000), sent(0, None, 3_000)], 1: [sent(1, 2, 2_000)]}
@@ -276,16 +249,7 @@ def test_a_tombstone_of_an_older_version_elsewhere_does_not_outdate_one_without_
     order: tuple[int, int],
 ) -> None:
     codec = Codec(DocumentChange)
-    value = codec.encode(
-        DocumentChange(
-            tenant=TenantId("t"),
-            document_id=DocumentId("d"),
-            operation=Operation.UPSERT,
-            version=2,
-            occurred_at=Timestamp(1),
-            content="text",
-        )
-    )
+    value = codec.encode(change(2))
     old = Event(key=b"t/d", value=None, headers=(("freki-version", b"1"),), partition=1, timestamp_ms=3_000)
     bare = Event(key=b"t/d", value=None, timestamp_ms=2_000)
     records = {0: [Event(key=b"t/d", value=value), bare], 1: [old]}

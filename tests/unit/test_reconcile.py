@@ -3,21 +3,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.reconcile import Difference, Expected, Mend, expect, reconcile, reconcile_rows
-from freki.schemas import DocumentChange, DocumentId, Operation, RootId, TenantId, Timestamp
+from freki.schemas import DocumentChange, Operation, RootId
 from freki.schemas.index import PageId, Root, RowId
 from tests.contract.index_records import root
-
-
-def change(version: int, operation: Operation = Operation.UPSERT) -> DocumentChange:
-    return DocumentChange(
-        tenant=TenantId("t"),
-        document_id=DocumentId("d"),
-        operation=operation,
-        version=version,
-        occurred_at=Timestamp(1),
-        content="text" if operation is Operation.UPSERT else None,
-    )
-
+from tests.unit.document_changes import change
 
 changes = st.lists(
     st.builds(change, st.integers(1, 5), st.sampled_from(Operation)), max_size=8, unique_by=lambda one: one.version

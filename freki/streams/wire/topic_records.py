@@ -94,12 +94,20 @@ async def current_values(settings: Settings, topic: str, kind: type[R]) -> Async
             yield key, decoded
 
 
-async def standing_keys(settings: Settings, topic: str, kind: type[Any], key: bytes) -> list[bytes]:
-    """Return the keys under which a compacted topic has what a key names, as services write it; else the key itself."""
-    return same_keys([each async for each, _ in current_values(settings, topic, kind)], key)
+async def records_of(
+    settings: Settings, topic: str, kind: type[Any], key: bytes, value: bytes | None
+) -> list[Outgoing]:
+    """Return the records that give what a key names a value in a compacted topic; None: that end it.
+
+    They have the keys under which the topic has it, as services write them; a value that it lacks gets the key itself.
+    """
+    keys = same_keys([each async for each, _ in current_values(settings, topic, kind)], key)
+    if value is None:
+        return await ending_nulls(settings, topic, keys)
+    return [Outgoing(topic=topic, key=each, value=value) for each in keys]
 
 
-async def nulls_of(settings: Settings, topic: str, keys: Collection[bytes]) -> list[Outgoing]:
+async def ending_nulls(settings: Settings, topic: str, keys: Collection[bytes]) -> list[Outgoing]:
     """Return the null values that end keys of a compacted topic: one in each partition with a value last.
 
     A key has several where partitions were added: compaction would keep the older value, which would count again once
