@@ -21,7 +21,7 @@ from freki.infra.doors.certificate import open_certificate
 from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import calls
 from freki.infra.grpc_server.server import GrpcServer
-from freki.infra.grpc_server.unjudged import MOST_OPEN
+from freki.infra.grpc_server.unauthenticated import MOST_OPEN
 from freki.infra.settings import ServeSettings
 from freki.infra.tokens.verifier import MAX_BYTES
 from freki.schemas import Operation, OutcomeStatus, ResultStatus, Widening

@@ -10,7 +10,7 @@ from freki.infra.doors.gateway import Gateway
 from freki.infra.doors.sizes import QuerySizes
 from freki.infra.grpc_server import freki_service, wolf_service
 from freki.infra.grpc_server.freki_service import FrekiService
-from freki.infra.grpc_server.unjudged import HealthService, OpenCalls, ReflectionService
+from freki.infra.grpc_server.unauthenticated import HealthService, OpenCalls, ReflectionService
 from freki.infra.grpc_server.wolf_service import WolfService
 from freki.infra.settings import ServeSettings
 from freki.infra.tokens.verifier import MAX_BYTES as MOST_TOKEN_BYTES
