@@ -148,7 +148,7 @@ class LlmClient:
                 raise
 
         retrying = stamina.AsyncRetryingCaller(
-            attempts=ATTEMPTS, timeout=limit_s, wait_initial=_FIRST_WAIT_S, wait_max=_LONGEST_WAIT_S
+            attempts=ATTEMPTS, timeout=None, wait_initial=_FIRST_WAIT_S, wait_max=_LONGEST_WAIT_S
         )
         try:
             async with asyncio.timeout(limit_s):

@@ -346,8 +346,9 @@ class MilvusStore:
                 failure = error
                 raise
 
+        # One time limit: with another inside, a failure that arrives at the limit would be told without it.
         retrying = stamina.AsyncRetryingCaller(
-            attempts=None, timeout=limit_s, wait_initial=_FIRST_WAIT_S, wait_max=_LONGEST_WAIT_S, wait_jitter=_JITTER_S
+            attempts=None, timeout=None, wait_initial=_FIRST_WAIT_S, wait_max=_LONGEST_WAIT_S, wait_jitter=_JITTER_S
         )
         try:
             async with asyncio.timeout(limit_s):
