@@ -350,10 +350,12 @@ async def test_what_an_open_transaction_has_written_is_neither_handled_nor_waite
         await world.publish((b"k", b"behind"))
         await world.outputs(1)
         # Not before: to join the group may take longer.
-        monkeypatch.setattr("freki.streams.deliver.progress.STALLED_S", 0.5)
-        # Longer than it takes to call a stage stalled that has something to do.
-        await asyncio.wait({run}, timeout=2.0)
-        early, runs = await world.read_all(world.topics.chunks[Lane.REGULAR]), not run.done()
+        with monkeypatch.context() as impatient:
+            impatient.setattr("freki.streams.deliver.progress.STALLED_S", 1.0)
+            # Longer than it takes to call a stage stalled that has something to do.
+            await asyncio.wait({run}, timeout=3.0)
+            early, runs = await world.read_all(world.topics.chunks[Lane.REGULAR]), not run.done()
+        # From here on records do wait, on a busy machine for longer than that.
         await commit()
         outputs = await world.outputs(3)
     async with Admin(world.kafka) as admin:

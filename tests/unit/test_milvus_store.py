@@ -18,7 +18,7 @@ async def test_an_attempt_that_fails_after_the_time_limit_is_told_with_the_limit
     store.open()
 
     async def busy(*_: object, **__: object) -> bool:
-        time.sleep(0.06)
+        time.sleep(0.06)  # noqa: ASYNC251 - the loop is kept from cancelling it
         raise ConnectError(message="Fail connecting to server")
 
     monkeypatch.setattr(store._client, "has_collection", busy)
