@@ -9,7 +9,7 @@ class AuditKind(StrEnum):
     """What happened."""
 
     OPENED = "OPENED"
-    """A writer began; `continues` names the chains that it found."""
+    """A writer began; `continues` names the chains that it found without an end, or the one of its process before."""
     CLOSED = "CLOSED"
     """The chain ends here; signed."""
     ANCHOR = "ANCHOR"
@@ -70,7 +70,7 @@ class AuditEntry:
     """One entry of the chain of one writer. Key of the record: `writer`."""
 
     writer: str
-    """One start of one process: its time, and random digits."""
+    """One process in one day of its run: the time when that began, and random digits."""
     sequence: int
     """0-based place in the chain."""
     at: Timestamp

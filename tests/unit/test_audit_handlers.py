@@ -28,6 +28,7 @@ from freki.schemas.index import Root
 from freki.streams.audit.events import changed
 from freki.streams.audit.log import AuditLog, AuditRules, AuditUnwritable
 from freki.streams.messages import Received
+from freki.streams.topics import DAY_MS
 from tests.rights.forging import FORGERIES
 from tests.unit.pipelines import Pipeline
 from tests.unit.test_authenticate import document, found, now, opened
@@ -72,10 +73,15 @@ class Written:
 async def logged(folder: Path, *, plain_text: bool = False) -> AsyncIterator[tuple[AuditLog, Written]]:
     written = Written()
     rules = AuditRules(
-        waits_for_topic=True, buffer_bytes=1 << 20, anchor_entries=100, anchor_s=60.0, plain_text=plain_text
+        waits_for_topic=True,
+        buffer_bytes=1 << 20,
+        anchor_entries=100,
+        anchor_s=60.0,
+        rotation_ms=DAY_MS,
+        plain_text=plain_text,
     )
     async with AuditLog(
-        create_chain(folder / "log", "1-a"),
+        lambda: create_chain(folder / "log", "1-a"),
         written.send,
         signer=make_key(folder / "audit.key"),
         rules=rules,

@@ -3,7 +3,7 @@
 import asyncio
 import stat
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
@@ -15,9 +15,11 @@ from freki.operators.audit_chain import GENESIS, ChainReport, Event, check_chain
 from freki.schemas import AuditEntry, AuditKind, TenantId, Timestamp
 from freki.schemas.audit_lines import NotAnEntry
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable
+from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable, ChainFile
+from freki.streams.topics import DAY_MS
 
 WRITER = "1700000000000-aa"
+RULES = AuditRules(waits_for_topic=False, buffer_bytes=1 << 20, anchor_entries=1000, anchor_s=60.0, rotation_ms=DAY_MS)
 PATIENCE_S = 30.0
 
 
@@ -61,10 +63,16 @@ def log(
     anchor_entries: int = 1000,
     buffer_bytes: int = 1 << 20,
 ) -> AuditLog:
-    rules = AuditRules(waits_for_topic=waits, buffer_bytes=buffer_bytes, anchor_entries=anchor_entries, anchor_s=60.0)
+    rules = replace(RULES, waits_for_topic=waits, buffer_bytes=buffer_bytes, anchor_entries=anchor_entries)
     opened = Event(kind=AuditKind.OPENED)
-    file = create_chain(directory, writer)
-    return AuditLog(file, topic.send, signer=key, rules=rules, now=lambda: Timestamp(5), opened=opened)
+    return AuditLog(
+        lambda: create_chain(directory, writer),
+        topic.send,
+        signer=key,
+        rules=rules,
+        now=lambda: Timestamp(5),
+        opened=opened,
+    )
 
 
 def asked(number: int) -> Event:
@@ -165,6 +173,107 @@ async def test_a_log_with_a_buffer_goes_on_without_its_topic_until_the_buffer_is
     assert {entry.sequence for entry in topic.entries} == {entry.sequence for entry in in_file(tmp_path / "log")}
 
 
+class Rotating:
+    """A log whose clock the test sets, and whose files it may refuse."""
+
+    def __init__(self, directory: Path, topic: Topic, key: SigningKey, *, anchor_s: float = 60.0) -> None:
+        self.now = Timestamp(5)
+        self.is_refused = False
+        self._directory = directory
+        self._writers = iter(f"{number}-aa" for number in range(10))
+        self.log = AuditLog(
+            self._new_file,
+            topic.send,
+            signer=key,
+            rules=replace(RULES, anchor_s=anchor_s),
+            now=lambda: self.now,
+            opened=Event(kind=AuditKind.OPENED),
+        )
+
+    def _new_file(self) -> ChainFile:
+        if self.is_refused:
+            raise Misconfigured("no space left on device")
+        return create_chain(self._directory, next(self._writers))
+
+
+def files(directory: Path) -> list[list[str]]:
+    """Return what the entries of each file say."""
+    chains = [read_chains([path]) for path in sorted(directory.glob("*.jsonl"))]
+    entries = [[entry for _, entry in found if isinstance(entry, AuditEntry)] for found in chains]
+    return [[entry.subject or entry.kind for entry in found] for found in entries]
+
+
+async def test_a_process_that_runs_for_long_begins_files_so_that_those_past_their_retention_can_be_removed(
+    tmp_path: Path, key: SigningKey
+) -> None:
+    topic = Topic()
+    rotating = Rotating(tmp_path, topic, key)
+    async with rotating.log as audit:
+        await audit.record(asked(1))
+        rotating.now = Timestamp(5 + DAY_MS)
+        await audit.record(asked(2))
+        await topic.until(lambda: any(entry.subject == "query-2" for entry in topic.entries))
+        rotating.now = Timestamp(10 + DAY_MS)
+        await audit.record(asked(3))
+        whole = files(tmp_path)
+        reports = check_chains(topic.entries, verify=key.verify)
+        removed = remove_expired(tmp_path, rotating.now)
+
+    assert whole == [["OPENED", "query-1", "CLOSED"], ["OPENED", "query-2", "query-3"]]
+    assert [(report.faults, report.is_closed) for report in reports] == [((), True), ((), False)]
+    (_, opened) = (entry for entry in topic.entries if entry.kind is AuditKind.OPENED)
+    (first,) = (entry for entry in topic.entries if entry.writer == "0-aa" and entry.kind is AuditKind.CLOSED)
+    assert [(end.writer, end.sequence, end.hash) for end in opened.continues] == [("0-aa", 2, first.hash)]
+    assert (removed, files(tmp_path)) == (1, [["OPENED", "query-2", "query-3", "CLOSED"]])
+    left = [entry for _, entry in read_chains([tmp_path]) if isinstance(entry, AuditEntry)]
+    assert [report.faults for report in check_chains(left, verify=key.verify, kept_since=rotating.now)] == [(), ()]
+
+
+async def test_a_process_without_anything_to_record_begins_files_too(tmp_path: Path, key: SigningKey) -> None:
+    topic = Topic()
+    rotating = Rotating(tmp_path, topic, key, anchor_s=0.01)
+    async with rotating.log:
+        rotating.now = Timestamp(5 + DAY_MS)
+        await topic.until(lambda: any(entry.writer == "1-aa" for entry in topic.entries))
+
+    assert [kinds[0] for kinds in files(tmp_path)] == ["OPENED", "OPENED"]
+
+
+async def test_where_no_other_file_can_be_begun_the_log_goes_on_in_its_own(tmp_path: Path, key: SigningKey) -> None:
+    topic = Topic()
+    rotating = Rotating(tmp_path, topic, key)
+    async with rotating.log as audit:
+        rotating.is_refused, rotating.now = True, Timestamp(5 + DAY_MS)
+        await audit.record(asked(1))
+        rotating.is_refused = False
+        await audit.record(asked(2))
+        rotating.now = Timestamp(5 + DAY_MS + 60_000)
+        await audit.record(asked(3))
+
+    assert files(tmp_path) == [["OPENED", "query-1", "query-2", "CLOSED"], ["OPENED", "query-3", "CLOSED"]]
+
+
+async def test_a_topic_that_is_down_while_files_change_gets_the_entries_of_all_of_them(
+    tmp_path: Path, key: SigningKey
+) -> None:
+    topic = Topic()
+    rotating = Rotating(tmp_path, topic, key)
+    async with rotating.log as audit:
+        topic.is_down = True
+        for day in range(3):
+            rotating.now = Timestamp(5 + day * DAY_MS)
+            await audit.record(asked(day))
+        assert list(left_chains(tmp_path)) == [], "nobody else sends them meanwhile"
+        topic.is_down = False
+        await topic.until(lambda: {"query-0", "query-1", "query-2"} <= {entry.subject for entry in topic.entries})
+
+    assert len(files(tmp_path)) == 3
+    sent = {(entry.writer, entry.sequence) for entry in topic.entries}
+    assert sent == {(entry.writer, entry.sequence) for entry in in_file(tmp_path)}
+    assert [report.faults for report in check_chains(topic.entries, verify=key.verify)] == [(), (), ()]
+    assert list(left_chains(tmp_path)) == []
+
+
 async def test_without_its_file_every_log_refuses(key: SigningKey) -> None:
     class FullDisk:
         writer = WRITER
@@ -176,9 +285,8 @@ async def test_without_its_file_every_log_refuses(key: SigningKey) -> None:
 
         def close(self) -> None: ...
 
-    rules = AuditRules(waits_for_topic=False, buffer_bytes=1 << 20, anchor_entries=10, anchor_s=60.0)
     opened = Event(kind=AuditKind.OPENED)
-    audit = AuditLog(FullDisk(), Topic().send, signer=key, rules=rules, now=lambda: Timestamp(5), opened=opened)
+    audit = AuditLog(FullDisk, Topic().send, signer=key, rules=RULES, now=lambda: Timestamp(5), opened=opened)
 
     with pytest.raises(AuditUnwritable, match="no space left"):
         await audit.__aenter__()

@@ -1,22 +1,24 @@
-"""The chain of one process: entries are linked, written to its file, then sent to the topic, in batches."""
+"""The chains of one process, a file each: entries are linked, written, then sent to the topic, in batches."""
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 import structlog
 
 from freki.client.tasks import cancel_and_wait
 from freki.operators.audit_chain import GENESIS, Event, link, signed
-from freki.schemas import AuditEntry, AuditKind, Timestamp
+from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
 from freki.schemas.errors import InfraError, Unavailable
 from freki.schemas.names import record
 from freki.streams.observe.meters import Meters
 
 RETRY_S = 1.0
 """Wait before entries are sent again to a topic that did not take them, in seconds."""
+ROTATION_RETRY_MS = 60_000
+"""Wait before the next attempt to begin another file."""
 _GIVEN = frozenset({AuditKind.ASKED, AuditKind.REPORTED})
 WITHHELD = "withheld: the audit log could not be written"
 
@@ -46,6 +48,9 @@ class ChainFile(Protocol):
         """Let go of the file."""
 
 
+NewFile = Callable[[], ChainFile]
+"""Creates the file of a new writer. Blocking. Raises Misconfigured."""
+
 Send = Callable[[Sequence[AuditEntry]], Awaitable[None]]
 """Sends entries to the topic, in order, and waits for the broker. Raises InfraError; any of them may be stored then."""
 
@@ -60,6 +65,8 @@ class AuditRules:
     """Most that may wait for the topic, in bytes."""
     anchor_entries: int
     anchor_s: float
+    rotation_ms: int
+    """How long a file is written; then its chain ends, and another one begins, so that files can be removed."""
     plain_text: bool = False
 
 
@@ -79,8 +86,8 @@ class _Waiting:
 
     events: tuple[Event, ...]
     written: asyncio.Future[None]
-    last: int = -1
-    """Sequence of the last of them."""
+    position: int = 0
+    """Number of entries of this process up to the last of them."""
 
 
 @dataclass(slots=True, frozen=True)
@@ -88,6 +95,7 @@ class _Batch:
     """Entries that the topic lacks."""
 
     entries: Sequence[AuditEntry]
+    file: ChainFile
     size: int
     """Bytes in the file."""
 
@@ -100,7 +108,7 @@ class AuditLog:
 
     def __init__(
         self,
-        file: ChainFile,
+        new_file: NewFile,
         send: Send,
         *,
         signer: Signer,
@@ -109,8 +117,10 @@ class AuditLog:
         opened: Event,
         meters: Meters | None = None,
     ) -> None:
-        """Create a log; opened: its first entry."""
-        self._file = file
+        """Create a log; opened: its first entry, that of later chains names the one before."""
+        self._new_file = new_file
+        self._file: ChainFile
+        self._rotate_at = Timestamp(0)
         self._send = send
         self._signer = signer
         self._rules = rules
@@ -123,6 +133,8 @@ class AuditLog:
         self._queue: list[_Waiting] = []
         self._unsent: deque[_Batch] = deque()
         self._unsent_bytes = 0
+        self._written_entries = 0
+        self._sent_entries = 0
         self._waiting_for_topic: list[_Waiting] = []
         self._notes: list[Event] = []
         self._is_topic_down = False
@@ -137,7 +149,8 @@ class AuditLog:
         self._tasks: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
-        """Write OPENED. Raises AuditUnwritable."""
+        """Write OPENED. Raises AuditUnwritable, and Misconfigured where no file can be created."""
+        self._begin(await asyncio.to_thread(self._new_file))
         self._tasks = [asyncio.create_task(self._write_all()), asyncio.create_task(self._send_all())]
         try:
             await self.record(self._opened)
@@ -210,37 +223,73 @@ class AuditLog:
 
     async def _write(self, waiting: Sequence[_Waiting], *, is_due: bool) -> None:
         """Write a batch; is_due: and an anchor, where something came since the last one."""
+        try:
+            if self._now() >= self._rotate_at:
+                await self._rotate()
+            await self._write_batch(waiting, is_due=is_due)
+        except Exception as error:  # noqa: BLE001 - nobody may wait for ever
+            self._failure = f"its file failed unexpectedly, restart the process: {error!r}"
+            _log.exception("the audit log is written no more; the next start of a worker here ends its file")
+            self._fail(waiting, self._failure)
+
+    async def _rotate(self) -> None:
+        """End this chain, and begin another; where that fails, this one goes on."""
+        self._rotate_at = Timestamp(self._now() + ROTATION_RETRY_MS)
+        chain = self._chain()
+        self._link(chain, Event(kind=AuditKind.CLOSED))
+        file: ChainFile | None = None
+        try:
+            file = await asyncio.to_thread(self._new_file)
+            await self._append(chain)
+        except InfraError as error:
+            _log.warning("a file of the audit log is kept longer, since no other could be begun", error=str(error))
+            if file is not None:
+                file.close()
+            return
+        closed = chain.entries[-1]
+        self._begin(file)
+        end = ChainEnd(writer=closed.writer, sequence=closed.sequence, hash=closed.hash)
+        self._notes.insert(0, replace(self._opened, continues=(end,)))
+
+    def _begin(self, file: ChainFile) -> None:
+        self._file, self._rotate_at = file, Timestamp(self._now() + self._rules.rotation_ms)
+        self._sequence, self._previous, self._since_anchor = 0, GENESIS, 0
+
+    async def _write_batch(self, waiting: Sequence[_Waiting], *, is_due: bool) -> None:
         notes, self._notes = self._notes, []
-        chain = _Chain(self._file.writer, self._sequence, self._previous, self._since_anchor)
+        chain = self._chain()
         for event in notes:
             self._link(chain, event)
         for each in waiting:
             for event in each.events:
                 self._link(chain, event)
-            each.last = chain.sequence - 1
+            each.position = self._written_entries + len(chain.entries)
         if is_due and chain.since_anchor:
             self._link(chain, Event(kind=AuditKind.ANCHOR))
         if not chain.entries:
             return
         try:
-            size = await asyncio.to_thread(self._file.append, chain.entries)
+            await self._append(chain)
         except Unavailable as error:
             self._notes = notes + self._notes
             self._fail(waiting, str(error))
             return
-        except Exception as error:  # noqa: BLE001 - nobody may wait for ever
-            self._failure = f"its file failed unexpectedly, restart the process: {error!r}"
-            _log.exception("the audit log is written no more; the next start of a worker here ends its file")
-            self._fail(waiting, self._failure)
-            return
-        self._sequence, self._previous, self._since_anchor = chain.sequence, chain.previous, chain.since_anchor
-        self._unsent.append(_Batch(chain.entries, size))
-        self._unsent_bytes += size
-        self._meters.count_audited(len(chain.entries))
         if self._rules.waits_for_topic:
             self._waiting_for_topic += waiting
         else:
             _done(waiting)
+
+    def _chain(self) -> "_Chain":
+        return _Chain(self._file.writer, self._sequence, self._previous, self._since_anchor)
+
+    async def _append(self, chain: "_Chain") -> None:
+        """Write the entries of a chain to its file, and let them be sent. Raises Unavailable."""
+        size = await asyncio.to_thread(self._file.append, chain.entries)
+        self._sequence, self._previous, self._since_anchor = chain.sequence, chain.previous, chain.since_anchor
+        self._unsent.append(_Batch(chain.entries, self._file, size))
+        self._unsent_bytes += size
+        self._written_entries += len(chain.entries)
+        self._meters.count_audited(len(chain.entries))
         self._wake_sender.set()
 
     def _link(self, chain: "_Chain", event: Event) -> None:
@@ -281,10 +330,13 @@ class AuditLog:
         for batch in batches:
             self._unsent.popleft()
             self._unsent_bytes -= batch.size
-        last = entries[-1].sequence
-        await asyncio.to_thread(self._file.mark_sent, last)
-        _done([each for each in self._waiting_for_topic if each.last <= last])
-        self._waiting_for_topic = [each for each in self._waiting_for_topic if each.last > last]
+        self._sent_entries += len(entries)
+        for file, last in {batch.file: batch.entries[-1] for batch in batches}.items():
+            await asyncio.to_thread(file.mark_sent, last.sequence)
+            if file is not self._file and last.kind is AuditKind.CLOSED:
+                file.close()
+        _done([each for each in self._waiting_for_topic if each.position <= self._sent_entries])
+        self._waiting_for_topic = [each for each in self._waiting_for_topic if each.position > self._sent_entries]
         if self._notes:
             self._wake_writer.set()
         return True
@@ -298,7 +350,8 @@ class AuditLog:
         if not self._rules.waits_for_topic and self._unsent and not self._is_topic_down:
             await self._send_unsent()
         self._fail(self._queue + self._waiting_for_topic, "it is closed")
-        self._file.close()
+        for file in {self._file, *(batch.file for batch in self._unsent)}:
+            file.close()
 
 
 class _Chain:

@@ -5,7 +5,8 @@ import json
 import os
 import secrets
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
+from itertools import chain
 from pathlib import Path
 
 import structlog
@@ -18,7 +19,7 @@ from freki.operators.audit_chain import Event, link, signed
 from freki.schemas import AuditEntry, AuditKind, ChainEnd, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
-from freki.streams.audit.log import AuditLog, AuditRules
+from freki.streams.audit.log import AuditLog, AuditRules, ChainFile
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.observe.meters import Meters
 from freki.streams.topics import DAY_MS
@@ -61,31 +62,43 @@ async def open_audit(
     if audit.key_file is None:
         raise Misconfigured("FREKI_AUDIT__KEY_FILE is missing: `freki audit keys make FILE` makes one")
     signer, directory = SigningKey.read(audit.key_file), audit_directory(settings)
-    writer = f"{wall_clock()}-{secrets.token_hex(8)}"
     sender = _Sender(Sink(outbox, topics_of(settings).audit.name, Codec(AuditEntry, registry=registry).encode))
-    ends = await _end_left(directory, signer, sender, settings, by=writer)
-    file = await asyncio.to_thread(create_chain, directory, writer)
-    async with AsyncExitStack() as opened:
-        opened.callback(file.close)
-        log = AuditLog(
-            file,
-            sender.send,
-            signer=signer,
-            rules=AuditRules(
-                waits_for_topic=audit.when_unwritable == "refuse",
-                buffer_bytes=int(audit.buffer_mb * MIB),
-                anchor_entries=audit.anchor_entries,
-                anchor_s=audit.anchor_s,
-                plain_text=audit.plain_text,
-            ),
-            now=wall_clock,
-            opened=Event(kind=AuditKind.OPENED, continues=tuple(ends)),
-            meters=meters,
-        )
-        await opened.enter_async_context(log)
+    writers = _writers()
+    first = next(writers)
+    ends = await _end_left(directory, signer, sender, settings, by=first)
+    writers = chain([first], writers)
+
+    def new_file() -> ChainFile:
+        if removed := remove_expired(directory, kept_since(settings)):
+            _log.info("files of the audit log past FREKI_AUDIT__RETENTION_DAYS were removed", files=removed)
+        return create_chain(directory, next(writers))
+
+    log = AuditLog(
+        new_file,
+        sender.send,
+        signer=signer,
+        rules=AuditRules(
+            waits_for_topic=audit.when_unwritable == "refuse",
+            buffer_bytes=int(audit.buffer_mb * MIB),
+            anchor_entries=audit.anchor_entries,
+            anchor_s=audit.anchor_s,
+            rotation_ms=DAY_MS,
+            plain_text=audit.plain_text,
+        ),
+        now=wall_clock,
+        opened=Event(kind=AuditKind.OPENED, continues=tuple(ends)),
+        meters=meters,
+    )
+    async with log:
         if part is not None:
             await _record_settings(log, settings, signer, directory / f"{part}.settings")
         yield log
+
+
+def _writers() -> Iterator[str]:
+    """Yield names of writers, by the time when they are asked for."""
+    while True:
+        yield f"{wall_clock()}-{secrets.token_hex(8)}"
 
 
 async def _record_settings(log: AuditLog, settings: Settings, signer: SigningKey, file: Path) -> None:
@@ -151,9 +164,6 @@ async def _end_left(
             _log.warning("the end of a chain of the audit log waits for the next start", error=str(error))
         finally:
             left.file.close()
-    removed = await asyncio.to_thread(remove_expired, directory, kept_since(settings))
-    if removed:
-        _log.info("files of the audit log past FREKI_AUDIT__RETENTION_DAYS were removed", files=removed)
     return ends
 
 
