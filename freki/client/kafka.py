@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from freki.client.broker import Broker
 from freki.client.messages import Headers, Outgoing
+from freki.client.tasks import cancel_and_wait
 from freki.client.wakeups import Pauses, Ringer, find_directory, pace
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.names import record, shown_time
@@ -221,18 +222,17 @@ async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
 
 async def stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
     """Send what is queued, for at most `timeout_s` seconds, and disconnect."""
-    stopping, sending = asyncio.create_task(client.stop()), client._sender.sender_task  # noqa: SLF001
-    await asyncio.wait({stopping}, timeout=timeout_s)
-    # Stopping waits for all that is queued, or for the end of the task that sends it, which waits for each request that
-    # is under way unless it is cancelled once more.
-    while not stopping.done() and not sending.done():
+    # As the client's own `stop`, of which what waits for records that no broker takes would never end.
+    client._closed = True  # noqa: SLF001
+    sending = client._sender.sender_task  # noqa: SLF001
+    queue = asyncio.create_task(client._message_accumulator.close())  # noqa: SLF001
+    await asyncio.wait({queue, sending}, timeout=timeout_s, return_when=asyncio.FIRST_COMPLETED)
+    await cancel_and_wait([queue])
+    # Cancelled once, it waits for each request that is under way.
+    while not sending.done():
         sending.cancel()
         await asyncio.wait({sending}, timeout=_CANCEL_S)
-    await asyncio.wait({stopping})
-    if stopping.cancelled():
-        await client.client.close()
-    else:
-        stopping.result()
+    await client.client.close()
 
 
 async def stop_consumer(client: "AIOKafkaConsumer") -> None:

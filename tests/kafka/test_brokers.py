@@ -115,10 +115,13 @@ async def test_a_client_closes_though_brokers_are_away(brokers: Cluster, client:
                 await client.publish("a", "meanwhile", principals=["everyone"])
             await client.__aexit__()
 
+    assert tasks_of_clients() == set()
+
 
 async def test_a_producer_of_a_worker_closes_though_brokers_are_away(brokers: Cluster, world: World) -> None:
     async with Admin(brokers.settings) as admin:
         await admin.ensure_topics([world.topics.documents])
+    before = tasks_of_clients()
     async with asyncio.timeout(PATIENCE_S):
         async with KafkaProducer(world.kafka) as producer:
             await (await producer.send(world.topics.documents.name, key=b"a", value=b"before"))
@@ -129,6 +132,12 @@ async def test_a_producer_of_a_worker_closes_though_brokers_are_away(brokers: Cl
 
     assert not sending.done() or sending.exception() is not None
     sending.cancel()
+    assert tasks_of_clients() == before
+
+
+def tasks_of_clients() -> set[asyncio.Task[object]]:
+    """Return the tasks of aiokafka that have not ended."""
+    return {task for task in asyncio.all_tasks() if "aiokafka" in repr(task.get_coro())}
 
 
 @contextmanager
