@@ -104,8 +104,8 @@ def test_list_items_that_follow_each_other_are_one_list() -> None:
     assert document.text[prose.start : prose.end] == "Ende"
 
 
-def _level(depth: int, form: str, text: str, start: int = 1) -> str:
-    look = f'<w:start w:val="{start}"/><w:numFmt w:val="{form}"/><w:lvlText w:val="{text}"/>'
+def _level(depth: int, form: str, text: str, start: int = 1, *, more: str = "") -> str:
+    look = f'<w:start w:val="{start}"/><w:numFmt w:val="{form}"/>{more}<w:lvlText w:val="{text}"/>'
     return f'<w:lvl w:ilvl="{depth}">{look}</w:lvl>'
 
 
@@ -153,6 +153,71 @@ def test_numbers_are_those_that_word_shows() -> None:
         "IV. vier\n  - Punkt\nV. fünf\nI. eins",
     ]
     assert texts(document, BlockKind.PROSE) == ["Text", "ohne"]
+
+
+def _with_numbering(levels: str, more: str = "") -> dict[str, str]:
+    numbering = word(
+        "numbering",
+        f'<w:abstractNum w:abstractNumId="1">{levels}</w:abstractNum>'
+        f'<w:num w:numId="1"><w:abstractNumId w:val="1"/></w:num>{more}',
+    )
+    return {
+        "word/numbering.xml": numbering,
+        "word/_rels/document.xml.rels": relations(numbering="numbering.xml", styles="styles.xml"),
+    }
+
+
+def test_sections_are_counted_through_all_parts_where_their_level_never_begins_anew() -> None:
+    levels = _level(0, "upperRoman", "Teil %1") + _level(1, "decimal", "§ %2", more='<w:lvlRestart w:val="0"/>')
+    levels += _level(2, "lowerLetter", "%3)") + _level(3, "decimal", "%4.", more='<w:lvlRestart w:val="1"/>')
+    body = [("Allgemeines", 0), ("Zweck", 1), ("Begriffe", 1), ("eins", 2), ("Punkt", 3), ("zwei", 2), ("Punkt", 3)]
+    body += [("Verfahren", 0), ("Antrag", 1), ("eins", 2), ("Punkt", 3)]
+
+    document = parse_docx(
+        docx("".join(_numbered(text, 1, depth) for text, depth in body), parts=_with_numbering(levels))
+    )
+
+    assert [line.strip() for line in document.text.splitlines()] == [
+        *("Teil I Allgemeines", "§ 1 Zweck", "§ 2 Begriffe", "a) eins", "1. Punkt", "b) zwei", "2. Punkt"),
+        *("Teil II Verfahren", "§ 3 Antrag", "a) eins", "1. Punkt"),
+    ]
+
+
+def test_a_level_may_show_all_numbers_in_decimal() -> None:
+    levels = _level(0, "upperRoman", "%1.") + _level(1, "decimalZero", "%1.%2", more="<w:isLgl/>")
+    levels += _level(2, "decimalZero", "%1.%3", more='<w:isLgl w:val="0"/>')
+    body = _numbered("Ziele", 1) + _numbered("Mittel", 1) + _numbered("Geld", 1, 1) + _numbered("Zeit", 1, 2)
+
+    document = parse_docx(docx(body, parts=_with_numbering(levels)))
+
+    assert [line.strip() for line in document.text.splitlines()] == ["I. Ziele", "II. Mittel", "2.1 Geld", "II.01 Zeit"]
+
+
+def test_a_list_may_have_levels_of_its_own() -> None:
+    own = f'<w:lvlOverride w:ilvl="0">{_level(0, "lowerLetter", "%1)")}</w:lvlOverride>'
+    more = f'<w:num w:numId="2"><w:abstractNumId w:val="1"/>{own}</w:num>'
+    body = _numbered("Antrag", 1) + _numbered("Nachweis", 2) + _numbered("Kopie", 2, 1)
+
+    document = parse_docx(
+        docx(body, parts=_with_numbering(_level(0, "decimal", "(%1)") + _level(1, "decimal", "%1.%2"), more))
+    )
+
+    assert [line.strip() for line in document.text.splitlines()] == ["(1) Antrag", "b) Nachweis", "b.1 Kopie"]
+
+
+def test_a_paragraph_that_is_moved_in_keeps_the_list_of_its_style() -> None:
+    levels = _level(0, "decimal", "%1.") + _level(1, "decimal", "%1.%2")
+    deeper = '<w:numPr><w:ilvl w:val="1"/></w:numPr>'
+    styles = word(
+        "styles",
+        '<w:style w:styleId="P"><w:pPr><w:numPr><w:numId w:val="1"/></w:numPr></w:pPr></w:style>'
+        f'<w:style w:styleId="Q"><w:basedOn w:val="P"/><w:pPr>{deeper}</w:pPr></w:style>',
+    )
+    body = _styled("Antrag", "P") + paragraph("Frist", f'<w:pStyle w:val="P"/>{deeper}') + _styled("Form", "Q")
+
+    document = parse_docx(docx(body, parts={**_with_numbering(levels), "word/styles.xml": styles}))
+
+    assert document.text == "1. Antrag\n  1.1 Frist\n  1.2 Form"
 
 
 def test_numbers_in_tables_are_shown_and_counted() -> None:

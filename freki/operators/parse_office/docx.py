@@ -113,7 +113,10 @@ class _Reader:
 
     def _place(self, paragraph: Element) -> tuple[str, int]:
         """Return list and depth of a paragraph, its own or those of its style; an empty list for none."""
-        return _number(paragraph) or self._styles.numbers.get(value(paragraph, "{w}pPr/{w}pStyle"), ("", 0))
+        of_style = self._styles.numbers.get(value(paragraph, "{w}pPr/{w}pStyle"), ("", 0))
+        own = _number(paragraph)
+        # A paragraph that is only moved in keeps the list of its style.
+        return of_style if own is None else (own[0] or of_style[0], own[1])
 
     def _label(self, paragraph: Element) -> str:
         """Count one more paragraph, and return its number; empty for a bullet."""
@@ -280,9 +283,9 @@ def _styles(styles: Element | None) -> _Styles:
             listed.add(key)
         if _is_on(next((switch for style in line if (switch := style.find(_VANISH)) is not None), None)):
             hidden.add(key)
-        number = next((number for style in line if (number := _number(style))), None)
-        if number:
-            numbers[key] = number
+        stated = [number for style in line if (number := _number(style))]
+        if listed_in := next((number for number, _ in stated if number), ""):
+            numbers[key] = listed_in, stated[0][1]
     return _Styles(levels, frozenset(titles), frozenset(listed), numbers, frozenset(hidden))
 
 

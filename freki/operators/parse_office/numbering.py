@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import NamedTuple
 from xml.etree.ElementTree import Element
 
@@ -11,6 +12,7 @@ _PLACE = re.compile(r"%([1-9])")
 _MAX_DIGITS = 6
 _LETTERS = 26
 _MAX_LETTER_ROUNDS = 20
+_OFF = {"0", "false", "off"}
 
 
 class _Level(NamedTuple):
@@ -20,6 +22,10 @@ class _Level(NamedTuple):
     text: str
     """Template, with `%1` for the number of the outermost level."""
     start: int
+    restart: int
+    """The level begins anew after the so many outermost ones; 0: never."""
+    is_legal: bool
+    """Whether it shows the numbers of all levels in decimal."""
 
 
 class Numbering:
@@ -31,12 +37,18 @@ class Numbering:
         kinds = [element for element in found if element.tag == "{w}abstractNum"]
         styled = {style: kind for kind in kinds if (style := value(kind, "{w}styleLink"))}
         self._levels = {
-            (kind.get("{w}abstractNumId", ""), whole(level.get("{w}ilvl", ""))): _level(level)
+            (kind.get("{w}abstractNumId", ""), depth): level
             for kind in kinds
             # A list of a list style has its levels in another definition, that of the style.
-            for level in styled.get(value(kind, "{w}numStyleLink"), kind).iterfind("{w}lvl")
+            for depth, level in _levels(styled.get(value(kind, "{w}numStyleLink"), kind))
         }
         numbers = [element for element in found if element.tag == "{w}num"]
+        self._own_levels = {
+            (number.get("{w}numId", ""), depth): level
+            for number in numbers
+            for override in number.iterfind("{w}lvlOverride")
+            for depth, level in _levels(override)
+        }
         self._kinds = {number.get("{w}numId", ""): value(number, "{w}abstractNumId") for number in numbers}
         self._restarts = {number.get("{w}numId", ""): dict(_restarts(number)) for number in numbers}
         self._counts: dict[tuple[str, int], int] = {}
@@ -44,23 +56,30 @@ class Numbering:
     def label(self, number: str, depth: int) -> str:
         """Count one more paragraph, and return its label: `-` for a bullet, empty for none."""
         kind = self._kinds.get(number)
-        level = self._levels.get((kind or "", depth))
+        level = None if kind is None else self._level_of(number, kind, depth)
         if kind is None or level is None:
             return ""
         for restarted, start in self._restarts.pop(number, {}).items():
             self._counts[kind, restarted] = start - 1
         self._counts[kind, depth] = self._counts.get((kind, depth), level.start - 1) + 1
         for deeper in [place for place in self._counts if place[0] == kind and place[1] > depth]:
-            del self._counts[deeper]
+            inner = self._level_of(number, kind, deeper[1])
+            if inner is None or inner.restart > depth:
+                del self._counts[deeper]
         if level.form == "bullet":
             return "-"
-        return _PLACE.sub(lambda place: self._shown(kind, int(place.group(1)) - 1), level.text).strip()
+        shown = partial(self._shown, number, kind, is_legal=level.is_legal)
+        return _PLACE.sub(lambda place: shown(int(place.group(1)) - 1), level.text).strip()
 
-    def _shown(self, kind: str, depth: int) -> str:
-        level = self._levels.get((kind, depth))
+    def _shown(self, number: str, kind: str, depth: int, *, is_legal: bool) -> str:
+        level = self._level_of(number, kind, depth)
         if level is None:
             return ""
-        return FORMS.get(level.form, str)(self._counts.get((kind, depth), level.start))
+        return FORMS.get("" if is_legal else level.form, str)(self._counts.get((kind, depth), level.start))
+
+    def _level_of(self, number: str, kind: str, depth: int) -> _Level | None:
+        """Return a level of a list, which may have a format of its own."""
+        return self._own_levels.get((number, depth)) or self._levels.get((kind, depth))
 
 
 def value(element: Element, path: str) -> str:
@@ -69,8 +88,21 @@ def value(element: Element, path: str) -> str:
     return "" if found is None else found.get("{w}val", "")
 
 
-def _level(level: Element) -> _Level:
-    return _Level(value(level, "{w}numFmt"), value(level, "{w}lvlText"), whole(value(level, "{w}start"), default=1))
+def _levels(element: Element) -> Iterator[tuple[int, _Level]]:
+    """Yield the levels that a list defines, by their depth from 0."""
+    for level in element.iterfind("{w}lvl"):
+        depth = whole(level.get("{w}ilvl", ""))
+        legal = level.find("{w}isLgl")
+        yield (
+            depth,
+            _Level(
+                form=value(level, "{w}numFmt"),
+                text=value(level, "{w}lvlText"),
+                start=whole(value(level, "{w}start"), default=1),
+                restart=whole(value(level, "{w}lvlRestart"), default=depth),
+                is_legal=legal is not None and legal.get("{w}val") not in _OFF,
+            ),
+        )
 
 
 def _restarts(number: Element) -> Iterator[tuple[int, int]]:
@@ -93,6 +125,7 @@ def _letters(number: int) -> str:
 
 FORMS: Mapping[str, Callable[[int], str]] = {
     "none": lambda _number: "",
+    "decimalZero": lambda number: f"{number:02}",
     "lowerLetter": _letters,
     "upperLetter": lambda number: _letters(number).upper(),
     "lowerRoman": roman,

@@ -23,7 +23,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.HTML: 3,
     Profile.PDF: 4,
     Profile.EPUB: 2,
-    Profile.DOCX: 6,
+    Profile.DOCX: 7,
     Profile.ODT: 4,
     Profile.ODP: 4,
     Profile.PPTX: 2,
