@@ -307,6 +307,19 @@ def test_check_boxes_of_forms_are_shown() -> None:
     assert parse_docx(docx(f"<w:p>{control}{boxes}<w:r><w:t>Ende</w:t></w:r></w:p>")).text == "☑☒ ☐ ☒ ☐ Ende"
 
 
+def test_the_chosen_entry_of_a_drop_down_list_is_shown() -> None:
+    field = '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>{}</w:ddList></w:ffData></w:fldChar></w:r>'
+    entries = '<w:listEntry w:val="ledig"/><w:listEntry w:val="verheiratet"/>'
+    states = ('<w:result w:val="1"/>', '<w:default w:val="1"/><w:result w:val="0"/>', '<w:default w:val="1"/>', "")
+    states = (*states, '<w:result w:val="7"/>')
+
+    lists = "".join(f"<w:p><w:r><w:t>Stand: </w:t></w:r>{field.format(state + entries)}</w:p>" for state in states)
+
+    assert texts(parse_docx(docx(lists)), BlockKind.PROSE) == [
+        *("Stand: verheiratet", "Stand: ledig", "Stand: verheiratet", "Stand: ledig", "Stand:"),
+    ]
+
+
 def test_a_style_may_give_the_number() -> None:
     styles = word(
         "styles",
@@ -467,6 +480,36 @@ def test_what_a_reader_does_not_see_is_left_out() -> None:
     )
 
     assert document.text == "neu"
+
+
+def _changed(*runs: str, mark: str = "", more: str = "") -> str:
+    mark = f"<w:rPr><w:{mark}/></w:rPr>" if mark else ""
+    shown = "".join(run if run.startswith("<") else f"<w:r><w:t>{run}</w:t></w:r>" for run in runs)
+    return f"<w:p><w:pPr>{more}{mark}</w:pPr>{shown}</w:p>"
+
+
+def _deleted(text: str) -> str:
+    return f"<w:del><w:r><w:delText>{text}</w:delText></w:r></w:del>"
+
+
+def test_a_deletion_across_paragraphs_joins_them() -> None:
+    body = _changed("Die Frist beträgt ", _deleted("vier Wochen."), mark="del") + '<w:bookmarkEnd w:id="1"/>'
+    body += _changed(_deleted("Sie ist lang."), mark="moveFrom") + _changed(_deleted("Und"), "zwei Wochen.")
+    body += _changed("Tabelle:", mark="del") + word_table(["a", "b"]) + _changed(_deleted("Ende"), mark="del")
+
+    document = parse_docx(docx(body))
+
+    assert document.text == "Die Frist beträgt zwei Wochen.\n\nTabelle:\n\na | b"
+
+
+def test_deleted_items_are_not_counted() -> None:
+    place = '<w:numPr><w:ilvl w:val="0"/><w:numId w:val="1"/></w:numPr>'
+    items = _numbered("Zweck", 1) + _changed(_deleted("Übergang"), mark="del", more=place) + _numbered("Frist", 1)
+    cell = f"<w:tbl><w:tr><w:tc>{items}</w:tc></w:tr></w:tbl>"
+
+    document = parse_docx(docx(items + cell, parts=_with_numbering(_level(0, "decimal", "§ %1"))))
+
+    assert document.text == "§ 1 Zweck\n§ 2 Frist\n\n§ 3 Zweck § 4 Frist"
 
 
 def test_wrapped_paragraphs_breaks_and_tabs_are_read() -> None:

@@ -20,10 +20,9 @@ _LIST_STYLES = ("list", "toc ")
 _WRAPPERS = {"{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "{w}smartTag"}
 _TEXTS = {"{w}t", "{m}t", "{a}t"}
 _SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}ptab": "\t", "{w}noBreakHyphen": "-"}
-_DRAWN = {"{w}sym": "{w}", "{w16se}symEx": "{w16se}", "{w}checkBox": ""}
-"""Elements that stand for a character, with the name space of their attributes."""
 _UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
 _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
+_DELETED_MARKS = ("{w}pPr/{w}rPr/{w}del", "{w}pPr/{w}rPr/{w}moveFrom")
 _BOX = "{w}txbxContent"
 _VANISH = "{w}rPr/{w}vanish"
 _OFF = {"0", "false", "off"}
@@ -57,8 +56,10 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
         if body is None:
             raise UnreadableContent("no text document in the package: save it as DOCX")
         styles, notes, numbers = _styles(package.related(main, "styles")), _notes(package, main), "numbering"
-        for element in [body, *notes.values()] if styles.hidden else ():
-            _hide(element, styles.hidden)
+        for element in [body, *notes.values()]:
+            if styles.hidden:
+                _hide(element, styles.hidden)
+            _accept_deletions(element)
         parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes).read_all(body)
         if not any(part.heading_level for part in parts):
             bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, bold=True)
@@ -219,7 +220,7 @@ def _text(element: Element, *, without: str = "", label: Callable[[Element], str
     if tag in _SIGNS:
         return _SIGNS[tag]
     if tag in _DRAWN:
-        return _drawn(element)
+        return _DRAWN[tag](element)
     if _is_unread(element, without):
         return ""
     before = label(element) if label and tag == "{w}p" else ""
@@ -229,14 +230,68 @@ def _text(element: Element, *, without: str = "", label: Callable[[Element], str
     return f"{before} {inner}\n" if before else f"{inner}\n"
 
 
-def _drawn(element: Element) -> str:
-    """Return the character for a symbol, or for a check box of a form: ticked by its user, else by default."""
-    space = _DRAWN[element.tag]
-    if space:
-        return symbol(element.get(f"{space}font", ""), element.get(f"{space}char", ""))
+def _symbol(element: Element) -> str:
+    """Return the character for a sign of a symbol font; its attributes are in the name space of its element."""
+    space = element.tag.partition("}")[0]
+    return symbol(element.get(f"{space}}}font", ""), element.get(f"{space}}}char", ""))
+
+
+def _check_box(element: Element) -> str:
+    """Return the character for a check box of a form: ticked by its user, else by default."""
     state = element.find("{w}checked")
     state = element.find("{w}default") if state is None else state
     return "☒" if _is_on(state) else "☐"
+
+
+def _chosen(element: Element) -> str:
+    """Return the entry of a drop-down list of a form that its user chose, else the one by default, else the first."""
+    entries = [entry.get("{w}val", "") for entry in element.iterfind("{w}listEntry")]
+    chosen = whole(value(element, "{w}result") or value(element, "{w}default"))
+    return entries[chosen] if chosen < len(entries) else ""
+
+
+_DRAWN: Mapping[str, Callable[[Element], str]] = {
+    "{w}sym": _symbol,
+    "{w16se}symEx": _symbol,
+    "{w}checkBox": _check_box,
+    "{w}ddList": _chosen,
+}
+"""Elements that stand for a text: symbols, and fields of forms by their state."""
+
+
+def _accept_deletions(element: Element) -> None:
+    """Join paragraphs whose mark is deleted with the next one, as Word does when deletions are accepted."""
+    for around in list(element.iter()):
+        if any(_has_deleted_mark(child) for child in around):
+            around[:] = list(_with_whole_paragraphs(around))
+
+
+def _with_whole_paragraphs(around: Element) -> Iterator[Element]:
+    """Yield the children; a paragraph whose mark is deleted gives what is visible of it to the next one."""
+    open_ones: list[Element] = []
+    for child in around:
+        if _has_deleted_mark(child):
+            open_ones.append(child)
+        elif child.tag == "{w}p":
+            first = int(child.find("{w}pPr") is not None)
+            child[first:first] = [inner for one in open_ones for inner in one if inner.tag not in _UNREAD]
+            open_ones = []
+            yield child
+        elif child.tag == "{w}tbl":
+            yield from filter(_has_text, open_ones)
+            open_ones = []
+            yield child
+        else:
+            yield child
+    yield from filter(_has_text, open_ones)
+
+
+def _has_deleted_mark(element: Element) -> bool:
+    return element.tag == "{w}p" and any(element.find(mark) is not None for mark in _DELETED_MARKS)
+
+
+def _has_text(paragraph: Element) -> bool:
+    return bool(_text(paragraph).strip())
 
 
 def _hide(element: Element, styles: Container[str]) -> None:
