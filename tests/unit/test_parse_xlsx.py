@@ -1,7 +1,7 @@
 """An XLSX becomes its sheets, each a page."""
 
 import re
-from datetime import datetime
+from datetime import datetime, timedelta
 from io import BytesIO
 from zipfile import ZipFile
 
@@ -62,6 +62,34 @@ def test_values_are_shown_as_a_reader_would_write_them() -> None:
 def test_a_sign_that_is_only_written_makes_no_percentage(number_format: str, shown: str) -> None:
     workbook = Workbook()
     workbook.active["A1"] = 19
+    workbook.active["A1"].number_format = number_format
+    content = BytesIO()
+    workbook.save(content)
+
+    assert texts(parse_xlsx(content.getvalue()), BlockKind.TABLE) == [shown]
+
+
+@pytest.mark.parametrize(
+    ("value", "number_format", "shown"),
+    [
+        (1067, "00000", "01067"),
+        (1067.0, '"D-"00000', "01067"),
+        (512, "0000;[Red]-0000", "0512"),
+        (101067, "00000", "101067"),
+        (-5, "000", "-5"),
+        (1.5, "000", "1.5"),
+        (5, "0", "5"),
+        (5, "00.00", "5"),
+        (timedelta(hours=25, minutes=30), "[h]:mm", "25:30"),
+        (timedelta(hours=7, minutes=5, seconds=9), "[h]:mm:ss", "7:05:09"),
+        (-timedelta(hours=1, minutes=15), "[h]:mm", "-1:15"),
+    ],
+)
+def test_codes_have_their_leading_zeros_and_durations_their_hours(
+    value: object, number_format: str, shown: str
+) -> None:
+    workbook = Workbook()
+    workbook.active["A1"] = value
     workbook.active["A1"].number_format = number_format
     content = BytesIO()
     workbook.save(content)

@@ -4,7 +4,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
-from datetime import datetime, time
+from datetime import datetime, time, timedelta
 from io import BytesIO
 from typing import Any
 
@@ -16,16 +16,18 @@ from freki.schemas.outline import ParsedDocument, assemble
 
 _LITERAL = re.compile(r'"[^"]*"|[\\_*].|\[[^\]]*\]')
 """Parts of a number format that only write signs or blanks: their percent sign multiplies nothing."""
+_PADDED = re.compile(r"0{2,}")
+"""Number format of a code such as a postcode, which has so many digits at least."""
 
 
 def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
     """Parse the sheets of an XLSX, each a page: its name as a heading, then a table for each run of rows with text.
 
-    Formulas are read as their saved values. Dates are ISO 8601, percentages as displayed, all other numbers plain with
-    up to 15 digits. Hidden sheets are left out but counted; hidden rows and columns are left out, except those of
-    collapsed groups and rows that a filter leaves out; so are comments and charts. Raises UnreadableContent for files
-    that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked or in characters of their cells, nested too
-    deep, or of more than 5 million cells, and where several sheets are one part.
+    Formulas are read as their saved values. Dates are ISO 8601, percentages, durations and leading zeros as displayed,
+    all other numbers plain with up to 15 digits. Hidden sheets are left out but counted; hidden rows and columns are
+    left out, except those of collapsed groups and rows that a filter leaves out; so are comments and charts. Raises
+    UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked or in characters
+    of their cells, nested too deep, or of more than 5 million cells, and where several sheets are one part.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         hidden = hidden_in(package, package.check_all(SheetChecker))
@@ -65,13 +67,28 @@ def _rows(sheet: Any, hidden: Hidden) -> Iterator[list[str]]:  # noqa: ANN401 - 
 
 def _shown(cell: Any) -> str:  # noqa: ANN401 - openpyxl has no types
     value = cell.value
-    if isinstance(value, int | float) and not isinstance(value, bool) and _is_percentage(cell.number_format or ""):
-        return f"{100 * value:.12g}%"
-    if isinstance(value, float):
-        return f"{value:.15g}"
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return _number(value, cell.number_format or "")
     if isinstance(value, datetime):
         return value.date().isoformat() if value.time() == time.min else value.isoformat(sep=" ", timespec="minutes")
+    if isinstance(value, timedelta):
+        return _duration(value)
     return "" if value is None else str(value).strip()
+
+
+def _number(value: float, number_format: str) -> str:
+    if _is_percentage(number_format):
+        return f"{100 * value:.12g}%"
+    shown = f"{value:.15g}" if isinstance(value, float) else str(value)
+    padded = _PADDED.fullmatch(_LITERAL.sub("", number_format.partition(";")[0]))
+    return shown.zfill(len(padded.group())) if padded and shown.isdecimal() else shown
+
+
+def _duration(value: timedelta) -> str:
+    """Return hours and minutes, more than a day in hours too."""
+    minutes, seconds = divmod(round(abs(value).total_seconds()), 60)
+    sign = "-" if value < timedelta() else ""
+    return f"{sign}{minutes // 60}:{minutes % 60:02}" + (f":{seconds:02}" if seconds else "")
 
 
 def _is_percentage(number_format: str) -> bool:

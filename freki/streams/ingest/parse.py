@@ -27,7 +27,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODT: 4,
     Profile.ODP: 4,
     Profile.PPTX: 2,
-    Profile.XLSX: 3,
+    Profile.XLSX: 4,
     Profile.ODS: 3,
     Profile.CSV: 3,
     Profile.EMAIL: 7,
