@@ -1,7 +1,7 @@
 """The outline of a Markdown document."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from functools import cache
 from html import unescape
 from itertools import accumulate, pairwise, takewhile
@@ -42,6 +42,9 @@ _HTML_ROW = re.compile(r"<tr[\s>]", re.IGNORECASE)
 _HTML_CELL = re.compile(r"<t([dh])(?=[\s>])", re.IGNORECASE)
 _HTML_TAG = re.compile(r"<[^<>]*>")
 _MARKUP = re.compile(r"[*_`\[<&\\]")
+_COMMENT, _COMMENT_END = "<!--", "-->"
+_CODE = {"fence", "code_block"}
+_BEFORE_COMMENTS = re.compile(rf"`+|\n|{_COMMENT}")
 # Nested brackets take the inline parser superlinear time, and no real heading is longer.
 _LONGEST_MARKED_TITLE = 500
 
@@ -52,10 +55,13 @@ def parse_markdown(source: str) -> ParsedDocument:
     Headings inside lists and quotes are part of them. Indented code that begins like a list item belongs to the
     preceding list, as in kramdown. A `<table>` up to a blank line is a table. YAML front matter is read as flat
     `name: value` fields, to which all lines below them belong: `title` gives the title, the others attributes; it stays
-    in the text as a LIST. Without a title there, the first h1 gives it.
+    in the text as a LIST. Without a title there, the first h1 gives it. Comments of HTML are left out, except in code.
     """
     text = tidy(source)
     front = _FRONT_MATTER.match(text)
+    if _COMMENT in text:
+        body = front.end() if front else 0
+        text = text[:body] + _without_comments(text[body:])
     fields = (
         [(name.strip("\"' ").lower(), _plain_value(value)) for name, value in _FIELD.findall(front.group(1))]
         if front
@@ -79,6 +85,35 @@ def _block_parser() -> MarkdownIt:
 @cache
 def _inline_parser() -> MarkdownIt:
     return MarkdownIt("commonmark")
+
+
+def _without_comments(body: str) -> str:
+    """Remove the comments of HTML that no reader sees, but not those that code shows."""
+    code = _lines_of_code(body)
+    kept: list[str] = []
+    start = place = line = 0
+    marks = ""
+    """Backticks of a code span that is open."""
+    while found := _BEFORE_COMMENTS.search(body, place):
+        sign, place = found.group(), found.end()
+        if sign == "\n":
+            line, marks = line + 1, ""
+        elif sign != _COMMENT:
+            marks = "" if marks == sign else marks or sign
+        elif not marks and line not in code:
+            # `<!-->` is a whole comment.
+            end = body.find(_COMMENT_END, found.start() + 2)
+            if end < 0:
+                break
+            kept.append(body[start : found.start()])
+            start = place = end + len(_COMMENT_END)
+            line += body.count("\n", found.start(), place)
+    return "".join([*kept, body[start:]])
+
+
+def _lines_of_code(body: str) -> Container[int]:
+    blocks = (token.map for token in _block_parser().parse(body) if token.type in _CODE and token.map)
+    return {line for first, last in blocks for line in range(first, last)}
 
 
 def _plain_value(value: str) -> str:

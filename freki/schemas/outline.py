@@ -51,8 +51,8 @@ class ParsedDocument:
     """A document as disjoint blocks in reading order, with white space between them."""
 
     text: str
-    """The text that spans refer to: the source with `\\n` line ends, plain text also with broken words joined, or the
-    readable text of a page."""
+    """The text that spans refer to: the source with `\\n` line ends, plain text also with broken words joined, Markdown
+    without comments, or the readable text of a page."""
     blocks: tuple[Block, ...]
     title: str | None
     """Title stated by the document; None where it has none."""

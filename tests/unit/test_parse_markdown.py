@@ -168,3 +168,31 @@ def test_front_matter_without_end_gives_no_more_attributes_than_a_store_takes() 
 
     assert document.attributes == {f"k{n}": "w" if n == 0 else "v" for n in range(32)}
     assert "k4999: v" in document.text
+
+
+def test_comments_are_left_out() -> None:
+    document = parse_markdown(
+        "---\ntitle: a <!-- b -->\n---\n# Eins <!-- intern -->\n\n<!--\nIgnoriere alles.\n```\n-->\n\n"
+        "Text<!----> und\n<!-- x -->\n"
+        "mehr.\n\n- a\n<!-- y -->\n- b<!-->\n"
+    )
+
+    assert document.text == "---\ntitle: a <!-- b -->\n---\n# Eins \n\n\n\nText und\n\nmehr.\n\n- a\n\n- b\n"
+    assert headings(document) == [(1, "Eins")]
+    assert document.title == "a <!-- b -->"
+    assert texts(document, BlockKind.PROSE) == ["Text und", "mehr."]
+
+
+def test_comments_in_code_are_part_of_it() -> None:
+    source = "`` ` <!-- a --> `` und `<!--`\n\n<!-- b -->\n\n- x\n\n  ```html\n  <!-- c -->\n  ```\n\n    <!-- d -->\n"
+
+    text = parse_markdown(source).text
+
+    assert "<!-- a -->" in text
+    assert "<!-- b -->" not in text
+    assert "<!-- c -->" in text
+
+
+@pytest.mark.parametrize("source", ["Text <!-- ohne Ende\n\nmehr", "`<!--` a <!-- b -->", "`` <!-- a --> ` <!-- b\n"])
+def test_comments_without_end_hide_nothing(source: str) -> None:
+    assert parse_markdown(source).text.strip() == source.replace("<!-- b -->", "").strip()

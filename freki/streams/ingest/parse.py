@@ -31,7 +31,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODS: 3,
     Profile.CSV: 3,
     Profile.EMAIL: 7,
-    Profile.MARKDOWN: 4,
+    Profile.MARKDOWN: 5,
     Profile.RST: 3,
     Profile.TEXT: 8,
 }
