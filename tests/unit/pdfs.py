@@ -40,10 +40,11 @@ def pdf(
     fields: Sequence[bytes] = (),
     locked: bool = False,
     rotation: int = 0,
+    crop: str = "",
 ) -> bytes:
     """Write a PDF of pages, each given by its operators; bookmarks are titles with their 0-based page.
 
-    fields: of a form on each page, without the brackets.
+    fields: of a form on each page, without the brackets; crop: the box that is shown of each page.
     """
     first_page = 7 + len(bookmarks)
     filled = range(first_page + 2 * len(pages), first_page + 2 * len(pages) + len(fields))
@@ -66,8 +67,9 @@ def pdf(
     for number, content in enumerate(pages):
         own = first_page + 2 * number
         objects[own] = (
-            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Rotate %d/Contents %d 0 R/Resources<<%s>>/Annots[%s]>>"
+            b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]%s/Rotate %d/Contents %d 0 R/Resources<<%s>>/Annots[%s]>>"
             % (
+                b"/CropBox[%s]" % crop.encode() if crop else b"",
                 rotation,
                 own + 1,
                 _FONTS,

@@ -383,6 +383,34 @@ def test_a_turned_page_is_read_as_it_is_seen() -> None:
     assert parse_pdf(pdf(turned, rotation=90)).text == "Erste Zeile, zweite Zeile."
 
 
+@pytest.mark.parametrize("rotation", [0, 90, 180, 270])
+def test_what_is_cut_off_a_page_is_left_out(rotation: int) -> None:
+    page = shown(72, 700, "Verfügung") + shown(72, 40, "Druckbogen 3") + shown(400, 700, "Vermerk am Rand")
+    field = b"/FT/Tx/T(name)/V(Anna Meier)/Rect[110 47 300 62]"
+
+    document = parse_pdf(pdf(page, fields=[field], rotation=rotation, crop="50 100 350 800"))
+
+    assert document.text == "Verfügung"
+
+
+@pytest.mark.parametrize("flags", [2, 32, 38])
+def test_fields_that_are_not_shown_are_left_out(flags: int) -> None:
+    fields = [
+        b"/FT/Tx/T(%s)/V(%s)/Rect[110 747 300 762]/F %d" % field
+        for field in ((b"a", b"intern", flags), (b"b", b"Anna", 4))
+    ]
+
+    document = parse_pdf(pdf(shown(72, 750, "Name:"), fields=fields))
+
+    assert document.text.replace(" | ", " ") == "Name: Anna"
+
+
+def test_passwords_in_fields_are_left_out() -> None:
+    field = b"/FT/Tx/T(name)/Ff 8192/V(geheim)/Rect[110 747 300 762]"
+
+    assert parse_pdf(pdf(shown(72, 750, "Kennwort:"), fields=[field])).text == "Kennwort:"
+
+
 def test_title_and_language_are_read() -> None:
     document = parse_pdf(pdf(shown(72, 700, "Text"), info="Microsoft Word - Satzung"))
 

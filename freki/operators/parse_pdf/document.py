@@ -11,7 +11,7 @@ from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.parse_pdf.fields import fields, filled_in
 from freki.operators.parse_pdf.layout import Bookmark, layout
-from freki.operators.parse_pdf.lines import Glyph, TextLine, glyphs, is_readable, line_of, upright
+from freki.operators.parse_pdf.lines import Glyph, TextLine, glyphs, is_readable, is_within, line_of, upright
 from freki.operators.parse_pdf.tables import Grid, Table, grids, table_of
 from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, PAGES_WITHOUT_TEXT, ParsedDocument, as_attributes, assemble
 from freki.schemas.stated_time import stated_time
@@ -36,9 +36,10 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
     their level. Tables have rules between cells, or are runs of at least three lines with a common column. Running
     heads, at the same height of most pages, are left out: near the edge of the text or larger than it, and equal except
     for numbers that count the pages; so are lines at the edge of a page that only say which one it is. Lines in a
-    monospaced font are code. Contents of form fields are included where they are displayed. Paragraphs are joined
-    across lines and pages, and hyphenated words are joined. The attribute `pages_without_text` lists pages that are
-    pictures with few words, or whose fonts do not map to characters, as "3, 7-9".
+    monospaced font are code. What is cut off a page is left out. Contents of form fields are included where they are
+    displayed. Paragraphs are joined across lines and pages, and hyphenated words are joined. The attribute
+    `pages_without_text` lists pages that are pictures with few words, or whose fonts do not map to characters, as
+    "3, 7-9".
     Raises UnreadableContent for files that are damaged or encrypted, or have more than `max_pages` pages; NoText where
     more than nine in ten of them have no text.
     """
@@ -89,7 +90,9 @@ def _page(pdf: PdfDocument, number: int) -> _Page:
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as text_page:
             turn = upright(page)
-            printed = filled_in(list(glyphs(text_page, turn)), fields(page, turn)) if is_readable(text_page) else []
+            shown = turn(page.get_bbox())
+            filled = (field for field in fields(page, turn) if is_within(field, shown))
+            printed = filled_in(list(glyphs(text_page, turn, shown)), filled) if is_readable(text_page) else []
             found = [(grid, table_of(grid, printed, number)) for grid in grids(page, turn)]
             tables = [(grid, table) for grid, table in found if table]
             items = tuple(_in_order(text_page, printed, tables, number))

@@ -12,10 +12,13 @@ _MAX_FIELDS = 2000
 _WRITTEN = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}
 _TICKED = {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}
 _TICK = "[x]"
+_UNSEEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
+_PASSWORD = 1 << 13
+"""Flag of a text field that shows asterisks."""
 
 
 def fields(page: PdfPage, turn: Callable[[Box], Box]) -> Iterator[Glyph]:
-    """Yield the content of each filled field as one glyph."""
+    """Yield the content of each filled field that is displayed as one glyph."""
     if page.formenv is None:
         return
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_FIELDS)):
@@ -31,15 +34,22 @@ def fields(page: PdfPage, turn: Callable[[Box], Box]) -> Iterator[Glyph]:
 
 
 def _value(page: PdfPage, field: raw.FPDF_ANNOTATION) -> str:
+    if raw.FPDFAnnot_GetFlags(field) & _UNSEEN:
+        return ""
     kind = raw.FPDFAnnot_GetFormFieldType(page.formenv, field)
     if kind in _TICKED:
         return _TICK if raw.FPDFAnnot_IsChecked(page.formenv, field) else ""
-    if kind not in _WRITTEN:
+    if kind not in _WRITTEN or _is_password(page, kind, field):
         return ""
     size = raw.FPDFAnnot_GetFormFieldValue(page.formenv, field, None, 0)
     buffer = (c_ushort * (size // 2))()
     raw.FPDFAnnot_GetFormFieldValue(page.formenv, field, buffer, size)
     return bytes(buffer).decode("utf-16-le", errors="replace").rstrip("\x00")
+
+
+def _is_password(page: PdfPage, kind: int, field: raw.FPDF_ANNOTATION) -> bool:
+    flags = raw.FPDFAnnot_GetFormFieldFlags(page.formenv, field)
+    return kind == raw.FPDF_FORMFIELD_TEXTFIELD and bool(flags & _PASSWORD)
 
 
 def filled_in(printed: Sequence[list[Glyph]], filled: Iterator[Glyph]) -> list[list[Glyph]]:

@@ -93,16 +93,25 @@ def upright(page: PdfPage) -> Callable[[Box], Box]:
     return turns.get(page.get_rotation(), lambda box: box)
 
 
-def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box]) -> Iterator[list[Glyph]]:
-    """Yield the characters of each line in the order of the page content, in which columns are separate."""
+def is_within(glyph: Glyph, shown: Box) -> bool:
+    """Return whether the middle of a character is in what is shown of its page."""
+    left, bottom, right, top = shown
+    return left <= (glyph.left + glyph.right) / 2 <= right and bottom <= (glyph.bottom + glyph.top) / 2 <= top
+
+
+def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box], shown: Box) -> Iterator[list[Glyph]]:
+    """Yield the characters of each line in the order of the page content, in which columns are separate.
+
+    shown: what is shown of the page; characters that are cut off are left out.
+    """
     line: list[Glyph] = []
     spaced = ended = False
     for index in range(text_page.count_chars()):
         code = raw.FPDFText_GetUnicode(text_page, index)
         # 0 is a character without mapping in its font.
         text = chr(code) if 0 < code <= _MAX_CODE_POINT else ""
-        if text.strip():
-            glyph = Glyph(text, index, spaced, *turn(text_page.get_charbox(index, loose=True)))
+        glyph = Glyph(text, index, spaced, *turn(text_page.get_charbox(index, loose=True))) if text.strip() else None
+        if glyph and is_within(glyph, shown):
             # PDFium omits the line end after a hyphen, and ends lines around raised signs.
             if line and ended and abs(gap := _gap(line[-1], glyph)) < _LARGEST_WORD_GAP:
                 glyph = glyph._replace(spaced=gap > _WORD_GAP)
@@ -112,7 +121,7 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box]) -> Iterator[list[
             line.append(glyph)
             ended = False
         ended = ended or code in _LINE_ENDS
-        spaced = code in _LINE_ENDS or not text.strip()
+        spaced = code in _LINE_ENDS or glyph is None
     yield from [line] if line else []
 
 

@@ -21,7 +21,7 @@ from freki.streams.ingest.short_calls import ShortCalls
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
     Profile.HTML: 3,
-    Profile.PDF: 4,
+    Profile.PDF: 5,
     Profile.EPUB: 2,
     Profile.DOCX: 7,
     Profile.ODT: 4,
