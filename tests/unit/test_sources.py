@@ -403,6 +403,64 @@ def test_a_file_that_went_since_is_refused(tmp_path: Path) -> None:
         read_source(file, max_bytes=10)
 
 
+def _linked(place: Path, target: Path) -> None:
+    if place.is_dir():
+        place.rename(place.with_name("before"))
+    else:
+        place.unlink()
+    place.symlink_to(target)
+
+
+@pytest.mark.parametrize("place", ["d/a.md", "d"])
+def test_a_link_that_takes_the_place_of_a_file_or_folder_is_not_followed_out_of_the_folder(
+    tmp_path: Path, place: str
+) -> None:
+    make(tmp_path, "folder/d/a.md", "secret/a.md")
+    [file] = walk([tmp_path / "folder"])
+    _linked(tmp_path / "folder" / place, tmp_path / "secret" / ("a.md" if place != "d" else ""))
+
+    with pytest.raises(Rejected, match=r"a\.md: .*became a link"):
+        read_source(file, max_bytes=100)
+
+
+def test_a_link_in_the_folder_is_read_where_it_led_to(tmp_path: Path) -> None:
+    make(tmp_path, "folder/a.md", "secret/a.md")
+    (tmp_path / "folder" / "b.md").symlink_to("a.md")
+    _, file = walk([tmp_path / "folder"])
+    assert read_source(file, max_bytes=100) == b"folder/a.md"
+
+    _linked(file.path, tmp_path / "secret/a.md")
+
+    assert read_source(file, max_bytes=100) == b"folder/a.md"
+
+
+def test_a_pipe_that_takes_the_place_of_a_file_is_not_waited_for(tmp_path: Path) -> None:
+    make(tmp_path, "a.md")
+    [file] = walk([tmp_path])
+    file.path.unlink()
+    os.mkfifo(file.path)
+
+    with pytest.raises(Rejected, match=r"a\.md: is no file any more"):
+        read_source(file, max_bytes=100)
+
+
+def test_a_file_that_is_replaced_by_another_is_read(tmp_path: Path) -> None:
+    make(tmp_path, "a.md", "b.tmp")
+    [file] = walk([tmp_path])
+    (tmp_path / "b.tmp").replace(file.path)
+
+    assert read_source(file, max_bytes=100) == b"b.tmp"
+
+
+def test_a_given_link_is_read_wherever_it_leads(tmp_path: Path) -> None:
+    make(tmp_path, "folder/x", "other/a.md")
+    (tmp_path / "folder" / "b.md").symlink_to(tmp_path / "other/a.md")
+
+    [file] = walk([tmp_path / "folder" / "b.md"])
+
+    assert (file.document_id, read_source(file, max_bytes=100)) == ("folder/b.md", b"other/a.md")
+
+
 def plain(content: bytes) -> tuple[str, bytes]:
     return "s.jsonl", content
 

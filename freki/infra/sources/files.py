@@ -3,7 +3,7 @@
 import os
 import unicodedata
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from errno import ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOTDIR, ESTALE
 from pathlib import Path, PurePosixPath
 from stat import S_ISDIR, S_ISLNK, S_ISREG
@@ -65,6 +65,9 @@ LeaveOut = Callable[[InvalidName | Inaccessible], object]
 
 # ESTALE: removed from a shared disk by another machine.
 _NOT_THERE = frozenset({ENOENT, ENOTDIR, ELOOP, ESTALE})
+# No link is followed, nor a pipe waited for, that took the place of a file since it was found.
+_AS_FOUND = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+_OPEN_FILES = Path("/proc/self/fd")
 _OF_THIS_PROCESS = frozenset({EMFILE, ENFILE, ENOMEM})
 """Errors that any other file would give, too."""
 
@@ -113,6 +116,8 @@ class SourceFile:
     """Document id by name and path."""
     path: Path
     """Path; no folder in it is a link, so that a file has one path wherever it is named from."""
+    content_path: Path = field(compare=False)
+    """Where its content is, without any links: elsewhere than `path` if that is a link."""
     media_type: str | None
     """Media type by name; None where unknown."""
     size: int
@@ -175,15 +180,35 @@ def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = N
 
 
 def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
-    """Read a file. Raises Rejected where it is too large or missing, Inaccessible where it is not readable."""
+    """Read a file. Raises Rejected where it is too large or missing, Inaccessible where it is not readable.
+
+    Raises Rejected, too, for a link or pipe that took its place, or that of a folder around it, since it was found: a
+    link may lead out of the folder, to what its users may not read themselves.
+    """
     try:
-        with file.path.open("rb") as stream:
+        with open(file.content_path, "rb", opener=lambda path, flags: os.open(path, flags | _AS_FOUND)) as stream:
+            _check_place(stream.fileno(), file.content_path)
             content = stream.read(max_bytes + 1)
     except OSError as error:
+        if error.errno == ELOOP:
+            raise Rejected(f"{file.path}: became a link since it was found") from error
         raise _translated(file.path, error) from error
     if len(content) > max_bytes:
         raise Rejected(f"{file.path} has more than {max_bytes} bytes: split it, or raise FREKI_CLAIMS__MAX_BYTES")
     return content
+
+
+def _check_place(descriptor: int, path: Path) -> None:
+    """Raise Rejected unless an open file is a regular one in the folder of its path."""
+    if not S_ISREG(os.fstat(descriptor).st_mode):
+        raise Rejected(f"{path}: is no file any more")
+    try:
+        place = (_OPEN_FILES / str(descriptor)).readlink()
+    except OSError:
+        # Only Linux tells where an open file is; elsewhere where its path leads to now.
+        place = Path(os.path.realpath(path))
+    if place.parent != path.parent:
+        raise Rejected(f"{path}: a folder in its path became a link, or was moved, since it was found")
 
 
 def is_missing(uri: str) -> bool:
@@ -223,7 +248,7 @@ def _named(given: Path, naming: Naming, leave_out: LeaveOut | None) -> Iterator[
     path = _resolved(given)
     if path.is_dir():
         yield from scan(path, path, naming, leave_out)
-    elif file := _file(path, naming):
+    elif file := _file(path, Path(os.path.realpath(path)), naming):
         yield file
     else:
         raise Rejected(f"{given} is neither a file nor a folder")
@@ -260,12 +285,13 @@ def _at(path: Path, root: Path, naming: Naming) -> SourceFile | list[Path] | Non
         raise _translated(path, error) from error
     if S_ISDIR(mode):
         return sorted(_children(path), reverse=True)
-    if S_ISLNK(mode) and not Path(os.path.realpath(path)).is_relative_to(root):
+    content_path = Path(os.path.realpath(path)) if S_ISLNK(mode) else path
+    if not content_path.is_relative_to(root):
         return None  # before what it leads to is looked at, which may be closed to us
-    return _file(path, naming)
+    return _file(path, content_path, naming)
 
 
-def _file(path: Path, naming: Naming) -> SourceFile | None:
+def _file(path: Path, content_path: Path, naming: Naming) -> SourceFile | None:
     """Return a regular file; None for anything else, or if it is removed meanwhile."""
     try:
         status = path.stat()
@@ -278,6 +304,7 @@ def _file(path: Path, naming: Naming) -> SourceFile | None:
     return SourceFile(
         document_id=naming.document_id(path),
         path=path,
+        content_path=content_path,
         media_type=media_type_of(path.name),
         size=status.st_size,
         modified_ns=status.st_mtime_ns,
