@@ -310,8 +310,8 @@ def test_check_boxes_of_forms_are_shown() -> None:
 def test_the_chosen_entry_of_a_drop_down_list_is_shown() -> None:
     field = '<w:r><w:fldChar w:fldCharType="begin"><w:ffData><w:ddList>{}</w:ddList></w:ffData></w:fldChar></w:r>'
     entries = '<w:listEntry w:val="ledig"/><w:listEntry w:val="verheiratet"/>'
-    states = ('<w:result w:val="1"/>', '<w:default w:val="1"/><w:result w:val="0"/>', '<w:default w:val="1"/>', "")
-    states = (*states, '<w:result w:val="7"/>')
+    by_default = '<w:default w:val="1"/>'
+    states = ('<w:result w:val="1"/>', f'{by_default}<w:result w:val="0"/>', by_default, "", '<w:result w:val="7"/>')
 
     lists = "".join(f"<w:p><w:r><w:t>Stand: </w:t></w:r>{field.format(state + entries)}</w:p>" for state in states)
 

@@ -76,7 +76,7 @@ def _shown(cell: Any) -> str:  # noqa: ANN401 - openpyxl has no types
     return "" if value is None else str(value).strip()
 
 
-def _number(value: float, number_format: str) -> str:
+def _number(value: Any, number_format: str) -> str:  # noqa: ANN401 - openpyxl has no types
     if _is_percentage(number_format):
         return f"{100 * value:.12g}%"
     shown = f"{value:.15g}" if isinstance(value, float) else str(value)
