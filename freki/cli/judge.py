@@ -12,12 +12,14 @@ from freki.cli.prompts import agreed
 from freki.cli.rows import whole_table
 from freki.cli.words import counted
 from freki.infra.settings import Settings
+from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query import MAX_QUERY_ID_CHARS, validate_judgement
 from freki.schemas import ChunkId, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError
 from freki.schemas.names import root_id
 from freki.streams.messages import Outgoing
-from freki.streams.retrieve.steps.judged import judgement_key, key_parts
+from freki.streams.retrieve.steps.judged import judgement_key, key_parts, shortened
 from freki.streams.wire.connect import open_index, open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.topic_records import current_values, ending_nulls
@@ -47,7 +49,7 @@ async def give(
         fail("question, document and --as must not be empty", code=2)
     judgement = Judgement(
         tenant=TenantId(tenant or settings.tenant),
-        query_id=QueryId(query or question),
+        query_id=QueryId(query or question[:MAX_QUERY_ID_CHARS]),
         question=question,
         judge=judge,
         document_id=DocumentId(document),
@@ -55,6 +57,11 @@ async def give(
         verdict=verdict,
         at=wall_clock(),
     )
+    try:
+        validate_judgement(judgement)
+    except InvalidQuery as error:
+        fail(str(error), code=2)
+    judgement = shortened(judgement)
     async with open_registry(settings) as registry, open_outbox(settings) as (outbox, _):
         value = Codec(Judgement, registry=registry).encode(judgement)
         topic = topics_of(settings).judgements.name

@@ -7,7 +7,7 @@ OperatorError              an invalid record: it becomes a dead letter with this
 ├── UnreadableContent      the content does not match its declared type
 │   └── NoText             the content is pictures of text
 ├── InvalidEnvelope        a record of a foreign topic cannot be mapped to a document change
-├── InvalidQuery           a field of a query violates its contract
+├── InvalidQuery           a field of a query or a judgement violates its contract
 └── InvalidRequest         a field of a request for an erasure, a hold or an objection violates its contract
 """
 
@@ -41,7 +41,7 @@ class InvalidEnvelope(OperatorError):
 
 
 class InvalidQuery(OperatorError):
-    """A query violates its contract."""
+    """A query or a judgement violates its contract."""
 
 
 class InvalidRequest(OperatorError):

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from freki.client.exchange import check_named, patience_of
 from freki.client.versions import Versions
+from freki.operators.errors import InvalidQuery
+from freki.operators.validate_query import validate_judgement
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -20,14 +22,14 @@ from freki.schemas import (
     StageTime,
     Timestamp,
 )
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.names import record
 from freki.streams.client import Publisher, ReceiptBoard
 from freki.streams.deliver.outbox import Sink
 from freki.streams.documents.handler import DEADLINE_MS
 from freki.streams.ports import QueryClient
 from freki.streams.retrieve.direct import DirectAsker, DirectDocumentAsker
-from freki.streams.retrieve.steps.judged import judgement_key
+from freki.streams.retrieve.steps.judged import judgement_key, shortened
 
 _LOOK_S = 5.0
 """Interval of looks whether the broker answers, and the longest wait for one, in seconds."""
@@ -174,6 +176,10 @@ class Gateway:
         return await self._documents.ask(query, patience_s=patience_s, token=token)
 
     async def judge(self, judgement: Judgement) -> None:
-        """Store a judgement."""
-        judgement = replace(judgement, at=self._now())
+        """Store a judgement, with as much of its question as counts. Raises Rejected for one that breaks a rule."""
+        try:
+            validate_judgement(judgement)
+        except InvalidQuery as error:
+            raise Rejected(str(error)) from error
+        judgement = shortened(replace(judgement, at=self._now()))
         await self._judgements.send(self._judgements.record(judgement, key=judgement_key(judgement)))

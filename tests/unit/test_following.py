@@ -13,11 +13,12 @@ from freki.streams.observe.tracing import UNTRACED
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_what_is_left, follow_judgements
 from freki.streams.retrieve.steps.judged import Judgements, judgement_key, key_parts
+from tests.unit.allocated import allocated_by
 from tests.unit.deliveries import Event, FakeProducer
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_caching import outcome
-from tests.unit.test_judged import BOUNDS, boosts, judgement
+from tests.unit.test_judged import BOUNDS, QUESTION, boosts, judgement
 
 ENCODE = Codec(Judgement).encode
 
@@ -71,6 +72,36 @@ async def test_what_was_erased_while_nobody_read_is_gone_and_nothing_else_is_emb
     assert len(await boosts(judgements)) == 1
     assert epochs.now(TENANT) != before
     assert (embedder.embedded, is_waiting) == (2, False)
+
+
+async def test_a_judgement_takes_no_more_memory_than_what_counts_of_it() -> None:
+    # Anybody who may query may judge, and each worker that answers keeps all judgements.
+    embedder = Counting(dim=16)
+    judgements = Judgements(embedder, BOUNDS)
+    long = event(judgement(question=QUESTION + " " * 1_000_000))
+
+    with allocated_by(__file__) as memory:
+        await follow(judgements, long)
+        await judgements.embed_some()
+        await follow(judgements, long)
+        await judgements.embed_some()
+        held_bytes = memory.held_bytes()
+
+    assert held_bytes < 100_000
+    assert embedder.embedded == 1, "known from before"
+    assert len(await boosts(judgements)) == 1
+
+
+@pytest.mark.parametrize("field", ["query_id", "document_id", "judge", "chunk_id"])
+async def test_a_judgement_whose_ids_are_too_long_is_left_out(field: str) -> None:
+    judgements = Judgements(FakeEmbedder(dim=16), BOUNDS)
+
+    with structlog.testing.capture_logs() as logs:
+        await follow(judgements, event(judgement(**{field: "x" * 100_000})), event(judgement(judge="ben")))
+
+    assert len(judgements) == 1
+    (log,) = logs
+    assert log["error"].startswith(f"{field}: 100000 characters are more than")
 
 
 async def test_an_outage_that_leaves_no_judgement_ends_what_is_remembered_of_answers() -> None:

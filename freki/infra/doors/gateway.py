@@ -41,7 +41,7 @@ class Gateway(Protocol):
         """Return the report. Raises TimeoutError if none comes."""
 
     async def judge(self, judgement: Judgement) -> None:
-        """Store a judgement."""
+        """Store a judgement. Raises Rejected for one that breaks a rule."""
 
 
 def retry_after_s(result: ContextResult) -> int | None:

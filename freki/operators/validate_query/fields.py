@@ -1,4 +1,4 @@
-"""Checks of single fields, for all kinds of queries."""
+"""Checks of single fields, for all kinds of queries, and judgements."""
 
 from collections.abc import Collection
 from typing import TypeVar

@@ -6,7 +6,9 @@ from typing import NamedTuple
 import structlog
 
 from freki.client.exchange import decoded
+from freki.operators.errors import InvalidQuery
 from freki.operators.identify import root_id
+from freki.operators.validate_query import validate_judgement
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.outbox import Outbox
@@ -31,7 +33,7 @@ async def follow_judgements(
 ) -> None:
     """Take every record of the topic from its beginning; each ends the epoch of its tenant.
 
-    A record that cannot be decoded has no effect and stays on the topic; it is logged.
+    A record that cannot be decoded or breaks a rule has no effect and stays on the topic; it is logged.
     """
     tenants, order = judgements.read_anew(), KeyOrder()
     if epochs is not None:
@@ -44,7 +46,9 @@ async def follow_judgements(
             key = stored.key or b""
             tenant, *_ = key_parts(key)
             judgement = None if stored.value is None else keyed(key, decode(stored.value))
-        except ValueError as error:
+            if judgement is not None:
+                validate_judgement(judgement)
+        except (ValueError, InvalidQuery) as error:
             _log.warning("a judgement is left out", **place_of(stored), error=str(error))
             continue
         judgements.take(key, judgement, now=now())

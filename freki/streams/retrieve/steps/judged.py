@@ -2,7 +2,7 @@
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import structlog
@@ -19,7 +19,7 @@ from freki.streams.topics import DAY_MS
 WORN_HALF_LIVES = 10
 """Age in half-lives after which a judgement is ignored: less than a thousandth of its weight is left."""
 QUESTION_CHARACTERS = 2_000
-"""Maximum characters of a query that are embedded."""
+"""Maximum characters of a query that are kept and embedded."""
 EMBED_BATCH = 16
 """Queries embedded in one call."""
 
@@ -108,6 +108,7 @@ class Judgements:
         before = self._before.pop(key, None)
         if judgement is None or self._age(judgement, now) > WORN_HALF_LIVES:
             return
+        judgement = shortened(judgement)
         tenant = self._tenants.setdefault(tenant_id, _Tenant())
         entry = before if before is not None and before.judgement == judgement else _Entry(judgement)
         tenant.put(key, entry)
@@ -132,7 +133,7 @@ class Judgements:
         some = [place for place, _ in zip(list(self._pending), range(EMBED_BATCH), strict=False)]
         entries = [self._tenants[tenant_id].entries[key] for tenant_id, key in some]
         if entries:
-            texts = [entry.judgement.question[:QUESTION_CHARACTERS] for entry in entries]
+            texts = [entry.judgement.question for entry in entries]
             for place, entry, vector in zip(some, entries, await self._vectors(texts), strict=True):
                 # Meanwhile it may have been erased or replaced.
                 entry.vector = None if vector is None else vector / np.linalg.norm(vector)
@@ -194,6 +195,11 @@ class Judgements:
 def target_of(judgement: Judgement) -> str:
     """Return the chunk or root id of what is judged."""
     return judgement.chunk_id or root_id(judgement.tenant, judgement.document_id)
+
+
+def shortened(judgement: Judgement) -> Judgement:
+    """Return a judgement with as much of its question as counts: each worker that answers keeps all judgements."""
+    return replace(judgement, question=judgement.question[:QUESTION_CHARACTERS])
 
 
 def judgement_key(judgement: Judgement) -> bytes:
