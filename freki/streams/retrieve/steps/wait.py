@@ -11,7 +11,10 @@ from freki.streams.retrieve.parsed_query import ParsedQuery
 
 STEP = "wait"
 POLL_S = 0.02
-"""Interval between looks at the documents, in seconds."""
+"""Shortest interval between looks at the documents, in seconds."""
+_SLOWEST_POLL_S = 0.5
+_POLL_SHARE = 0.05
+"""Interval as a share of the time waited so far: many that wait for long would slow down all queries of the worker."""
 
 
 async def wait_for_versions(roots: Roots, attempts: Attempts, in_flight: InFlight, query: ParsedQuery) -> None:
@@ -32,9 +35,11 @@ async def wait_for_versions(roots: Roots, attempts: Attempts, in_flight: InFligh
             for key, floor in missing.items()
             if key not in found or not query.may_show(found[key]) or found[key].version < floor.version
         }
-        if not missing or attempts.spare_s(query, before=(*LOOKING_UP, *FINISHING)) < POLL_S:
+        spare_s = attempts.spare_s(query, before=(*LOOKING_UP, *FINISHING))
+        if not missing or spare_s < POLL_S:
             break
-        await asyncio.sleep(POLL_S)
+        waited_s = (query.log.clock_ns() - started_ns) / 1e9
+        await asyncio.sleep(min(max(POLL_S, _POLL_SHARE * waited_s), _SLOWEST_POLL_S, spare_s))
     in_flight.begin([query])
     _note_missing(query, missing)
     query.log.ran(STEP, started_ns, len(query.query.at_least))
