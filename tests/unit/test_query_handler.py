@@ -6,13 +6,14 @@ from typing import Any
 
 import pytest
 
-from freki.schemas import ContextResult, DocumentId, NoticeKind, QueryId, ResultStatus, VersionFloor
+from freki.schemas import ContextResult, DocumentId, NoticeKind, QueryId, ResultStatus, TenantId, VersionFloor
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
 from freki.schemas.index import RerankPair
 from freki.schemas.limits import QueryCount, TenantLimits
 from freki.streams.limits.queries import QueryLimits
 from freki.streams.limits.usage import UsageLedger
+from freki.streams.retrieve.handler import CROWDED
 from freki.streams.wire.from_settings import wall_clock
 from tests.unit.deliveries import DEAD_LETTERS, Event
 from tests.unit.pipelines import Pipeline
@@ -50,6 +51,19 @@ async def test_queries_that_wait_for_versions_beyond_a_number_are_refused_and_ho
     assert "ask again later" in notice.message
     assert results[1].hits
     assert [result.query_id for result in results[2:]] == [WAITS], "its time was over first"
+
+
+async def test_no_tenant_takes_all_places_of_queries_that_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freki.streams.retrieve.handler.MAX_PATIENT", 4)
+    pipeline = await filled()
+    of_one = [question(query_id=QueryId(f"{place}"), at_least=LATER, deadline_ms=2_000) for place in range(5)]
+    another = question(query_id=OTHER, tenant=TenantId("another"), at_least=LATER, deadline_ms=2_000)
+
+    results = await pipeline.ask_together(*of_one, another)
+
+    refused = {result.query_id for result in results if CROWDED in result.notices}
+    assert refused == {"2", "3", "4"}, "one tenant has half of the places"
+    assert len(results) == 6
 
 
 async def test_an_answer_that_does_not_fit_a_record_is_refused_and_the_others_are_answered_once() -> None:

@@ -32,7 +32,7 @@ from freki.streams.retrieve.losses import losses_of
 from freki.streams.retrieve.retriever import OnStep, Retriever
 from freki.streams.retrieve.trace import QueryTrace
 
-MAX_PATIENT = 64
+MAX_PATIENT = 128
 """Maximum number of queries that wait for versions of documents; more are refused, since they would hold up others."""
 CROWDED = Notice(
     stage="wait",
@@ -99,7 +99,8 @@ class QueryHandler:
         self._answered = Answered()
         self._counted = Answered()
         """What counts for the limit of its tenant already."""
-        self._patient: set[asyncio.Task[None]] = set()
+        self._patient: dict[asyncio.Task[None], TenantId] = {}
+        """Queries that wait for versions, with their tenants."""
 
     def take_over(self, *, reply_topics: Sequence[str], max_query_chars: int) -> None:
         """Judge later queries by these limits."""
@@ -130,9 +131,9 @@ class QueryHandler:
         for received in await self._in_time(await self._allowed(await self._valid(await self._admitted(batch)))):
             if not received.value.at_least:
                 prompt.append(received)
-            elif len(self._patient) < MAX_PATIENT:
+            elif self._may_wait(received.value.tenant):
                 task = asyncio.create_task(self._answer_later(received))
-                self._patient.add(task)
+                self._patient[task] = received.value.tenant
                 self._answered.add(received)
                 task.add_done_callback(self._ended)
             else:
@@ -148,6 +149,14 @@ class QueryHandler:
         elif letter.key:
             notice = Notice(stage="decode", kind=NoticeKind.REJECTED, message=letter.message)
             await self._send_refusal(_undecoded(letter, letter.key), notice, to=None)
+
+    def _may_wait(self, tenant: TenantId) -> bool:
+        """Return whether one more query of a tenant may wait: it leaves as many places free as the tenant has.
+
+        So one tenant has half of them at most, two a third each, and another one always finds a free place.
+        """
+        own = sum(each == tenant for each in self._patient.values())
+        return own < MAX_PATIENT - len(self._patient)
 
     async def _answer_later(self, received: Received[ContextQuery]) -> None:
         """Answer a query whose offset is committed: it cannot become a dead letter any more."""
@@ -290,7 +299,7 @@ class QueryHandler:
         return True
 
     def _ended(self, task: asyncio.Task[None]) -> None:
-        self._patient.discard(task)
+        self._patient.pop(task, None)
         if not task.cancelled() and (error := task.exception()) is not None:
             task.get_loop().call_exception_handler({"message": "a waiting query failed", "exception": error})
 
