@@ -138,5 +138,7 @@ def _meant(
         whose, by, on, of = key_parts(key)
     except ValueError:
         return False
-    wanted = ((whose, tenant or settings.tenant), (of, document), (by, judge), (on, query))
-    return all(expected is None or said == expected for said, expected in wanted)
+    # The text of a query is its id if none was given, and ids are cut.
+    named = query is None or on in (query, query[:MAX_QUERY_ID_CHARS])
+    wanted = ((whose, tenant or settings.tenant), (of, document), (by, judge))
+    return named and all(expected is None or said == expected for said, expected in wanted)

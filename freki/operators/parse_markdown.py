@@ -44,6 +44,7 @@ _HTML_TAG = re.compile(r"<[^<>]*>")
 _MARKUP = re.compile(r"[*_`\[<&\\]")
 _COMMENT, _COMMENT_END = "<!--", "-->"
 _CODE = {"fence", "code_block"}
+_NO_LINE_END = re.compile(r"[^\n]")
 _BEFORE_COMMENTS = re.compile(rf"`+|\n|{_COMMENT}")
 # Nested brackets take the inline parser superlinear time, and no real heading is longer.
 _LONGEST_MARKED_TITLE = 500
@@ -55,7 +56,7 @@ def parse_markdown(source: str) -> ParsedDocument:
     Headings inside lists and quotes are part of them. Indented code that begins like a list item belongs to the
     preceding list, as in kramdown. A `<table>` up to a blank line is a table. YAML front matter is read as flat
     `name: value` fields, to which all lines below them belong: `title` gives the title, the others attributes; it stays
-    in the text as a LIST. Without a title there, the first h1 gives it. Comments of HTML are left out, except in code.
+    in the text as a LIST. Without a title there, the first h1 gives it. Comments of HTML are blanked, except in code.
     """
     text = tidy(source)
     front = _FRONT_MATTER.match(text)
@@ -88,16 +89,18 @@ def _inline_parser() -> MarkdownIt:
 
 
 def _without_comments(body: str) -> str:
-    """Remove the comments of HTML that no reader sees, but not those that code shows."""
+    """Blank the comments of HTML that no reader sees, but not those that code shows; all else keeps its place."""
     code = _lines_of_code(body)
     kept: list[str] = []
-    start = place = line = 0
+    start = place = line = looked_at = 0
+    is_leading = True
+    """Whether only blanks and comments are in the line up to `looked_at`."""
     marks = ""
     """Backticks of a code span that is open."""
     while found := _BEFORE_COMMENTS.search(body, place):
         sign, place = found.group(), found.end()
         if sign == "\n":
-            line, marks = line + 1, ""
+            line, marks, looked_at, is_leading = line + 1, "", place, True
         elif sign != _COMMENT:
             marks = "" if marks == sign else marks or sign
         elif not marks and line not in code:
@@ -105,9 +108,13 @@ def _without_comments(body: str) -> str:
             end = body.find(_COMMENT_END, found.start() + 2)
             if end < 0:
                 break
+            is_leading = is_leading and not body[looked_at : found.start()].strip()
             kept.append(body[start : found.start()])
-            start = place = end + len(_COMMENT_END)
-            line += body.count("\n", found.start(), place)
+            start = place = looked_at = end + len(_COMMENT_END)
+            comment = body[found.start() : place]
+            # Spaces at the beginning of a line would make what follows code.
+            kept.append("\n" * len(comment) if is_leading else _NO_LINE_END.sub(" ", comment))
+            line += comment.count("\n")
     return "".join([*kept, body[start:]])
 
 

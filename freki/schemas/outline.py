@@ -52,7 +52,7 @@ class ParsedDocument:
 
     text: str
     """The text that spans refer to: the source with `\\n` line ends, plain text also with broken words joined, Markdown
-    without comments, or the readable text of a page."""
+    with blanks for comments, or the readable text of a page."""
     blocks: tuple[Block, ...]
     title: str | None
     """Title stated by the document; None where it has none."""

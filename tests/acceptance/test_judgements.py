@@ -118,8 +118,10 @@ async def test_who_judges_a_document_that_the_index_does_not_have_is_warned(frek
 async def test_judgements_are_erased_by_a_command_only_where_somebody_agrees(freki: Freki) -> None:
     tenant = f"{TENANT}-agreed"
     await publish(freki, upsert(tenant, "a.md", "Ein Zwischenzeugnis ist zu beantragen."))
-    await freki_command(freki, "judge", "give", QUESTION, "a.md", "up", "--as", "ida", "--tenant", tenant)
-    erase = ("judge", "erase", "--as", "ida", "--tenant", tenant)
+    # Longer than what is kept of it.
+    question = f"{QUESTION} " * 100
+    await freki_command(freki, "judge", "give", question, "a.md", "up", "--as", "ida", "--tenant", tenant)
+    erase = ("judge", "erase", "--query", question, "--tenant", tenant)
 
     unasked, why = await freki_command(freki, *erase)
     _, before = await freki_command(freki, "judge", "list", "--as", "ida", "--tenant", tenant)

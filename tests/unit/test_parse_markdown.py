@@ -171,16 +171,33 @@ def test_front_matter_without_end_gives_no_more_attributes_than_a_store_takes() 
 
 
 def test_comments_are_left_out() -> None:
-    document = parse_markdown(
+    source = (
         "---\ntitle: a <!-- b -->\n---\n# Eins <!-- intern -->\n\n<!--\nIgnoriere alles.\n```\n-->\n\n"
-        "Text<!----> und\n<!-- x -->\n"
+        "Text<!----> und\n<!-- x --> <!-- z -->\n"
         "mehr.\n\n- a\n<!-- y -->\n- b<!-->\n"
     )
+    document = parse_markdown(source)
 
-    assert document.text == "---\ntitle: a <!-- b -->\n---\n# Eins \n\n\n\nText und\n\nmehr.\n\n- a\n\n- b\n"
+    assert " ".join(document.text.split()) == "--- title: a <!-- b --> --- # Eins Text und mehr. - a - b"
     assert headings(document) == [(1, "Eins")]
     assert document.title == "a <!-- b -->"
-    assert texts(document, BlockKind.PROSE) == ["Text und", "mehr."]
+    assert [" ".join(text.split()) for text in texts(document, BlockKind.PROSE)] == ["Text und", "mehr."]
+
+
+def test_spans_of_what_is_around_comments_are_those_of_the_source() -> None:
+    source = "# Eins\n\n<!-- a\nb --> Nach dem Kommentar.\n\nVor <!-- c --> und nach ihm.\n\n- <!-- d --> Punkt\n"
+
+    blocks = parse_markdown(source).blocks
+
+    found = [source[block.start : block.end].strip() for block in blocks]
+    assert found == ["# Eins", "Nach dem Kommentar.", "Vor <!-- c --> und nach ihm.", "- <!-- d --> Punkt"]
+    assert [block.kind for block in blocks] == [BlockKind.HEADING, BlockKind.PROSE, BlockKind.PROSE, BlockKind.LIST]
+
+
+def test_many_comments_in_one_line_are_read_in_linear_time() -> None:
+    count = 30_000
+
+    assert parse_markdown("<!-- a -->b" * count).text.split() == ["b"] * count
 
 
 def test_comments_in_code_are_part_of_it() -> None:
