@@ -6,7 +6,7 @@ from typing import Any, cast
 import pytest
 
 from freki.streams.deliver.delivery import Delivery
-from freki.streams.deliver.progress import Progress
+from freki.streams.deliver.progress import AwakeClock, Progress
 from freki.streams.deliver.stage import Batching, Stage, StreamEnded
 from freki.streams.messages import Stored
 from freki.streams.observe.meters import Meters
@@ -91,6 +91,48 @@ def test_the_end_of_a_batch_counts_as_progress() -> None:
     clock.now_s = 3050
 
     assert not progress.stalled
+
+
+def test_a_process_that_stood_still_has_its_time_to_finish_records_after_that() -> None:
+    clock = Clock()
+    progress = Progress(AwakeClock(clock))
+    progress.seen(backlog=False)
+
+    clock.now_s = 90  # in a paused container, say, while records came
+    progress.seen(backlog=True)
+    on_waking = progress.stalled
+    for _ in range(4):
+        clock.now_s += 10
+        progress.seen(backlog=True)
+    rejoined = progress.stalled
+    for _ in range(4):
+        clock.now_s += 10
+        progress.seen(backlog=True)
+
+    assert (on_waking, rejoined, progress.stalled) == (False, False, True)
+
+
+def test_a_batch_at_hand_does_not_age_while_the_process_stands_still() -> None:
+    clock = Clock()
+    progress = Progress(AwakeClock(clock))
+
+    with progress.in_flight():
+        clock.now_s = 7200
+        progress.seen(backlog=True)
+
+        assert not progress.stalled
+        assert progress.idle_s < 60
+
+
+def test_looks_that_take_long_each_do_not_hide_a_stage_that_stalls() -> None:
+    clock = Clock()
+    progress = Progress(AwakeClock(clock))
+
+    for _ in range(5):
+        clock.now_s += 40
+        progress.seen(backlog=True)
+
+    assert progress.stalled
 
 
 class Stream:
