@@ -1,4 +1,6 @@
 import socket
+import subprocess
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -119,6 +121,28 @@ def test_where_nothing_runs_that_is_said_and_no_server_is_asked(monkeypatch: pyt
     assert ended.exit_code == 1
     assert "nothing runs here" in ended.output
     assert "freki up" in ended.output
+
+
+def test_the_client_of_the_store_is_loaded_before_the_broker_has_a_time_limit() -> None:
+    """Loading it takes seconds of a busy machine, in which no answer of the broker is heard."""
+    code = """
+import asyncio, sys
+from freki.infra.settings import Settings
+from freki.streams.wire import overview
+
+async def stages(settings):
+    print("pymilvus" in sys.modules)
+    return (), ()
+
+async def nothing(settings):
+    return ()
+
+overview._stages, overview._generations, overview._letters = stages, nothing, nothing
+asyncio.run(overview.overview(Settings()))
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+
+    assert done.stdout == "True\n"
 
 
 def stack_of(directory: Path) -> StackState:

@@ -1,6 +1,7 @@
 """The state of all parts, as `freki status` and the page for operators show it."""
 
 import asyncio
+import importlib
 from collections import defaultdict
 from collections.abc import Awaitable, Mapping, Sequence
 from pathlib import Path
@@ -57,6 +58,8 @@ async def overview(settings: Settings, urls: Sequence[str] = ()) -> Overview:
             problems.append(f"{name}: {error}")
             return otherwise
 
+    # It takes seconds of a busy machine; while it loads, the answers of broker and workers would not be heard.
+    importlib.import_module("freki.infra.milvus.index")
     async with httpx.AsyncClient(timeout=_ANSWER_S, trust_env=False) as client:
         ((stages, missing), generations, letters), workers = await asyncio.gather(
             asyncio.gather(
