@@ -44,6 +44,8 @@ class Comparison:
     """Documents that cannot be compared because their changes were deleted from the topic, or went with it."""
     rejected: Collection[Version] = frozenset()
     """Versions on the topic that do not count, because no index has them."""
+    is_behind: bool = False
+    """Whether stages still had not passed on what waited when the comparison began."""
 
     def state(self, name: str) -> tuple[object, ...]:
         """Return what stream and index hold of a document: once it changes, differences from before say nothing."""
@@ -59,11 +61,13 @@ async def compare(settings: Settings, index: MilvusIndex) -> Comparison:
     first = await _compared(settings, index)
     if not first.differences:
         return first
+    is_behind = True
     with suppress(TimeoutError), told_if_slow("waiting for what is being indexed"):
         async with asyncio.timeout(INDEXED_S):
             await until_passed(partial(waiting_of, settings))
+            is_behind = False
     again = await _compared(settings, index)
-    return replace(again, differences=lasting(first, again))
+    return replace(again, differences=lasting(first, again), is_behind=is_behind)
 
 
 def lasting(first: Comparison, again: Comparison) -> list[Difference]:

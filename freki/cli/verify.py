@@ -9,7 +9,7 @@ from rich.text import Text
 
 from freki.cli.audited import record_command
 from freki.cli.bury import bury
-from freki.cli.comparison import Comparison, compare
+from freki.cli.comparison import INDEXED_S, Comparison, compare
 from freki.cli.context import command, console, load_settings
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
@@ -34,6 +34,10 @@ from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.rules import fingerprints_of
 
 SHOWN = 50
+_BEHIND = (
+    f"the stages did not pass on within {INDEXED_S:g} s what waited: records still wait, and changes among these"
+    " differences may be on their way. Verify again, or repair, once `freki status` shows that less waits"
+)
 _UNCERTAIN = (
     "left as it is, since a null value might delete what counts: if its version is 1, or two contents have one version,"
     " publish it again with a higher one, or delete it, and repair again; if a record cannot be decoded,"
@@ -81,6 +85,8 @@ async def _show(settings: Settings, index: MilvusIndex, compared: Comparison) ->
     if compared.lost:
         console.print(Text(_loss(settings, compared), style="yellow"), soft_wrap=True)
     _show_differences(compared.differences)
+    if compared.differences and compared.is_behind:
+        console.print(Text(_BEHIND, style="yellow"), soft_wrap=True)
 
 
 def _show_differences(differences: Sequence[Difference], when: str = "") -> None:

@@ -1,15 +1,21 @@
 """What `freki verify` reports beside a stream of changes."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from typing import cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from freki.cli import comparison
 from freki.cli.bury import superseding_nulls
 from freki.cli.comparison import Comparison, lasting, withhold_deletion
 from freki.cli.stream_state import Stream, take
+from freki.cli.verify import _show
+from freki.infra.milvus.index import MilvusIndex
+from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, Mend, reconcile
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
@@ -23,6 +29,13 @@ KEY = root_id(TenantId("t"), DocumentId("d"))
 AT, LATER = Timestamp(1_000), Timestamp(2_000)
 BEHIND = Difference("t/d", "version 2 is current, but version 1 is searchable", Mend.REPEAT)
 HOLES = Difference("t/d", "rows missing: 1 of 3", Mend.REPEAT)
+
+
+class Counts:
+    """An index in which all was made with these settings."""
+
+    async def count_made_otherwise(self, _: object) -> int:
+        return 0
 
 
 def compared(*differences: Difference, stream: int, index: Root | None) -> Comparison:
@@ -52,6 +65,30 @@ def test_the_same_difference_of_another_state_may_be_a_moment_of_an_update() -> 
     assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=2))) == []
     assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=1, edition=5))) == []
     assert lasting(first, compared(HOLES, BEHIND, stream=1, index=root(KEY, version=1))) == [HOLES]
+
+
+@pytest.mark.parametrize("passed_on", [True, False])
+async def test_differences_found_while_records_still_wait_are_said_to_be_perhaps_on_their_way(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *, passed_on: bool
+) -> None:
+    found = compared(BEHIND, stream=2, index=root(KEY, version=1))
+
+    async def read(*_: object) -> Comparison:
+        return found
+
+    async def wait(_: object) -> None:
+        if not passed_on:
+            await asyncio.Event().wait()
+
+    monkeypatch.setattr(comparison, "_compared", read)
+    monkeypatch.setattr(comparison, "until_passed", wait)
+    monkeypatch.setattr(comparison, "INDEXED_S", 0.05)
+
+    again = await comparison.compare(Settings(), cast("MilvusIndex", None))
+    await _show(Settings(), cast("MilvusIndex", Counts()), again)
+
+    assert again.differences == [BEHIND]
+    assert ("records still wait" in capsys.readouterr().out) is not passed_on
 
 
 def test_a_record_under_a_key_that_names_no_document_is_no_change_of_one() -> None:
