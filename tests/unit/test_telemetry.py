@@ -1,3 +1,4 @@
+import inspect
 import json
 import logging
 import os
@@ -7,7 +8,9 @@ from pathlib import Path
 
 import pytest
 import structlog
+from aiokafka.consumer import group_coordinator
 from aiokafka.errors import GroupAuthorizationFailedError
+from mode import timers
 from opentelemetry.context import Context
 from opentelemetry.trace import (
     Link,
@@ -22,7 +25,7 @@ from opentelemetry.trace import (
 )
 
 from freki.infra.settings import TelemetrySettings
-from freki.infra.telemetry.logs import RateLimit, set_up_logging
+from freki.infra.telemetry.logs import ROUTINE, RateLimit, set_up_logging
 from freki.infra.telemetry.trace_files import JsonLinesExporter, read_trace
 from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -282,6 +285,30 @@ def test_libraries_are_quiet_unless_something_is_wrong(capsys: pytest.CaptureFix
     logging.getLogger("aiokafka.consumer").info("rebalancing")
 
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.usefixtures("clean_logging")
+def test_what_happens_whenever_workers_come_and_go_or_are_busy_is_no_warning(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    set_up_logging(TelemetrySettings())
+
+    coordinator = logging.getLogger("aiokafka.consumer.group_coordinator")
+    coordinator.warning("Heartbeat failed for group %s because it is rebalancing", "freki-g1-embed")
+    logging.getLogger("mode.timers").warning("Timer %s is overlapping (interval=%r runtime=%r)", "commit", 0.5, 0.54)
+    coordinator.warning("Heartbeat failed: local member_id was not recognized; resetting and re-joining group")
+
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "member_id was not recognized" in line
+
+
+@pytest.mark.usefixtures("clean_logging")
+def test_the_lines_that_are_no_warnings_are_those_of_the_libraries() -> None:
+    """Under other words they would come through."""
+    written = "".join(inspect.getsource(module) for module in (group_coordinator, timers))
+
+    for line in ROUTINE:
+        assert f'"{line}"' in written
 
 
 @pytest.mark.usefixtures("clean_logging")

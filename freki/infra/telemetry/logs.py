@@ -35,6 +35,18 @@ REPEAT_S = 60.0
 """Interval of lines of a kind of the Kafka client, in seconds: in an outage it logs each attempt of each reader."""
 
 
+ROUTINE = (
+    "Heartbeat failed for group %s because it is rebalancing",
+    "Timer %s is overlapping (interval=%r runtime=%r)",
+)
+"""Warnings of libraries about what is right, and asks nobody to do anything: a worker came or went, and the others
+join again; a commit took longer than the time to the next one, which is then later."""
+
+
+def _is_worth_a_line(record: logging.LogRecord) -> bool:
+    return record.msg not in ROUTINE
+
+
 class RateLimit(logging.Filter):
     """Lets one line of each kind through in an interval, which counts those that it left out since the last one.
 
@@ -103,6 +115,7 @@ def set_up_logging(settings: TelemetrySettings) -> None:
             processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *renderers, _mask],
         )
     )
+    handler.addFilter(_is_worth_a_line)
     handler.addFilter(RateLimit("aiokafka"))
     root = logging.getLogger()
     root.handlers = [handler]
