@@ -106,7 +106,7 @@ async def _worker(client: httpx.AsyncClient, name: str, url: str) -> _Worker:
         probes = [(await client.get(f"{url}{HEALTH}{probe}")).json() for probe in ("live", "ready", "settings")]
         metrics = (await client.get(f"{url}{METRICS}")).text
     except (httpx.HTTPError, httpx.InvalidURL, ValueError) as error:
-        return _Worker(health=WorkerHealth(name=name, url=url, wrong=(f"no answer: {error!r}",)), freshness={})
+        return _Worker(health=WorkerHealth(name=name, url=url, wrong=(_unheard(error),)), freshness={})
     wrong = [
         f"{check_name}: {check['why']}"
         for probe in probes
@@ -115,6 +115,18 @@ async def _worker(client: httpx.AsyncClient, name: str, url: str) -> _Worker:
     ]
     health = WorkerHealth(name=name, url=url, wrong=tuple(wrong))
     return _Worker(health=health, freshness=_histogram_of(metrics))
+
+
+def _unheard(error: Exception) -> str:
+    """Say why a worker was not heard, and what to look at."""
+    match error:
+        case httpx.ConnectError():
+            return f"no connection ({error}): does the worker run, with this FREKI_TELEMETRY__HTTP_PORT?"
+        case httpx.TimeoutException():
+            return f"no answer within {_ANSWER_S:g} s: it hangs, is suspended, or its machine is overloaded"
+        case httpx.InvalidURL() | httpx.UnsupportedProtocol() | ValueError():
+            return f"is no endpoint of a worker, such as http://10.0.0.7:9464: {error}"
+    return f"no answer: {error!r}"
 
 
 def _histogram_of(metrics: str) -> dict[float, float]:
