@@ -35,8 +35,8 @@ from freki.streams.wire.rules import fingerprints_of
 
 SHOWN = 50
 _BEHIND = (
-    f"the stages did not pass on within {INDEXED_S:g} s what waited: records still wait, and changes among these"
-    " differences may be on their way. Verify again, or repair, once `freki status` shows that less waits"
+    f"after {INDEXED_S:g} s records still wait for the stages: if workers get on with them (`freki status`), these"
+    " may be changes on their way; verify again before you repair"
 )
 _UNCERTAIN = (
     "left as it is, since a null value might delete what counts: if its version is 1, or two contents have one version,"
