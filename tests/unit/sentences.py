@@ -11,6 +11,8 @@ Die Frist endet am 1. Mai.‖ Danach ist nichts mehr möglich.
 Die Frist endet am 1\\. Mai 2015.‖ Danach ist nichts mehr möglich.
 Am 17.6.2004 wurde das Gesetz neu gefasst.‖ Seitdem gilt es unverändert.
 Herr Dr. Kühne kam um 14.30 Uhr.‖ Frau Prof. Dr. Meier kam später.
+**Dr. Aylin Demirel** leitet das Amt.‖ *Nr. 5* und __Art. 6__ gelten am *1. Mai*.‖ Das genügt.
+**Die Frist endet.**‖ Danach ist nichts mehr möglich.‖ *Das gilt immer!*‖ _Niemand widerspricht._‖ Gut.
 Das kostet z. B. 50.000 Euro.‖ Mehr zahlt niemand.
 Das kostet z.B. 50.000 Euro.‖ Mehr zahlt niemand.
 Er fragte: „Wann kommt der Zug?“‖ Niemand wusste es.

@@ -640,11 +640,11 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "11:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "12:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
-    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "11:text.1:30-256:1200-150:0.8"
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "12:text.1:30-256:1200-150:0.8"
     others = replace(LIMITS, breakpoint_percentile=90, min_chars=100, overlap_tokens=20)
-    assert chunker_fingerprint("text", 1, others) == "11:text.1:30-256:1200-150:p90:c100:o20"
+    assert chunker_fingerprint("text", 1, others) == "12:text.1:30-256:1200-150:p90:c100:o20"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 
