@@ -19,6 +19,10 @@ from freki.operators.analyse_query import absent_designations, designations, exa
         ("ArbSchG, BetrSichV, BayStrWG", ()),
         ("CO2-Ausstoß, A4-Blatt, Covid-19-Impfung, ADR-017", ("CO2", "A4", "Covid-19", "ADR-017")),
         ("IBAN DE89 3704 0044 0532 0130 00?", ("DE89 3704 0044 0532 0130 00",)),
+        ("Was kostet Teil 4713-1004, 4711-0815, 100-200-30?", ("4713-1004", "4711-0815", "100-200-30")),
+        ("Rechnung 2024-0815 und 24-001234", ("2024-0815", "24-001234")),
+        # Spans, days, months and seasons.
+        ("2010-2012, Seiten 120-150, PLZ 10115-10119, 150-2000 Euro, 2024-02-01, 1-2-2024, 2024-02, 2023-24", ()),
         ("Tel. 030 90227-5050, +49 170 1234567?", ("030 90227-5050", "+49 170 1234567")),
     ],
 )
@@ -49,6 +53,9 @@ def test_what_a_question_names_by_a_number_or_an_identifier(text: str, named: tu
         ("eRechnungen", "die E-Rechnung"),
         ("maxSize", "max_size"),
         ("v2", "API, Version 2"),
+        ("47150031", "Endschalter 4715-0031"),
+        ("4715-0031", "Endschalter 47150031"),
+        ("4715-0031", "4715.0031"),
     ],
 )
 def test_a_designation_may_be_written_with_other_signs(named: str, text: str) -> None:
@@ -71,6 +78,9 @@ def test_a_designation_may_be_written_with_other_signs(named: str, text: str) ->
         ("os.path", "os.pathlib"),
         ("DE89370400440532013000", "DE89 3704 0044 0532 0130 01"),
         ("030 90227-5050", "030 90227-5051"),
+        ("47150031", "4715-0032, 1-4715-0031, 47150 031"),
+        ("4715-0031", "4715-0032, 4715 und 0031, 14715-0031"),
+        ("471500", "47-15-00-31"),
     ],
 )
 def test_a_part_of_a_designation_is_another_one(named: str, text: str) -> None:

@@ -37,6 +37,12 @@ _NUMBER = re.compile(
     r"|(?<![€$£§]\s)\d{3,12}(?![\w/:-]|[.,]\d|\.\s|\s?[^\W\d_%‰€$£Ω°]|\s?[%‰€$£Ω°])"
     r")"
 )
+_HYPHENATED = re.compile(r"(?<![\w/.,:@-])\d{1,8}(?:-\d{1,8}){1,5}(?![\w/-]|[.,]\d)")
+_DATED = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2})?|\d{1,2}-\d{1,2}-(?:\d{2}|\d{4})")
+"""Days, months and seasons, which texts have in other notations."""
+_LEAST_DIGITS = 6
+"""Of numbers that people type with and without the signs between their parts."""
+_SIGN = r"[^\w\s]"
 _PIECES = re.compile(r"\d+|[^\W\d_]+")
 _BODIES = frozenset(body.casefold() for body in BODIES.split("|"))
 _OTHER_BODIES = rf"(?:(?:{'|'.join(sorted(_BODIES))})[\W_]{{1,3}}){{0,3}}"
@@ -50,7 +56,7 @@ _PLURAL = re.compile(r"(?<=[^\W\d_]{5})(?:en|n|s)$")
 
 
 def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
-    """Return what a question names by a number or an identifier, each once: `PEP 8`, `ADR-017`, `2016/679`, `1997`.
+    """Return what a question names by a number or an identifier, each once: `PEP 8`, `4711-0815`, `2016/679`, `1997`.
 
     exact: its exact terms. Norms, quotations, dates, quantities and numbers of one or two digits are none.
     """
@@ -69,8 +75,8 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
 def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str, ...]:
     """Return those of the designations that no text has as a whole, whatever signs stand between its parts.
 
-    `ISO 27001` is in `ISO/IEC 27001:2013`, `PEP 8` in `pep-0008.rst` and `4711` in `4.711`; `PEP 8` is not in
-    `PEP 257`, nor `2016/679` in `2016`.
+    `ISO 27001` is in `ISO/IEC 27001:2013`, `PEP 8` in `pep-0008.rst`, `4711` in `4.711` and `47150031` in
+    `4715-0031`; `PEP 8` is not in `PEP 257`, nor `2016/679` in `2016`.
     """
     if not named:
         return ()
@@ -81,7 +87,21 @@ def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str
 def _numbers(rest: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
     for known in (*(norms.text for norms in cited_norms(rest)), *(term.text for term in exact)):
         rest = rest.replace(known, " ; ")
+    for found in _HYPHENATED.finditer(rest):
+        if _is_part_number(found[0]):
+            yield found[0]
     yield from (found[0] for found in _NUMBER.finditer(rest))
+
+
+def _is_part_number(number: str) -> bool:
+    """Return whether numbers with hyphens are that of a part or file, 4711-0815: no date and no rising span."""
+    first, second, *others = number.split("-")
+    is_span = not others and not second.startswith("0") and int(first) < int(second)
+    return _digits(number) >= _LEAST_DIGITS and not is_span and not _DATED.fullmatch(number)
+
+
+def _digits(text: str) -> int:
+    return sum(map(str.isdecimal, text))
 
 
 def _pattern(designation: str) -> re.Pattern[str]:
@@ -93,11 +113,16 @@ def _pattern(designation: str) -> re.Pattern[str]:
     pieces = _PIECES.findall((_HUMPS.sub(" ", _PLURAL.sub("", plain)) if _CAMEL.match(plain) else plain).casefold())
     named = next((place for place, piece in enumerate(pieces) if piece not in _BODIES), 0)
     parts = pieces[named:]
+    is_long = _digits(designation) >= _LEAST_DIGITS
+    between = rf"{_SIGN}?" if is_long else _SIGN
     joints = [
         "",
-        *(r"[^\w\s]" if one.isdecimal() and other.isdecimal() else r"[\W_]{0,3}" for one, other in pairwise(parts)),
+        *(between if one.isdecimal() and other.isdecimal() else r"[\W_]{0,3}" for one, other in pairwise(parts)),
     ]
     written = "".join(joint + _written(part) for joint, part in zip(joints, parts, strict=True))
+    if is_long and plain.isdecimal():
+        # 4715-0031 for 47150031, and no part of a longer one.
+        written = rf"(?:{written}|(?<!\d{_SIGN}){between.join(plain)}(?!{_SIGN}\d))"
     if named:
         # Texts name one of several bodies, or others beside it.
         written = rf"(?:{'|'.join(pieces[:named])})[\W_]{{0,3}}{_OTHER_BODIES}{written}"
