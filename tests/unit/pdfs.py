@@ -21,6 +21,11 @@ def shown_lines(
     return b"".join(shown(left, top - step * number, text, fixed=fixed) for number, text in enumerate(texts))
 
 
+def hidden(left: float, height: float, text: str) -> bytes:
+    """Give the operators of a text that is not drawn, as OCR lays it over a scan: in a font of one width."""
+    return b"3 Tr\n" + shown(left, height, text, fixed=True) + b"0 Tr\n"
+
+
 def pictured(width: float = 595, height: float = 842) -> bytes:
     """Give the operators that show a picture."""
     return b"q %g 0 0 %g 0 0 cm BI /W 1 /H 1 /CS /G /BPC 8 ID \x80 EI Q\n" % (width, height)

@@ -9,7 +9,7 @@ from freki.operators.parse_pdf import parse_pdf
 from freki.operators.parse_pdf.lines import joined
 from freki.schemas.outline import BlockKind
 from tests.unit.outlines import assert_outline, headings, parts, texts
-from tests.unit.pdfs import pdf, pictured, ruled, shown, shown_lines, written
+from tests.unit.pdfs import hidden, pdf, pictured, ruled, shown, shown_lines, written
 
 _BODY = shown_lines([f"Zeile {number} des Textes, die lang genug ist, um Text zu sein" for number in range(8)], top=600)
 PAGES_IN_THEMSELVES = {
@@ -502,6 +502,24 @@ def test_a_letter_from_a_typewriter_is_no_code() -> None:
     document = parse_pdf(pdf(shown_lines(["Sehr geehrte Damen,", "wir danken Ihnen."], fixed=True)))
 
     assert texts(document, BlockKind.PROSE) == ["Sehr geehrte Damen, wir danken Ihnen."]
+
+
+def test_the_font_of_text_that_is_not_drawn_says_nothing_of_a_scan() -> None:
+    text = shown_lines([f"Dieser Satz ist der {number}. von vielen auf der Seite." for number in range(20)])
+    # The words are as wide as in the scan; their characters, of one width, leave gaps of more than one.
+    scan = b"".join(
+        hidden(left, top, word)
+        for top, words in (
+            (750, {72: "Die", 105: "Frist", 151: "be-"}),
+            (736, {72: "trägt", 118: "vier", 157: "Wochen."}),
+        )
+        for left, word in words.items()
+    )
+
+    document = parse_pdf(pdf(text, pictured() + scan))
+
+    assert not texts(document, BlockKind.CODE)
+    assert texts(document, BlockKind.PROSE)[-1] == "Die Frist beträgt vier Wochen."
 
 
 def test_what_was_filled_into_a_form_stands_where_it_is_shown() -> None:

@@ -257,7 +257,14 @@ class _Font(NamedTuple):
 
 
 def _font(text_page: PdfTextPage, index: int) -> _Font:
-    """Return the font of a character, also by its name, since fonts of Chromium state neither weight nor pitch."""
+    """Return the font of a character, also by its name, since fonts of Chromium state neither weight nor pitch.
+
+    That of text which is not drawn, as programs for OCR lay it over a scan, says nothing of the look of the scan:
+    Tesseract's has one width, which is stretched for each word.
+    """
+    shown = raw.FPDFText_GetTextObject(text_page, index)
+    if shown and raw.FPDFTextObj_GetTextRenderMode(shown) == raw.FPDF_TEXTRENDERMODE_INVISIBLE:
+        return _Font(bold=False, fixed=False)
     name, flags = create_string_buffer(_FONT_NAME_BYTES), c_int()
     raw.FPDFText_GetFontInfo(text_page, index, name, _FONT_NAME_BYTES, flags)
     return _Font(
