@@ -21,9 +21,9 @@ def shown_lines(
     return b"".join(shown(left, top - step * number, text, fixed=fixed) for number, text in enumerate(texts))
 
 
-def hidden(left: float, height: float, text: str) -> bytes:
+def hidden(left: float, height: float, text: str, *, size: float = 11) -> bytes:
     """Give the operators of a text that is not drawn, as OCR lays it over a scan: in a font of one width."""
-    return b"3 Tr\n" + shown(left, height, text, fixed=True) + b"0 Tr\n"
+    return b"3 Tr\n" + shown(left, height, text, size=size, fixed=True) + b"0 Tr\n"
 
 
 def pictured(width: float = 595, height: float = 842) -> bytes:

@@ -522,6 +522,18 @@ def test_the_font_of_text_that_is_not_drawn_says_nothing_of_a_scan() -> None:
     assert texts(document, BlockKind.PROSE)[-1] == "Die Frist beträgt vier Wochen."
 
 
+def test_a_scan_among_other_pages_has_headings_and_paragraphs_of_its_own() -> None:
+    text = shown_lines([f"Dieser Satz ist der {number}. von vielen auf der Seite." for number in range(20)])
+    scan = hidden(72, 750, "Anlage", size=18) + b"".join(
+        hidden(72, 720 - 24 * number, "Die Frist ist kurz.", size=13) for number in range(3)
+    )
+
+    document = parse_pdf(pdf(text, pictured() + scan))
+
+    assert headings(document) == [(1, "Anlage")]
+    assert texts(document, BlockKind.PROSE)[-1] == "Die Frist ist kurz. Die Frist ist kurz. Die Frist ist kurz."
+
+
 def test_what_was_filled_into_a_form_stands_where_it_is_shown() -> None:
     fields = [
         b"/FT/Tx/T(name)/V(Anna Meier)/Rect[110 747 300 762]",

@@ -220,7 +220,8 @@ def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
     if item.page != before.page or step < 0:
         # Across a page or column, a paragraph continues with a lower-case letter.
         return item.text[:1].islower() and before.text[-1:] not in _SENTENCE_ENDS
-    return step <= PARAGRAPH_STEP * look.step and abs(item.size - before.size) <= _LARGEST_DIFFERENCE
+    usual = look.step if item.drawn else look.scan_step
+    return step <= PARAGRAPH_STEP * usual and abs(item.size - before.size) <= _LARGEST_DIFFERENCE
 
 
 def _is_continued(before: Table, table: Table) -> bool:

@@ -81,6 +81,8 @@ class TextLine(NamedTuple):
     """Left edge of each cell."""
     pitch: float = 0.0
     """Distance of characters in points for monospaced text; else 0."""
+    drawn: bool = True
+    """Whether it is seen; what OCR lays over a scan is not."""
 
 
 def upright(page: PdfPage) -> Callable[[Box], Box]:
@@ -171,6 +173,7 @@ def line_of(text_page: PdfTextPage, line: Sequence[Glyph], page: int) -> TextLin
         cells=tuple(map(words, cells)),
         starts=tuple(cell[0].left for cell in cells),
         pitch=pitch,
+        drawn=sum(font.drawn for font in fonts) > len(samples) / 2,
     )
 
 
@@ -254,6 +257,7 @@ class _Font(NamedTuple):
     bold: bool
     fixed: bool
     """Whether it is monospaced."""
+    drawn: bool
 
 
 def _font(text_page: PdfTextPage, index: int) -> _Font:
@@ -264,12 +268,13 @@ def _font(text_page: PdfTextPage, index: int) -> _Font:
     """
     shown = raw.FPDFText_GetTextObject(text_page, index)
     if shown and raw.FPDFTextObj_GetTextRenderMode(shown) == raw.FPDF_TEXTRENDERMODE_INVISIBLE:
-        return _Font(bold=False, fixed=False)
+        return _Font(bold=False, fixed=False, drawn=False)
     name, flags = create_string_buffer(_FONT_NAME_BYTES), c_int()
     raw.FPDFText_GetFontInfo(text_page, index, name, _FONT_NAME_BYTES, flags)
     return _Font(
         bold=bool(_BOLD_NAME.search(name.value)) or raw.FPDFText_GetFontWeight(text_page, index) >= _BOLD_WEIGHT,
         fixed=bool(_FIXED_NAME.search(name.value)) or bool(flags.value & _FIXED_FLAG),
+        drawn=True,
     )
 
 
