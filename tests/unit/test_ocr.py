@@ -1,11 +1,15 @@
 """Scans are read where the settings name a command or a service that does."""
 
+import re
 import shlex
 import shutil
+import struct
 import sys
+import zlib
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
+from pathlib import Path
 
 import pytest
 from pydantic import ValidationError
@@ -22,6 +26,7 @@ from tests.http_server import serving_http
 from tests.parsing import parse_here
 from tests.unit.pdfs import pdf, pictured, shown
 
+ROOT = Path(__file__).parents[2]
 SCAN = pdf(pictured(), pictured())
 PARTLY = pdf(shown(72, 700, "Die erste Seite hat Text."), pictured())
 READ = pdf(shown(72, 700, "Vier Wochen nach Zugang."), shown(72, 700, "Sie endet am Sonntag."))
@@ -152,15 +157,35 @@ async def test_a_command_that_takes_too_long_is_killed_and_one_that_is_missing_n
 
 @pytest.mark.skipif(not (shutil.which("ocrmypdf") and shutil.which("tesseract")), reason="needs ocrmypdf and tesseract")
 @pytest.mark.timeout(120)
-async def test_ocrmypdf_reads_a_scan() -> None:
-    scan = scanned("The deadline is four weeks.")
-
-    ocr = open_ocr(OcrSettings(command="ocrmypdf --quiet --skip-text -l eng {path} {output}"))
+@pytest.mark.parametrize("name", ["scan.pdf", "photo.png"])
+async def test_ocrmypdf_reads_a_scan_as_the_documentation_calls_it(name: str) -> None:
+    said = re.search(r"FREKI_OCR__COMMAND='(.*)'", (ROOT / "docs/formats.md").read_text())
+    assert said is not None
+    ocr = open_ocr(OcrSettings(command=said.group(1).replace("deu+eng", "eng")))
+    text = "The deadline is four weeks."
 
     assert ocr is not None
-    document = (await parsed(ocr, scan)).document
-    assert document.text.split() == ["The", "deadline", "is", "four", "weeks."]
+    document = (await parsed(ocr, scanned(text) if name == "scan.pdf" else photographed(text), name)).document
+    assert document.text == text
     assert PAGES_WITHOUT_TEXT not in document.attributes
+
+
+def photographed(text: str) -> bytes:
+    """Print a page with a text, and take a picture of it that does not state its resolution."""
+    from pypdfium2 import PdfDocument
+
+    picture = PdfDocument(pdf(shown(72, 700, text, size=16)))[0].render(scale=3, grayscale=True)
+    # Each line of a PNG begins with its filter.
+    lines = b"".join(b"\0" + bytes(line) for line in picture.to_numpy())
+    chunks = {
+        b"IHDR": struct.pack(">IIBBBBB", picture.width, picture.height, 8, 0, 0, 0, 0),
+        b"IDAT": zlib.compress(lines),
+        b"IEND": b"",
+    }
+    return b"\x89PNG\r\n\x1a\n" + b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in chunks.items()
+    )
 
 
 def scanned(text: str) -> bytes:

@@ -1,4 +1,4 @@
-"""Text of scans by a command, such as `ocrmypdf --skip-text -l deu+eng {path} {output}`."""
+"""Text of scans by a command, such as `ocrmypdf --skip-text --image-dpi 300 -l deu+eng {path} {output}`."""
 
 import asyncio
 import shlex

@@ -13,7 +13,8 @@ class OcrSettings(SettingsSection):
     command: str | None = Field(
         default=None,
         description="Command that reads a scan from `{path}` or standard input and writes a PDF or text to `{output}` "
-        "or standard output, such as `ocrmypdf --skip-text -l deu+eng {path} {output}`; none: scans are rejected",
+        "or standard output, such as `ocrmypdf --skip-text --image-dpi 300 -l deu+eng {path} {output}`; none: scans "
+        "are rejected",
     )
     url: ServerUrl | None = Field(
         default=None, description="Or a service that gets the scan as a request and answers so"
