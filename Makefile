@@ -88,7 +88,7 @@ client: $(READY) ## Build the thin client as a package of its own, into dist/
 	@$(BIN)/pip wheel --quiet --disable-pip-version-check --no-deps --wheel-dir dist ./client
 	@rm -rf freki_client.egg-info client/build
 
-$(FRAMEWORKS): ; @$(PYTHON) -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check pytest fastavro langchain-core==1.7.2 llama-index-core==0.14.25 haystack-ai==3.4.0
+$(FRAMEWORKS): ; @$(PYTHON) -m venv $@ && $@/bin/pip install --quiet --disable-pip-version-check pytest fastavro langchain-core==1.8.3 llama-index-core==0.14.25 haystack-ai==3.4.1
 
 frameworks: $(FRAMEWORKS) ## Test the retrievers for LangChain, LlamaIndex and Haystack with these, in an environment of their own
 	@HAYSTACK_TELEMETRY_ENABLED=False PYTHONPATH=. $(FRAMEWORKS)/bin/pytest -c /dev/null --rootdir . --noconftest -p no:cacheprovider tests/unit/test_frameworks.py

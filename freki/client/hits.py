@@ -2,6 +2,7 @@
 
 from typing import Any, Protocol, Unpack
 
+from freki.client.aio import Client
 from freki.client.fields import QueryFields
 from freki.schemas import ContextHit, ContextResult, ResultStatus
 from freki.schemas.errors import Rejected, Unavailable
@@ -12,6 +13,18 @@ class Asks(Protocol):
 
     def ask(self, question: str, /, **fields: Unpack[QueryFields]) -> ContextResult:
         """Return the answer."""
+
+
+def blocking(client: Any) -> Any:  # noqa: ANN401 - LangChain checks what it is given
+    """Return a client whose `ask` returns the answer.
+
+    Raises TypeError for one for asyncio: retrievers call it in threads, for coroutines too.
+    """
+    if isinstance(client, Client):
+        raise TypeError(
+            "a Client cannot be asked in threads: give an open BlockingClient; it may be used in coroutines too"
+        )
+    return client
 
 
 def hits_of(result: ContextResult) -> tuple[ContextHit, ...]:

@@ -1,14 +1,14 @@
 """Retriever for LangChain: `pip install 'freki-client[langchain]'`."""
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
 from langchain_core.callbacks import AsyncCallbackManagerForRetrieverRun, CallbackManagerForRetrieverRun
 from langchain_core.documents import Document
 from langchain_core.retrievers import BaseRetriever
-from pydantic import ConfigDict, Field
+from pydantic import AfterValidator, ConfigDict, Field
 
-from freki.client.hits import Asks, hits_of, metadata_of
+from freki.client.hits import Asks, blocking, hits_of, metadata_of
 
 
 class FrekiRetriever(BaseRetriever):
@@ -23,7 +23,7 @@ class FrekiRetriever(BaseRetriever):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    client: Any = Field(exclude=True, repr=False)
+    client: Annotated[Any, AfterValidator(blocking)] = Field(exclude=True, repr=False)
     """An open `BlockingClient`."""
     fields: dict[str, Any] = Field(default_factory=dict)
     """Fields of ContextQuery for each query; keywords of the call win."""

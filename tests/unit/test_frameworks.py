@@ -7,12 +7,14 @@ import asyncio
 import threading
 from contextlib import suppress
 from dataclasses import replace
+from importlib.util import find_spec
 from typing import Any, Self
 
 import pytest
 
+from freki.client import Client as AsyncClient
 from freki.client import ContextResult
-from freki.client.hits import metadata_of
+from freki.client.hits import blocking, metadata_of
 from freki.schemas import ContextQuery, QueryId, TenantId, Timestamp
 from tests.unit import evaluations
 
@@ -70,6 +72,39 @@ def test_llamaindex(client: Client) -> None:
     assert [each.score for each in found] == [hit.score for hit in client.result.hits]
     assert [each.node_id for each in found_async] == [each.node_id for each in found]
     assert client.asked[0] == ("Wer genehmigt Urlaub?", {"principals": ["ada"]})
+
+
+def test_llamaindex_shows_models_where_a_passage_is_from_and_nothing_else_of_its_metadata(client: Client) -> None:
+    schema = pytest.importorskip("llama_index.core.schema")
+    from freki.client.llamaindex import FrekiRetriever
+
+    hits = (replace(client.result.hits[0], heading_path=("Urlaub", "Antrag")), client.result.hits[1])
+    client.result = replace(client.result, hits=hits)
+
+    below, alone = (each.node for each in FrekiRetriever(client).retrieve("Wer genehmigt Urlaub?"))
+
+    llm, embed = schema.MetadataMode.LLM, schema.MetadataMode.EMBED
+    heading = "heading_path: ['Urlaub', 'Antrag']"
+    assert below.get_content(llm) == f"{heading}\ncitation: {hits[0].citation}\n\n{hits[0].text}"
+    assert below.get_content(embed) == f"{heading}\n\n{hits[0].text}"
+    assert alone.get_content(llm) == f"citation: {hits[1].citation}\n\n{hits[1].text}"
+    assert alone.get_content(embed) == hits[1].text
+
+
+def test_a_client_for_asyncio_is_refused_with_the_one_to_take() -> None:
+    given: Any = AsyncClient()
+    with pytest.raises(TypeError, match="give an open BlockingClient; it may be used in coroutines too"):
+        blocking(given)
+    if find_spec("langchain_core"):
+        from freki.client.langchain import FrekiRetriever as OfLangChain
+
+        with pytest.raises(TypeError, match="BlockingClient"):
+            OfLangChain(client=given)
+    if find_spec("llama_index"):
+        from freki.client.llamaindex import FrekiRetriever as OfLlamaIndex
+
+        with pytest.raises(TypeError, match="BlockingClient"):
+            OfLlamaIndex(given)
 
 
 def test_haystack(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
