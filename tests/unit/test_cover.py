@@ -218,6 +218,24 @@ async def test_hits_without_a_name_of_the_query_are_not_certain(text: str, asked
     assert await said(text, 0.6, asked_in=asked_in, written=CLUSTER) is expected
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("Welche Religion hat Aylin Demirel?", Confidence.LOW),
+        ("Wie viel verdient Aylin Demirel?", Confidence.LOW),
+        ("Welche Sprachen spricht Aylin Demirel?", Confidence.HIGH),
+        # What asks for nothing but the name, and what it is about as well.
+        ("Wer ist Aylin Demirel?", Confidence.HIGH),
+        ("Aylin Demirel", Confidence.HIGH),
+        ("Demirel Sprachen", Confidence.HIGH),
+    ],
+)
+async def test_a_hit_that_has_the_names_of_a_query_alone_is_not_certain(text: str, expected: Confidence) -> None:
+    written = "Aylin Demirel lebt in Münster. Sprachen: Deutsch und Türkisch."
+
+    assert await said(text, 0.3, written=written) is expected
+
+
 @pytest.mark.parametrize("name", ["Käßtrup", "Kaesstrup", "Kässtrups"])
 @pytest.mark.parametrize("written", ["Käßtrup", "Kaesstrup"])
 async def test_a_name_may_have_its_umlauts_spelt_out(name: str, written: str) -> None:

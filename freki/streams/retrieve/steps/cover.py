@@ -9,6 +9,7 @@ from freki.operators.analyse_text import compound_terms, plain_terms, term_place
 from freki.operators.detect_language import UNDETERMINED
 from freki.streams.retrieve.candidates import LoadedChunk
 from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.steps.proper_names import proper_names
 
 MAX_READ = 8
 """Hits whose words are compared: a usual answer."""
@@ -19,7 +20,7 @@ class TermCoverage(NamedTuple):
     """What hits have of the words of a query."""
 
     share: float
-    """Largest share of the words that one hit has, 0..1."""
+    """Largest share of the words that one hit has, 0..1; hits that have names alone do not count."""
     is_any: bool
     """Has a hit any word, or a part of one?"""
 
@@ -29,16 +30,25 @@ def coverage(query: ParsedQuery, hits: Sequence[LoadedChunk], text: str | None =
 
     A word counts if one of its terms is among those of the row: `Kündigung` also in `Kündigungsfrist`; a compound only
     if all of its parts are, `Biersteuer` not in `Kaffeesteuer`; a date only if the row has that day. Stop words do not
-    count.
+    count. Nor does a hit that has nothing but names of a query that says more: each page of a CV has those of `Welche
+    Religion hat Aylin Demirel?`.
     """
     text, language = query.text if text is None else text, query.analysis.language
-    places = term_places(text, language=language)
-    words = [_word(text[place.start : place.end], place.terms, language) for place in places]
+    places = list(term_places(text, language=language))
+    spelt = [text[place.start : place.end] for place in places]
+    words = [_word(each, place.terms, language) for each, place in zip(spelt, places, strict=True)]
     if not words:
         return TermCoverage(0.0, is_any=False)
+    names = frozenset(proper_names(query))
+    saying = [word for word, each in zip(words, spelt, strict=True) if each not in names] or words
     have = [frozenset(each.row.lexical.split()) for each in hits[:MAX_READ]]
+    shares = (
+        sum(word.is_in(terms) for word in words) / len(words)
+        for terms in have
+        if any(word.is_in(terms) for word in saying)
+    )
     return TermCoverage(
-        max((sum(word.is_in(terms) for word in words) / len(words) for terms in have), default=0.0),
+        max(shares, default=0.0),
         is_any=any(not terms.isdisjoint(word.terms | word.parts) for word in words for terms in have),
     )
 
