@@ -153,15 +153,44 @@ def test_places_that_a_query_cites_are_told_by_their_headings_clauses_and_law(qu
     assert citation_levels(query, PLACES) == levels
 
 
+ITEMS = [
+    place("§ 2 Betriebskosten", "13. die Versicherung\n\n15. die Antenne", name="Verordnung (BetrKV)"),
+    place("§ 2 Betriebskosten", "14.  der Hauswart, nicht die Kosten nach Nr. 13", name="Verordnung (BetrKV)"),
+    place("§ 2 Betriebskosten", "> 16\\. die Wäsche\n\n14a. der Garten", name="Verordnung (BetrKV)"),
+    place("§ 3 Pflichten", "(1) Sie müssen\n\n1. melden,\n2. zahlen", name="Gesetz (PfG)"),
+    place("§ 3 Pflichten", "(2) Sie müssen\n\n1. warten,", name="Gesetz (PfG)"),
+    place("§ 3 Pflichten", "(2) Sie dürfen\n\n2. gehen,", name="Gesetz (PfG)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "levels"),
+    [
+        ("§ 2 Nr. 14 BetrKV", [1, 2, 1, 0, 0, 0]),
+        ("Was steht in Paragraph 2 Nummer 14 BetrKV?", [1, 2, 1, 0, 0, 0]),
+        ("§ 2 Nr. 14a BetrKV", [1, 1, 2, 0, 0, 0]),
+        ("§ 2 Nr. 16 BetrKV", [1, 1, 2, 0, 0, 0]),
+        ("§ 2 BetrKV", [1, 1, 1, 0, 0, 0]),
+        # An item counts within its clause.
+        ("§ 3 Abs. 2 Nr. 2 PfG", [0, 0, 0, 1, 2, 3]),
+        ("§ 3 II Nr. 2 PfG", [0, 0, 0, 1, 2, 3]),
+        ("§ 3 Abs. 1 Satz 1 Nr. 2 PfG", [0, 0, 0, 3, 1, 1]),
+        ("§ 3 Abs. 4 Nr. 2 PfG", [0, 0, 0, 1, 1, 1]),
+    ],
+)
+def test_the_cited_item_of_a_section_or_clause_comes_before_others(query: str, levels: list[int]) -> None:
+    assert citation_levels(query, ITEMS) == levels
+
+
 @given(
-    st.lists(st.sampled_from(["§ 3", "Abs. 2", "NetzDG", "Art. 3", "II", "§§ 1 bis 3e", "GG", "und", "?"])),
+    st.lists(st.sampled_from(["§ 3", "Abs. 2", "Nr. 2", "NetzDG", "Art. 3", "II", "§§ 1 bis 3e", "GG", "und", "?"])),
     st.permutations(PLACES),
 )
 def test_only_headings_make_a_place_the_cited_one(words: list[str], places: list[CitedPlace]) -> None:
     found = citation_levels(" ".join(words), places)
 
     assert len(found) == len(places)
-    assert set(found) <= {0, 1, 2}
+    assert set(found) <= {0, 1, 2, 3}
     assert found[places.index(PLACES[-1])] == 0
 
 

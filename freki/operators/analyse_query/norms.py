@@ -31,6 +31,8 @@ _SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
 
 _ARTICLE = re.compile(ARTICLES)
 _CLAUSES = re.compile(r"\s(?:Abs(?:atz|\.)?\s?(?P<digits>\d{1,3}[a-z]?)|(?P<roman>[IVX]{1,6}))\b")
+_ITEMS = re.compile(r"\s(?:Nr\.?|Nummer)\s?(\d{1,3}[a-z]?)\b")
+_ITEM_LINE = re.compile(r"^[^\w\n(]{0,8}(\d{1,3}[a-z]?)\\?[.)]\s", re.MULTILINE)
 _NUMBERED = re.compile(r"^\s{0,8}\((\d{1,3}[a-z]?)\)\s", re.MULTILINE)
 
 Number = tuple[int, str]
@@ -60,15 +62,17 @@ class CitedPlace(NamedTuple):
 
 
 def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
-    """Return how well each place is what a query cites: 2 the clause, 1 its section or article, 0 another one.
+    """Return how well each place is what a query cites: 1 is the section or article, 0 another one.
 
-    Places are in order of relevance. Those count whose document is called as the query calls the law, in short: `§ 3
-    NetzDG`. Where it names none so, those of one document count: that of the first place with such a section.
+    One that holds the clause that is cited counts one more, and one more if it also holds the item: `Nr. 14`, of a
+    section without clauses too. Places are in order of relevance. Those count whose document is called as the query
+    calls the law, in short: `§ 3 NetzDG`. Where it names none so, those of one document count: that of the first place
+    with such a section.
     """
     levels = [0] * len(places)
     sections = {place: section for place, each in enumerate(places) if (section := _section_of(each.headings))}
     names = {place: _names_of(places[place]) for place in sections}
-    clauses = {place: frozenset(_NUMBERED.findall(places[place].text)) for place in sections}
+    held = {place: _held_by(places[place].text) for place in sections}
     for cited in islice(dict.fromkeys(_citations(query)), MAX_NORMS):
         within = [place for place, section in sections.items() if cited.section.meets(section)]
         if cited.law:
@@ -79,7 +83,7 @@ def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
         else:
             within = [place for place in within if places[place].document == places[within[0]].document]
         for place in within:
-            levels[place] = max(levels[place], 1 + bool(cited.clauses & clauses[place]))
+            levels[place] = max(levels[place], 1 + cited.parts.common_with(held[place]))
     return levels
 
 
@@ -100,9 +104,22 @@ class _Section(NamedTuple):
         )
 
 
+class _Parts(NamedTuple):
+    """Parts of a section: those that are cited, or that a text holds."""
+
+    clauses: frozenset[str]
+    items: frozenset[str]
+
+    def common_with(self, held: "_Parts") -> int:
+        """Return how far a text holds what is cited: the clause, and then the item, which each clause has anew."""
+        has_clause = bool(self.clauses & held.clauses)
+        has_item = bool(self.items & held.items) and (has_clause or not self.clauses)
+        return has_clause + has_item
+
+
 class _Citation(NamedTuple):
     section: _Section
-    clauses: frozenset[str]
+    parts: _Parts
     law: frozenset[str]
     """Short names behind it."""
 
@@ -116,9 +133,13 @@ def _citations(text: str) -> Iterator[_Citation]:
         clauses = (clause["digits"] or str(value_of_roman(clause["roman"])) for clause in _CLAUSES.finditer(each[0]))
         yield _Citation(
             section=_section(each),
-            clauses=frozenset(clauses),
+            parts=_Parts(frozenset(clauses), frozenset(_ITEMS.findall(each[0]))),
             law=frozenset(word.casefold() for word in behind if _SHORT_NAME.match(word)),
         )
+
+
+def _held_by(text: str) -> _Parts:
+    return _Parts(frozenset(_NUMBERED.findall(text)), frozenset(_ITEM_LINE.findall(text)))
 
 
 def _section_of(headings: Sequence[str]) -> _Section | None:
