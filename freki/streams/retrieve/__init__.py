@@ -42,6 +42,7 @@ expand           further chunks of the best documents
 filtered_out     documents that only the filters keep out
 surround         sections and neighbours of hits
 cover            words of the query that hits have
+proper_names     names of people, places and products in a query
 absent           what the query names that no hit has
 periods          days, months, years and spans of time that texts name
 quote            snippets that show why a hit was found

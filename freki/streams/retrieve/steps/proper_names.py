@@ -1,6 +1,7 @@
 """Names in a query: of people, places and products, which say what it is about, but not what is asked of it."""
 
 import re
+from functools import lru_cache
 
 from freki.operators.analyse_text import analyse_text
 from freki.operators.analyse_text.compounds import is_common_noun
@@ -31,19 +32,19 @@ _MOST_BEFORE = 40
 _SENTENCE_END = re.compile(r"(?:^|[.!?:])\W*$")
 
 
-def proper_names(query: ParsedQuery) -> list[str]:
+def proper_names(query: ParsedQuery) -> tuple[str, ...]:
     """Return words with a capital, within a sentence or in keywords, that are in no dictionary; no abbreviations."""
-    text, language = query.text, query.analysis.language
+    return _proper_names(query.text, query.analysis.language, keyword=query.analysis.keyword)
+
+
+@lru_cache(maxsize=256)  # asked for twice in each query
+def _proper_names(text: str, language: str, *, keyword: bool) -> tuple[str, ...]:
     words = list(_WORDS.finditer(text))
-    capitals = [
-        word
-        for word in words
-        if word[0][0].isupper() and (query.analysis.keyword or not _SENTENCE_END.search(_before(word)))
-    ]
+    capitals = [word for word in words if word[0][0].isupper() and (keyword or not _SENTENCE_END.search(_before(word)))]
     if language == "en" and len(capitals) > len(words) // 2:
         # A title, as headings have it.
-        return []
-    return [word[0] for word in capitals if not _is_common(word[0], language) and not _has_article(word, language)]
+        return ()
+    return tuple(word[0] for word in capitals if not _is_common(word[0], language) and not _has_article(word, language))
 
 
 def _has_article(word: re.Match[str], language: str) -> bool:
