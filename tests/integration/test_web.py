@@ -181,7 +181,7 @@ async def test_a_page_that_goes_elsewhere_is_not_followed(browser: Browser, site
 
 
 async def test_a_page_that_never_ends_is_given_up_and_the_next_one_is_rendered(site: WebSite) -> None:
-    impatient = SETTINGS.model_copy(update={"timeout_s": 5.0})
+    impatient = SETTINGS.model_copy(update={"timeout_s": 10.0})
     async with Browser(impatient, Guard(["127.0.0.1"]), chromium_of_tests()) as browser:
         with pytest.raises(Unavailable, match="could not be rendered"):
             await browser.render(f"{site.url}/endless", "<p>x</p><script>for (;;) {}</script>")
