@@ -222,7 +222,7 @@ async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
 
 async def stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
     """Send what is queued, for at most `timeout_s` seconds, and disconnect."""
-    # As the client's own `stop`, of which what waits for records that no broker takes would never end.
+    # What the client's own `stop` does, which leaves a task that waits for ever for records that no broker takes.
     client._closed = True  # noqa: SLF001
     sending = client._sender.sender_task  # noqa: SLF001
     queue = asyncio.create_task(client._message_accumulator.close())  # noqa: SLF001

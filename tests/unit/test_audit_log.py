@@ -15,7 +15,7 @@ from freki.operators.audit_chain import GENESIS, ChainReport, Event, check_chain
 from freki.schemas import AuditEntry, AuditKind, TenantId, Timestamp
 from freki.schemas.audit_lines import NotAnEntry
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable, ChainFile
+from freki.streams.audit.log import WITHHELD, AuditLog, AuditRules, AuditUnwritable, ChainFile, NewFile
 from freki.streams.topics import DAY_MS
 
 WRITER = "1700000000000-aa"
@@ -64,15 +64,19 @@ def log(
     buffer_bytes: int = 1 << 20,
 ) -> AuditLog:
     rules = replace(RULES, waits_for_topic=waits, buffer_bytes=buffer_bytes, anchor_entries=anchor_entries)
+    return log_in(lambda: create_chain(directory, writer), topic, key, rules=rules)
+
+
+def log_in(
+    new_file: NewFile,
+    topic: Topic,
+    key: SigningKey,
+    *,
+    rules: AuditRules = RULES,
+    now: Callable[[], Timestamp] = lambda: Timestamp(5),
+) -> AuditLog:
     opened = Event(kind=AuditKind.OPENED)
-    return AuditLog(
-        lambda: create_chain(directory, writer),
-        topic.send,
-        signer=key,
-        rules=rules,
-        now=lambda: Timestamp(5),
-        opened=opened,
-    )
+    return AuditLog(new_file, topic.send, signer=key, rules=rules, now=now, opened=opened)
 
 
 def asked(number: int) -> Event:
@@ -181,14 +185,8 @@ class Rotating:
         self.is_refused = False
         self._directory = directory
         self._writers = iter(f"{number}-aa" for number in range(10))
-        self.log = AuditLog(
-            self._new_file,
-            topic.send,
-            signer=key,
-            rules=replace(RULES, anchor_s=anchor_s),
-            now=lambda: self.now,
-            opened=Event(kind=AuditKind.OPENED),
-        )
+        rules = replace(RULES, anchor_s=anchor_s)
+        self.log = log_in(self._new_file, topic, key, rules=rules, now=lambda: self.now)
 
     def _new_file(self) -> ChainFile:
         if self.is_refused:
@@ -285,8 +283,7 @@ async def test_without_its_file_every_log_refuses(key: SigningKey) -> None:
 
         def close(self) -> None: ...
 
-    opened = Event(kind=AuditKind.OPENED)
-    audit = AuditLog(FullDisk, Topic().send, signer=key, rules=RULES, now=lambda: Timestamp(5), opened=opened)
+    audit = log_in(FullDisk, Topic(), key)
 
     with pytest.raises(AuditUnwritable, match="no space left"):
         await audit.__aenter__()

@@ -39,8 +39,8 @@ ROUTINE = (
     "Heartbeat failed for group %s because it is rebalancing",
     "Timer %s is overlapping (interval=%r runtime=%r)",
 )
-"""Warnings of libraries about what is right, and asks nobody to do anything: a worker came or went, and the others
-join again; a commit took longer than the time to the next one, which is then later."""
+"""Warnings of libraries about normal events that need no action: a worker came or went, and the others join again; a
+commit took longer than the interval of commits, and the next one is later."""
 
 
 def _is_worth_a_line(record: logging.LogRecord) -> bool:

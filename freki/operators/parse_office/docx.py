@@ -7,7 +7,7 @@ from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.bold import bold_level, unless_most_are_headings
-from freki.operators.parse_office.numbering import Numbering, value, whole
+from freki.operators.parse_office.numbering import Numbering, is_on, value, whole
 from freki.operators.parse_office.package import MAX_ANCESTORS, MAX_UNPACKED_BYTES, Package, opened
 from freki.operators.parse_office.symbols import symbol
 from freki.operators.parse_office.writer import OfficeOutlineWriter
@@ -25,7 +25,6 @@ _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endno
 _DELETED_MARKS = ("{w}pPr/{w}rPr/{w}del", "{w}pPr/{w}rPr/{w}moveFrom")
 _BOX = "{w}txbxContent"
 _VANISH = "{w}rPr/{w}vanish"
-_OFF = {"0", "false", "off"}
 _NO_LIST = {"", "0"}
 
 
@@ -173,16 +172,12 @@ def _columns_of(element: Element, path: str, *, first: int = 0) -> int:
 
 def _is_bold(paragraph: Element) -> bool:
     runs = [run for run in _runs(paragraph) if _text(run, without=_BOX).strip()]
-    return all((bold := run.find("{w}rPr/{w}b")) is not None and bold.get("{w}val") not in _OFF for run in runs)
+    return all(is_on(run.find("{w}rPr/{w}b")) for run in runs)
 
 
 def _is_header(row: Element) -> bool:
     """Return whether a row is repeated at the top of each page."""
-    return _is_on(row.find("{w}trPr/{w}tblHeader"))
-
-
-def _is_on(switch: Element | None) -> bool:
-    return switch is not None and switch.get("{w}val") not in _OFF
+    return is_on(row.find("{w}trPr/{w}tblHeader"))
 
 
 def _flat(element: Element) -> Iterator[Element]:
@@ -240,7 +235,7 @@ def _check_box(element: Element) -> str:
     """Return the character for a check box of a form: ticked by its user, else by default."""
     state = element.find("{w}checked")
     state = element.find("{w}default") if state is None else state
-    return "☒" if _is_on(state) else "☐"
+    return "☒" if is_on(state) else "☐"
 
 
 def _chosen(element: Element) -> str:
@@ -313,7 +308,7 @@ def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_unread(element: Element, without: str) -> bool:
-    is_hidden = element.tag == "{w}r" and _is_on(element.find(_VANISH))
+    is_hidden = element.tag == "{w}r" and is_on(element.find(_VANISH))
     return is_hidden or element.tag in _UNREAD or element.tag == without
 
 
@@ -336,7 +331,7 @@ def _styles(styles: Element | None) -> _Styles:
             titles.add(key)
         if any(name.startswith(_LIST_STYLES) for name in names):
             listed.add(key)
-        if _is_on(next((switch for style in line if (switch := style.find(_VANISH)) is not None), None)):
+        if is_on(next((switch for style in line if (switch := style.find(_VANISH)) is not None), None)):
             hidden.add(key)
         stated = [number for style in line if (number := _number(style))]
         if listed_in := next((number for number, _ in stated if number), ""):

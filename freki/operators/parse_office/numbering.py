@@ -23,7 +23,7 @@ class _Level(NamedTuple):
     """Template, with `%1` for the number of the outermost level."""
     start: int
     restart: int
-    """The level begins anew after the so many outermost ones; 0: never."""
+    """Number of outermost levels of which each next number starts this level again; 0: it never starts again."""
     is_legal: bool
     """Whether it shows the numbers of all levels in decimal."""
 
@@ -88,11 +88,15 @@ def value(element: Element, path: str) -> str:
     return "" if found is None else found.get("{w}val", "")
 
 
+def is_on(switch: Element | None) -> bool:
+    """Return whether a property that is on or off is on: it is there, and its value does not say otherwise."""
+    return switch is not None and switch.get("{w}val") not in _OFF
+
+
 def _levels(element: Element) -> Iterator[tuple[int, _Level]]:
     """Yield the levels that a list defines, by their depth from 0."""
     for level in element.iterfind("{w}lvl"):
         depth = whole(level.get("{w}ilvl", ""))
-        legal = level.find("{w}isLgl")
         yield (
             depth,
             _Level(
@@ -100,7 +104,7 @@ def _levels(element: Element) -> Iterator[tuple[int, _Level]]:
                 text=value(level, "{w}lvlText"),
                 start=whole(value(level, "{w}start"), default=1),
                 restart=whole(value(level, "{w}lvlRestart"), default=depth),
-                is_legal=legal is not None and legal.get("{w}val") not in _OFF,
+                is_legal=is_on(level.find("{w}isLgl")),
             ),
         )
 
