@@ -1,7 +1,8 @@
 """Documents with random readers and histories, and what an asker gets where some of them do not exist."""
 
+import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from functools import partial
@@ -286,10 +287,30 @@ async def hidden(somewhere: World, documents: Mapping[str, History], principals:
     }
 
 
+def stopped_clock() -> Callable[[], Timestamp]:
+    """Make a clock that stands still."""
+    return lambda: NOW
+
+
+def clock_of_loop() -> Callable[[], Timestamp]:
+    """Make a clock that begins now and goes as fast as the event loop's."""
+    time_s = asyncio.get_running_loop().time
+    began_s = time_s()
+    return lambda: Timestamp(NOW + round((time_s() - began_s) * 1000))
+
+
 async def answers(
-    somewhere: World, asked: Sequence[ContextQuery], model: Model | None = None, *, left_out: Exclusions | None = None
+    somewhere: World,
+    asked: Sequence[ContextQuery],
+    model: Model | None = None,
+    *,
+    left_out: Exclusions | None = None,
+    clock: Callable[[], Callable[[], Timestamp]] = stopped_clock,
 ) -> list[dict[str, Any]]:
-    """Give all that an asker, or who reads the asker's traces, gets to see; but for how fresh the stream is."""
+    """Give all that an asker, or who reads the asker's traces, gets to see; but for how fresh the stream is.
+
+    clock: makes a clock that begins now.
+    """
     model = model or Model()
     exporter = InMemorySpanExporter()
     provider = TracerProvider(shutdown_on_exit=False, span_limits=SpanLimits(max_span_attributes=MOST_ATTRIBUTES))
@@ -309,7 +330,7 @@ async def answers(
             analyse_text=lambda text, language: text.lower(),  # noqa: ARG005
             left_out=lambda _: left_out or Exclusions(),
         ),
-        Clocks(now=lambda: NOW, ns=lambda: 1),
+        Clocks(now=clock(), ns=lambda: 1),
     )
     seen: dict[int, dict[str, Any]] = {}
     async for place, result, state in retriever.answer([(query, "") for query in asked]):

@@ -23,6 +23,7 @@ from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.surround import AUGMENT
+from tests.simulated_time import in_simulated_time
 from tests.unit.questions import OPTIONS, now, stores
 from tests.unit.revisions import TENANT, World
 
@@ -109,6 +110,7 @@ class TestAtHand:
         assert among_s == pytest.approx(alone_s - 0.02 * waited_for)
         assert attempts.spare_s(own, before=LEAVING) == alone_s
 
+    @in_simulated_time
     async def test_what_is_read_around_hits_leaves_time_to_look_whether_their_documents_still_stand(self) -> None:
         attempts = _after_a_slow_look_at_roots()
         query = _parsed(Clock(time.time()), 5_000)
@@ -118,6 +120,7 @@ class TestAtHand:
 
         assert (around, standing) == (None, "they stand")
 
+    @in_simulated_time
     async def test_what_an_answer_cannot_do_without_has_the_time_of_a_second_look_that_it_makes_needless(self) -> None:
         attempts = _after_a_slow_look_at_roots()
         query = _parsed(Clock(time.time()), 5_000)

@@ -5,7 +5,7 @@ advice, counts and traces, and so is what a language model is shown; left out is
 one for all.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 import pytest
@@ -22,11 +22,13 @@ from freki.schemas import (
     RequestKind,
     RerankerChoice,
     TenantId,
+    Timestamp,
     VersionFloor,
     Widening,
     WidenWhen,
 )
 from freki.schemas.index import Exclusions, RerankPair
+from tests.simulated_time import in_simulated_time
 from tests.unit.isolation import (
     NAMES,
     NOW,
@@ -35,9 +37,11 @@ from tests.unit.isolation import (
     Model,
     Version,
     answers,
+    clock_of_loop,
     cut_short,
     hidden,
     queries,
+    stopped_clock,
     world,
     write,
     written,
@@ -46,7 +50,12 @@ from tests.unit.questions import ask, retriever
 from tests.unit.revisions import TENANT
 
 
-async def both(documents: Mapping[str, History], query: ContextQuery) -> None:
+async def both(
+    documents: Mapping[str, History],
+    query: ContextQuery,
+    *,
+    clock: Callable[[], Callable[[], Timestamp]] = stopped_clock,
+) -> None:
     """Ask in a world with everything, and in one without what the asker may not read."""
     full, without = world(), world()
     await write(full, documents)
@@ -54,7 +63,7 @@ async def both(documents: Mapping[str, History], query: ContextQuery) -> None:
     await write(without, {name: history for name, history in documents.items() if name not in unseen})
 
     model, same = Model(), Model()
-    assert await answers(full, [query], model) == await answers(without, [query], same)
+    assert await answers(full, [query], model, clock=clock) == await answers(without, [query], same, clock=clock)
     assert shown(model) == shown(same)
 
 
@@ -154,13 +163,13 @@ async def test_who_else_asks_at_the_same_time_changes_nothing(
 
 @settings(max_examples=20)
 @given(documents=st.dictionaries(NAMES, written, max_size=3), query=queries(), wanted=st.sampled_from("abcdefgh"))
+@in_simulated_time
 async def test_waiting_for_a_version_does_not_tell_whether_it_exists(
     documents: Mapping[str, History], query: ContextQuery, wanted: str
 ) -> None:
-    # With time for one look.
     floor = VersionFloor(document_id=DocumentId(wanted), version=1)
 
-    await both(documents, replace(query, at_least=(floor,), deadline_ms=45))
+    await both(documents, replace(query, at_least=(floor,), deadline_ms=300), clock=clock_of_loop)
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
