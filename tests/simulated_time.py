@@ -2,11 +2,14 @@
 
 import asyncio
 import selectors
+import time
 from collections.abc import Callable, Coroutine
 from functools import wraps
 from typing import Any, ParamSpec
 
 P = ParamSpec("P")
+
+_BEGAN_NS = time.time_ns()
 
 
 class SimulatedTimeLoop(asyncio.SelectorEventLoop):
@@ -32,6 +35,14 @@ class _SkippingSelector(selectors.DefaultSelector):
         if not ready:
             self.now_s += max(timeout, 0)
         return ready
+
+
+def time_ns() -> int:
+    """Return the time, in nanoseconds since 1970, in the running loop if its time is simulated."""
+    loop = asyncio._get_running_loop()  # None without one
+    if isinstance(loop, SimulatedTimeLoop):
+        return _BEGAN_NS + round(loop.time() * 1e9)
+    return time.time_ns()
 
 
 def in_simulated_time(test: Callable[P, Coroutine[Any, Any, None]]) -> Callable[P, None]:

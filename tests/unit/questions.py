@@ -1,6 +1,5 @@
 """Questions to a retriever on a store in memory, some calls of which may fail."""
 
-import time
 from collections import Counter, defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.wire.query_parts import KEPT_S, MANIFEST_BYTES
 from tests.memory_index import MemoryIndex
+from tests.simulated_time import time_ns
 from tests.unit.revisions import TENANT, World
 
 TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
@@ -77,7 +77,7 @@ class Broken:
 
 
 def now() -> Timestamp:
-    return Timestamp(time.time_ns() // 1_000_000)
+    return Timestamp(time_ns() // 1_000_000)
 
 
 def retriever(  # noqa: PLR0913 - what tests exchange
@@ -90,7 +90,7 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     profiles: Mapping[str, ReaderProfile] | None = None,
     rewriter: Rewriter | None = None,
     thesaurus: Thesaurus | None = None,
-    clock_ns: Callable[[], int] = time.monotonic_ns,
+    clock_ns: Callable[[], int] = time_ns,
 ) -> Retriever:
     store = store or world.index
     return Retriever(

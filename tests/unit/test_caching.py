@@ -1,7 +1,6 @@
 """Questions that are asked again."""
 
 import asyncio
-import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -38,6 +37,7 @@ from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, Retrieval
 from freki.streams.retrieve.explainer import NOT_THERE
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.trace import Models, QueryTrace
+from tests.simulated_time import in_simulated_time, time_ns
 from tests.unit.deliveries import Event, Spans
 from tests.unit.isolation import NAMES, PRINCIPALS, Version, options, versions
 from tests.unit.questions import OPTIONS, TEXTS, Broken, ask, kinds, now, stores
@@ -90,7 +90,7 @@ class Service:
             RetrievalModels(embedder=embedder, embeddings=embeddings),
             stores(store, search),
             QueryDefaults(options=replace(OPTIONS, cached=True, reranker=RerankerChoice.NONE)),
-            Clocks(now=now, ns=time.monotonic_ns),
+            Clocks(now=now, ns=time_ns),
         )
 
     async def ask(self, text: str = "Wer entscheidet über den Antrag?", **options: Any) -> ContextResult:
@@ -219,6 +219,7 @@ async def test_a_store_that_is_down_is_no_reason_to_believe_what_is_remembered(w
 
 
 @pytest.mark.parametrize("call", ["watermarks", "roots"])
+@in_simulated_time
 async def test_a_store_that_hangs_holds_up_no_answer_and_leaves_time_to_make_it_anew(world: World, call: str) -> None:
     store = Broken(world.index)
     service = Service(world, store=store)

@@ -38,6 +38,7 @@ from freki.schemas.errors import Unavailable
 from freki.schemas.index import Candidate, ManifestPage, PageId, RerankPair
 from freki.streams.ports import Embedder
 from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
+from tests.simulated_time import in_simulated_time
 from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
@@ -187,6 +188,7 @@ async def test_a_query_whose_rows_were_read_is_not_told_that_others_lack_theirs(
 
 
 @pytest.mark.parametrize(("call", "step"), [("match_codes", "match"), ("watermarks", "freshness")])
+@in_simulated_time
 async def test_what_an_answer_can_do_without_leaves_time_for_it_if_it_takes_too_long(
     world: World, call: str, step: str
 ) -> None:
@@ -199,6 +201,7 @@ async def test_what_an_answer_can_do_without_leaves_time_for_it_if_it_takes_too_
 
 
 @pytest.mark.parametrize("call", ["roots", "pages"])
+@in_simulated_time
 async def test_a_store_that_was_slow_once_is_waited_for_though_there_may_be_no_time_for_a_second_look_at_roots(
     world: World, call: str
 ) -> None:
@@ -215,6 +218,7 @@ async def test_a_store_that_was_slow_once_is_waited_for_though_there_may_be_no_t
 
 
 @pytest.mark.parametrize(("call", "step"), [("dense", "search.dense"), ("lexical", "search.lexical")])
+@in_simulated_time
 async def test_a_search_that_takes_too_long_leaves_time_to_show_what_the_other_found(
     world: World, call: str, step: str
 ) -> None:
@@ -226,6 +230,7 @@ async def test_a_search_that_takes_too_long_leaves_time_to_show_what_the_other_f
     assert kinds(result) == {(step, NoticeKind.DEGRADED)}
 
 
+@in_simulated_time
 async def test_an_embedder_that_takes_too_long_leaves_time_to_search_by_words(world: World) -> None:
     result = await ask(retriever(world, embedder=Stalling(world.embedder)), deadline_ms=2_000)
 
@@ -233,6 +238,7 @@ async def test_an_embedder_that_takes_too_long_leaves_time_to_search_by_words(wo
     assert kinds(result) == {("embed", NoticeKind.DEGRADED)}
 
 
+@in_simulated_time
 async def test_further_chunks_that_take_too_long_leave_time_for_neighbours(world: World) -> None:
     never = asyncio.Event()
 
@@ -671,6 +677,7 @@ async def test_where_one_search_fails_the_other_has_all_the_weight(world: World,
     assert result.analysis.alpha == alpha
 
 
+@in_simulated_time
 async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:
     met = await ask(retriever(world), at_least=(VersionFloor(document_id=DocumentId("a"), version=1),))
     missed = await ask(
@@ -896,6 +903,7 @@ async def test_examples_do_not_overrule_a_rule(world: World) -> None:
 @pytest.mark.parametrize(
     ("deadline_ms", "named", "depth"), [(60_000, None, 200), (500, None, 50), (500, 120, 120)], ids=str
 )
+@in_simulated_time
 async def test_where_time_is_short_the_search_is_less_deep_unless_the_query_says_how_deep(
     world: World, deadline_ms: int, named: int | None, depth: int
 ) -> None:
