@@ -8,10 +8,9 @@ import typer
 
 from freki.cli.context import command, fail, load_settings, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
-from freki.infra.settings import Settings
 from freki.streams.app import STAGES
 from freki.streams.wire.from_settings import ERASE
-from freki.streams.worker import UNUSED, run_worker
+from freki.streams.worker import run_worker, sections_of
 
 
 @command
@@ -31,5 +30,5 @@ async def worker(
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stop.set)
     read = read_or_exit()
-    source = source_of(read, Settings.model_fields.keys() - UNUSED)
+    source = source_of(read, sections_of(names))
     await run_worker(of_local_stack(read), names, stop, source=source, on_hangup=on_hangup)

@@ -17,13 +17,18 @@ from freki.streams.app import make_stages
 from freki.streams.deliver.run import run_stages
 from freki.streams.observe.meters import Meters
 from freki.streams.wire import garbage
-from freki.streams.wire.from_settings import wall_clock
+from freki.streams.wire.from_settings import ERASE, wall_clock
 from freki.streams.wire.health import Health
 from freki.streams.wire.parts import Parts
 from freki.streams.wire.reload import Reloader, SettingsSource, telemetry_by
 
-UNUSED = frozenset({"tenant", "crawl", "mcp", "serve", "relays"})
-"""Parts of the settings that no worker reads."""
+_UNUSED = frozenset({"tenant", "crawl", "mcp", "serve", "relays"})
+"""Sections of the settings that no worker reads."""
+
+
+def sections_of(names: Collection[str]) -> set[str]:
+    """Name the sections of the settings that a worker of these stages reads."""
+    return Settings.model_fields.keys() - _UNUSED - (set() if ERASE in names else {"retention"})
 
 
 async def run_worker(

@@ -14,14 +14,15 @@ from freki.infra.settings.reload import differences, leaves, reloads_of
 from freki.infra.telemetry.metrics import metering
 from freki.infra.telemetry.traces import set_trace_share, tracing
 from freki.schemas.errors import Misconfigured, Unavailable
+from freki.streams.app import STAGES
 from freki.streams.observe.meters import Meters
 from freki.streams.wire import reload
 from freki.streams.wire.reload import Reloader, SettingsSource, TakeOver
-from freki.streams.worker import UNUSED
+from freki.streams.worker import sections_of
 
 pytestmark = pytest.mark.usefixtures("folder")
 
-SECTIONS = Settings.model_fields.keys() - UNUSED
+SECTIONS = sections_of(["retrieve"])
 
 
 def write(folder: Path, text: str) -> None:
@@ -55,6 +56,16 @@ def test_each_difference_is_named_once_and_says_whether_it_needs_a_restart(folde
     assert found.reloading == ("FREKI_RETRIEVAL__TOP_K",)
     assert found.restarting == ("FREKI_KAFKA__PARTITIONS", "FREKI_CRAWL__DELAY_S")
     assert differences(before, read_settings(), sections=SECTIONS).restarting == ("FREKI_KAFKA__PARTITIONS",)
+
+
+def test_rules_of_retention_ask_no_other_worker_than_that_of_erasures_to_be_restarted(folder: Path) -> None:
+    before = read_settings()
+    write(folder, '[[retention.rules]]\nname = "old"\nafter_days = 30\n')
+    after = read_settings()
+
+    for name in STAGES:
+        asked = differences(before, after, sections=sections_of([name])).restarting
+        assert bool(asked) == (name == "erase"), name
 
 
 def test_a_cache_changes_its_size_but_is_not_turned_on_or_off() -> None:
