@@ -3,6 +3,7 @@
 import asyncio
 import json
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -13,7 +14,7 @@ from rich.text import Text
 
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
-from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.context import command, console, errors, fail, load_settings, run_until_stopped
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.archive.folder import dated_folders, remove_folder
@@ -71,13 +72,21 @@ async def export_index(
         _show(done, as_json=as_json)
         _remove_old(directory, keep)
         raise typer.Exit(1 if done.manifest.left_out else 0)
+
+    async def export() -> None:
+        _show(await _export(settings, directory, whose, is_dated=True), as_json=as_json)
+        _remove_old(directory, keep)
+
+    await run_until_stopped(_repeat(export, directory, every_s))
+
+
+async def _repeat(export: Callable[[], Awaitable[None]], directory: Path, every_s: float) -> None:
     while True:
         if wait := wait_s(dated_folders(directory)[0], every_s=every_s, now=wall_clock()):
             await asyncio.sleep(wait)
             continue
         try:
-            _show(await _export(settings, directory, whose, is_dated=True), as_json=as_json)
-            _remove_old(directory, keep)
+            await export()
         except Unavailable as error:
             show_error(errors, f"{error}; trying again in {min(RETRY_S, every_s):.0f} s")
             await asyncio.sleep(min(RETRY_S, every_s))

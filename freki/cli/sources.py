@@ -11,7 +11,7 @@ import typer
 from freki.cli.arguments import ArgumentGroup, Tenant
 from freki.cli.bars import bars
 from freki.cli.changes import Principals, readers_of
-from freki.cli.context import console, errors
+from freki.cli.context import console, errors, run_until_stopped
 from freki.cli.receipts import PATIENCE_S, collect, show_receipts
 from freki.cli.show import show_error
 from freki.infra.settings import Settings
@@ -92,7 +92,7 @@ class Look(Protocol):
 
 
 async def look_again(look: Look, *, every: float | None, force: bool) -> None:
-    """Poll a source once, or every `every` seconds; when polling, report an unavailable source and retry.
+    """Poll a source once, or every `every` seconds until SIGTERM or Ctrl-C, and through outages.
 
     force: publish what is unchanged too, until that has succeeded once.
     """
@@ -100,13 +100,17 @@ async def look_again(look: Look, *, every: float | None, force: bool) -> None:
         if not await look(force=force):
             raise typer.Exit(1)
         return
+    await run_until_stopped(_poll(look, every_s=every, force=force))
+
+
+async def _poll(look: Look, *, every_s: float, force: bool) -> None:
     while True:
         try:
             await look(force=force)
             force = False
         except Unavailable as error:
-            show_error(errors, f"{error}; trying again in {every:g} s")
-        await asyncio.sleep(every)
+            show_error(errors, f"{error}; trying again in {every_s:g} s")
+        await asyncio.sleep(every_s)
 
 
 def show_first(found: Sequence[str], *, each: str, together: str) -> None:

@@ -24,7 +24,7 @@ from freki.cli.changes import (
     show_conflicts,
     upserts,
 )
-from freki.cli.context import command, console, errors, fail, load_settings
+from freki.cli.context import command, console, errors, fail, load_settings, run_until_stopped
 from freki.cli.mass_deletion import DeleteMost
 from freki.cli.publish import show_files
 from freki.cli.receipts import PATIENCE_S, line, send
@@ -123,12 +123,8 @@ async def watch_folders(
         ]
     if not watched:
         fail("no folder to watch: name one, or describe one as [[folders]] in freki.toml; docs/sources.md", code=2)
-    await follow_folders(
-        watched,
-        partial(open_session, settings, watched),
-        force=of_files.force,
-        delete_most=delete_most,
-    )
+    connect = partial(open_session, settings, watched)
+    await run_until_stopped(follow_folders(watched, connect, force=of_files.force, delete_most=delete_most))
 
 
 async def follow_folders(

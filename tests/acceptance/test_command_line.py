@@ -331,8 +331,9 @@ async def test_a_watched_folder_follows_its_files(freki: Freki, folder: Path) ->
     finally:
         # Not SIGINT: a background shell makes its children deaf to that.
         watcher.terminate()
-        await watcher.wait()
+        code = await watcher.wait()
 
+    assert code == 0
     assert "indexed" in created
     assert "deleted" in removed
 

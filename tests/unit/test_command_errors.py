@@ -15,12 +15,12 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from freki.cli.context import command, terminated_as_interrupted
+from freki.cli.context import command, run_until_stopped, terminated_as_interrupted
 from freki.cli.main import app
 from freki.infra.archive.folder import disk
 from freki.schemas import IndexOutcome
 from freki.schemas.avro import Codec
-from freki.schemas.errors import Misconfigured
+from freki.schemas.errors import Misconfigured, Rejected
 
 FULL = Path("/dev/full")
 
@@ -87,6 +87,40 @@ def test_sigterm_ends_a_command_as_ctrl_c_does_where_it_has_to_set_something_rig
 
     assert ended.value.exit_code == 130
     assert settled.is_set()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
+def test_a_command_without_an_end_of_its_own_ends_well_when_it_is_stopped(number: signal.Signals) -> None:
+    settled = asyncio.Event()
+
+    async def watch() -> None:
+        try:
+            os.kill(os.getpid(), number)
+            await asyncio.Event().wait()
+        finally:
+            settled.set()
+
+    @command
+    async def send() -> None:
+        await run_until_stopped(watch())
+
+    send()
+
+    assert settled.is_set()
+
+
+def test_a_command_without_an_end_of_its_own_tells_what_ended_it() -> None:
+    async def watch() -> None:
+        raise Rejected("no such folder")
+
+    @command
+    async def send() -> None:
+        await run_until_stopped(watch())
+
+    with pytest.raises(typer.Exit) as ended:
+        send()
+
+    assert ended.value.exit_code == 1
 
 
 @pytest.mark.skipif(not FULL.exists(), reason="this system has no device that is always full")
@@ -172,7 +206,7 @@ STUBBORN = """
 import asyncio, threading, typer
 from freki.cli import ending
 from freki.cli.context import command
-from freki.schemas.errors import Misconfigured
+from freki.schemas.errors import Misconfigured, Rejected
 
 ending.LIMIT_S = 0.05
 
