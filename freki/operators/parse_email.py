@@ -24,6 +24,8 @@ _UTF_8 = "utf-8"
 _ASCII = {"us-ascii", "ascii"}
 """Charsets that bytes beyond ASCII contradict: these are UTF-8 if they can be."""
 _FORWARDED = "message/rfc822"
+_SEALED = {"application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"}
+"""Whole mails that are encrypted, or signed with their text inside the signature: S/MIME and OpenPGP."""
 _ENCODED = {"base64", "quoted-printable"}
 _MAX_PARAMETERS = 4_096
 """Maximum characters of a Content-Type and the like: the time for parameters grows with the square of their length."""
@@ -49,11 +51,13 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocu
     Of alternative parts, the last one with text is read, of related ones the one that they state as start, or the
     first; `html` parses HTML parts, `text` all others. Consecutive bodies are all read, attachments and forwarded mails
     are not: their names, or subjects, become an attribute. The subject is the title and a heading of level 1. Raises
-    UnreadableContent for a mail that cannot be parsed.
+    UnreadableContent for a mail that is encrypted or cannot be parsed.
     """
     try:
         raw = content if isinstance(content, bytes) else content.encode()
         mail = message_from_bytes(raw.removeprefix(BOM_UTF8), policy=_Bounded())
+        if mail.get_content_type() in _SEALED:
+            raise UnreadableContent("encrypted, or signed such that only mail programs can read it: save it without")
         bodies = _bodies(mail, {_HTML: html, _PLAIN: text})
         attached = ", ".join(_attachments(mail))
         head = {name: _header(mail, name) for name in _SHOWN}

@@ -226,3 +226,28 @@ def test_any_mail_is_an_outline_or_refused(lines: list[str], end: str) -> None:
 
 def test_a_mail_may_begin_with_a_byte_order_mark() -> None:
     assert _parse("\ufeffSubject: Grüße\n\nText").title == "Grüße"
+
+
+@pytest.mark.parametrize(
+    "kind",
+    [
+        'application/pkcs7-mime; smime-type=enveloped-data; name="smime.p7m"',
+        'application/x-pkcs7-mime; smime-type=signed-data; name="smime.p7m"',
+        'multipart/encrypted; protocol="application/pgp-encrypted"; boundary=b',
+    ],
+)
+def test_a_mail_whose_text_only_mail_programs_can_read_is_refused_with_advice(kind: str) -> None:
+    with pytest.raises(UnreadableContent, match="encrypted, or signed such that only mail programs can read it"):
+        _parse(f"Subject: Vertrag\nContent-Type: {kind}\n\n--b\n\nMIIB\n--b--\n")
+
+
+def test_an_attached_file_that_is_signed_leaves_the_mail_readable() -> None:
+    mail = (
+        "Subject: Vertrag\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nAnbei der Vertrag.\n"
+        '--b\nContent-Type: application/pkcs7-mime; name="vertrag.pdf.p7m"\n\nMIIB\n--b--\n'
+    )
+
+    document = _parse(mail)
+
+    assert "Anbei der Vertrag." in document.text
+    assert document.attributes["attachments"] == "vertrag.pdf.p7m"
