@@ -287,6 +287,15 @@ async def test_a_child_that_says_it_lost_data_is_killed_and_its_dependents_start
     assert [down[0], *down[2:4]] == [("Unready", "store"), ("Stopped", "worker"), ("Restarting", "store")]
 
 
+async def test_a_child_that_lost_data_and_died_at_once_is_told_with_the_reason(children: Children) -> None:
+    store = children.spec(
+        "store", "echo 'E file.cpp: full'; exit 1", fatal_output=(b"file.cpp",), fatal_reason="free space"
+    )
+
+    with pytest.raises(Rejected, match="store failed 3 times before it was ready: free space"):
+        await children.supervisor(store).__aenter__()
+
+
 async def test_dependents_go_on_where_nothing_was_lost(children: Children, events: Events) -> None:
     async with children.supervisor(children.spec("store"), children.spec("worker", depends_on=("store",))):
         os.kill(_pid(events[0]), signal.SIGKILL)

@@ -257,6 +257,8 @@ class Supervisor:
             await output.drain(KILLED_WITHIN_S)
             child.group = None
             self._guard.forget(process.pid)
+        # It may have ended before this part of its output was read.
+        child.lost_data = output.fatal.is_set()
         if returncode is None:
             self._report(Stopped(name=child.spec.name))
             return
@@ -267,7 +269,7 @@ class Supervisor:
             last_lines=child.log.tail(),
             loss=child.spec.loss,
         )
-        child.failure = "\n".join([died.how, *died.last_lines])
+        child.failure = child.spec.fatal_reason if child.lost_data else "\n".join([died.how, *died.last_lines])
         self._report(died)
 
     async def _ask_to_stop(self, child: _Child, process: asyncio.subprocess.Process) -> None:
@@ -292,7 +294,6 @@ async def _race(*runners: Coroutine[None, None, object]) -> None:
 async def _loss_of_data(child: _Child, output: LogPipe) -> None:
     """Kill a child whose output says that it lost data, before it confirms more, and raise Unavailable."""
     await output.fatal.wait()
-    child.lost_data = True
     if child.group is not None:
         guard.send([child.group], signal.SIGKILL)
     raise Unavailable(child.spec.fatal_reason)
