@@ -37,7 +37,20 @@ class Authority:
         self._name = _named(name)
         self._key = ec.generate_private_key(ec.SECP256R1())
         limits = x509.BasicConstraints(ca=True, path_length=None)
+        # Python 3.13 trusts no authority that does not say so.
+        signs = x509.KeyUsage(
+            key_cert_sign=True,
+            crl_sign=True,
+            digital_signature=False,
+            content_commitment=False,
+            key_encipherment=False,
+            data_encipherment=False,
+            key_agreement=False,
+            encipher_only=False,
+            decipher_only=False,
+        )
         certificate = self._builder(self._name, self._key).add_extension(limits, critical=True)
+        certificate = certificate.add_extension(signs, critical=True)
         self.file = folder / f"{name}.pem"
         self.file.write_bytes(certificate.sign(self._key, hashes.SHA256()).public_bytes(Encoding.PEM))
 
