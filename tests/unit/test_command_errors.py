@@ -206,7 +206,7 @@ STUBBORN = """
 import asyncio, threading, typer
 from freki.cli import ending
 from freki.cli.context import command
-from freki.schemas.errors import Misconfigured, Rejected
+from freki.schemas.errors import Misconfigured
 
 ending.LIMIT_S = 0.05
 
