@@ -111,16 +111,6 @@ def terminated_as_interrupted() -> Iterator[None]:
         loop.remove_signal_handler(signal.SIGTERM)
 
 
-async def run_until_stopped(work: Coroutine[Any, Any, None]) -> None:
-    """Run what has no end of its own until SIGTERM or Ctrl-C, which end it as intended: with exit code 0."""
-    loop, task = asyncio.get_running_loop(), asyncio.create_task(work)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, task.cancel)
-    await asyncio.wait([task])
-    if not task.cancelled():
-        task.result()
-
-
 def _is_named_wrongly(error: Exception) -> bool:
     """Return whether the same command would do with other options, settings or paths."""
     # No command takes a query but from its options.

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
-from freki.cli.context import command, console, errors, fail, load_settings, run_until_stopped
+from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.show import show_error
 from freki.cli.words import counted
 from freki.infra.archive.folder import dated_folders, remove_folder
@@ -24,6 +24,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import VERSION
 from freki.infra.models import embedder_identity
 from freki.infra.settings import Settings
+from freki.infra.signals import run_until_stopped
 from freki.operators.backups import name_of, seconds_of, superseded_backups, time_of, wait_s
 from freki.schemas import AuditKind, TenantId
 from freki.schemas.archive import FORMAT, ArchiveManifest, ArchiveStart

@@ -11,10 +11,11 @@ import typer
 from freki.cli.arguments import ArgumentGroup, Tenant
 from freki.cli.bars import bars
 from freki.cli.changes import Principals, readers_of
-from freki.cli.context import console, errors, run_until_stopped
+from freki.cli.context import console, errors
 from freki.cli.receipts import PATIENCE_S, collect, show_receipts
 from freki.cli.show import show_error
 from freki.infra.settings import Settings
+from freki.infra.signals import run_until_stopped
 from freki.schemas import DocumentChange
 from freki.schemas.errors import Unavailable
 from freki.streams.client import Publisher, Receipts

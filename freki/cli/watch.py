@@ -24,7 +24,7 @@ from freki.cli.changes import (
     show_conflicts,
     upserts,
 )
-from freki.cli.context import command, console, errors, fail, load_settings, run_until_stopped
+from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.mass_deletion import DeleteMost
 from freki.cli.publish import show_files
 from freki.cli.receipts import PATIENCE_S, line, send
@@ -33,6 +33,7 @@ from freki.cli.words import counted
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.ready_file import write_ready_file
 from freki.infra.settings import Settings
+from freki.infra.signals import run_until_stopped
 from freki.infra.sources import (
     SETTLE_S,
     FileChange,

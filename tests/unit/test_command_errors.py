@@ -15,9 +15,10 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from freki.cli.context import command, run_until_stopped, terminated_as_interrupted
+from freki.cli.context import command, terminated_as_interrupted
 from freki.cli.main import app
 from freki.infra.archive.folder import disk
+from freki.infra.signals import run_until_stopped
 from freki.schemas import IndexOutcome
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured, Rejected

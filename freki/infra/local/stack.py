@@ -46,6 +46,7 @@ from freki.infra.local.state import (
 from freki.infra.local.supervise import Supervisor
 from freki.infra.milvus.collections import load_collections
 from freki.infra.settings import Settings
+from freki.infra.signals import run_until_stopped
 from freki.schemas.errors import Rejected
 
 PORT_ATTEMPTS = 3
@@ -217,19 +218,7 @@ async def up(
             on_ready(stack.state)
             await stack.failed()
 
-    loop, serving = asyncio.get_running_loop(), asyncio.create_task(serve())
-    for number in _STOP_SIGNALS:
-        loop.add_signal_handler(number, serving.cancel)
-    try:
-        await asyncio.wait({serving})
-    finally:
-        if not serving.done():
-            serving.cancel()
-            await asyncio.wait({serving})
-        for number in _STOP_SIGNALS:
-            loop.remove_signal_handler(number)
-    if not serving.cancelled():
-        serving.result()
+    await run_until_stopped(serve(), _STOP_SIGNALS)
 
 
 def _versions(broker: str) -> dict[str, str]:
