@@ -70,6 +70,15 @@ async def test_a_topic_that_is_created_anew_is_read_from_its_beginning(world: Wo
                 await asyncio.sleep(0.1)
 
 
+async def test_a_deleted_topic_is_created_anew_at_once(world: World) -> None:
+    name = world.topics.documents.name
+    async with Admin(world.kafka) as admin:
+        for _ in range(30):
+            await admin.delete_topics([name])
+            assert await admin.partitions([name]) == {name: 0}
+            assert await admin.ensure_topics([world.topics.documents]) == (name,)
+
+
 async def test_a_topic_that_is_created_anew_while_a_stage_is_busy_is_read_too(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:

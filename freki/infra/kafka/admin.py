@@ -145,7 +145,7 @@ class Admin:
         missing = [topic for topic in topics if not there[topic.name]]
         created = [topic.name for topic in missing if await self._run("create topics", _create, topic)]
         if missing:
-            await self._shown([topic.name for topic in missing])
+            await self._shown("created", [topic.name for topic in missing], there=True)
         return tuple(created)
 
     async def partitions(self, names: Sequence[str]) -> Mapping[str, int]:
@@ -156,12 +156,14 @@ class Admin:
         found = await self._run("describe topics", _partitions, names)
         return {name: len(numbers) for name, numbers in found.items()}
 
-    async def _shown(self, names: Sequence[str]) -> None:
+    async def _shown(self, done: str, names: Sequence[str], *, there: bool) -> None:
+        """Wait until the metadata of the broker contain all topics, or none."""
         for _ in range(round(self._settings.delivery_timeout_s / _SHOWN_S)):
-            if all((await self.partitions(names)).values()):
+            partitions = await self.partitions(names)
+            if all(bool(count) is there for count in partitions.values()):
                 return
             await asyncio.sleep(_SHOWN_S)
-        raise Unavailable(f"{', '.join(names)}: created, but the broker does not report them")
+        raise Unavailable(f"{', '.join(names)}: {done}, but the metadata of the broker do not say so")
 
     async def describe(self, names: Sequence[str]) -> tuple[TopicState, ...]:
         """Return the states of topics in the given order; 0 partitions where a topic does not exist."""
@@ -243,10 +245,16 @@ class Admin:
         return f"one that was killed counts for {PROFILES[self._settings.profile].session_timeout_s:.0f} s more"
 
     async def delete_topics(self, names: Sequence[str]) -> None:
-        """Delete topics; absent ones are ignored."""
+        """Delete topics; absent ones are ignored.
+
+        Returns once the metadata of the broker no longer contain them, which may be after Kafka confirms the deletion:
+        until then `ensure_topics` takes them for existing. Raises Unavailable if they do not within the delivery
+        timeout.
+        """
         there = [name for name, count in (await self.partitions(names)).items() if count]
         if there:
             await self._run("delete topics", _delete, there)
+            await self._shown("deleted", there, there=False)
 
     async def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete all records of partitions before an offset each; readers see them no more.
