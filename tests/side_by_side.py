@@ -15,7 +15,7 @@ STACKS = ("acceptance", "kafka", "neighbours")
 ORDER = ("acceptance", "kafka", "neighbours", "integration", "quality", "contract", "simulation", "own_stack", "unit")
 """Folders of tests, in the order in which they are given out. Files with stacks of their own come late, so that few of
 them run beside another stack; unit tests, of which each file is short, last, so that all processes end together."""
-LONGEST = ("test_generations.py", "test_rights.py", "test_audit.py")
+LONGEST = ("test_generations.py", "test_filled_generations.py", "test_rights.py", "test_audit.py")
 """Files with stacks of their own that begin before the others."""
 ALONE = ("simulation",)
 """Folders whose tests share nothing, and take long enough to be given out one by one."""

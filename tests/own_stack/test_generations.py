@@ -1,53 +1,35 @@
 """Another index takes over while changes and queries go on, and workers are killed at every step."""
 
 import asyncio
-import json
 import os
 import random
 import signal
-import sys
 from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from freki.infra.local.children import RestartPolicy
-from freki.infra.local.stack import LocalStack
-from freki.infra.local.state import environment_for, settings_for
-from freki.infra.settings import Settings
-from freki.schemas import ContextResult, DocumentChange, ResultStatus
-from freki.streams.wire.connect import open_asker, open_index, open_publisher, open_receipts
-from freki.streams.wire.from_settings import settings_named, wall_clock
-from freki.streams.wire.provision import apply_topics
-from tests.acceptance.conftest import ONE_WORKER, Children, Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, delete, publish, query, upsert
+from freki.schemas import ContextResult, ResultStatus
+from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
+from freki.streams.wire.from_settings import wall_clock
+from tests.acceptance.conftest import Freki
+from tests.acceptance.helpers import PATIENCE_S, delete, publish, query, upsert
+from tests.own_stack.generations import (
+    STABLE,
+    TENANT,
+    Held,
+    command,
+    rows_of,
+    running,
+    said,
+    stable_documents,
+    text_of,
+)
 
-TENANT = "generations"
-STABLE = 12
 EDITED = 6
 WORKERS = (("chunk", "contextualise"), ("embed",), ("embed",), ("retrieve",), ("retrieve",))
-OTHER_CHUNKS = {"FREKI_CHUNKING__MIN_TOKENS": "16", "FREKI_CHUNKING__MAX_TOKENS": "48"}
 DEADLINE_MS = 60_000
-
-
-def text_of(name: str, version: int) -> str:
-    drawn = random.Random(f"{name} {version}")  # noqa: S311
-    return "\n\n".join(
-        f"Vorgang {name}-{place} in Fassung {version}: Der Antrag auf Reisekosten Nummer {drawn.randrange(9_999)}"
-        f" wurde geprüft. Die zuständige Stelle hat innerhalb von {drawn.randrange(90)} Tagen zu entscheiden und ihn"
-        f" schriftlich zu begründen. Gegen ihn kann Widerspruch erhoben werden, über den die Leitung befindet."
-        for place in range(6)
-    )
-
-
-def stable_documents() -> list[DocumentChange]:
-    return [upsert(TENANT, f"s{number}", text_of(f"s{number}", 1), name=f"s{number}.txt") for number in range(STABLE)]
-
-
-Held = Mapping[str, tuple[int, bool, frozenset[str]]]
-"""Version of each document, whether it is deleted, and its chunks."""
 
 
 @dataclass
@@ -98,45 +80,10 @@ class Traffic:
             await self.arrived.wait()
 
 
-@asynccontextmanager
-async def running(tmp_path: Path, workers: Sequence[Sequence[str]]) -> AsyncIterator[Freki]:
-    children = Children()
-    settings = Settings(local=Settings().local.elsewhere(tmp_path / "state"))
-    quick = RestartPolicy(first_s=0.05, longest_s=0.2)
-    stack = LocalStack(settings, report=children.report, prepare=apply_topics, workers=workers, restart=quick)
-    async with stack:
-        yield Freki(settings_for(settings, stack.state), children, stack.state)
-
-
 @pytest.fixture
 async def several(tmp_path: Path) -> AsyncIterator[Freki]:
     async with running(tmp_path, WORKERS) as freki:
         yield freki
-
-
-@pytest.fixture
-async def own(tmp_path: Path) -> AsyncIterator[Freki]:
-    async with running(tmp_path, ONE_WORKER) as freki:
-        yield freki
-
-
-async def command(freki: Freki, *arguments: str) -> asyncio.subprocess.Process:
-    assert freki.state is not None
-    environment = {**os.environ, **environment_for(freki.settings, freki.state), **OTHER_CHUNKS}
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "freki", "generations", *arguments),
-        env={**environment, "FREKI_LOCAL__STATE_DIR": str(freki.state.directory), "COLUMNS": "200"},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-        start_new_session=True,
-    )
-
-
-async def said(freki: Freki, *arguments: str, code: int = 0) -> str:
-    process = await command(freki, *arguments)
-    output, _ = await process.communicate()
-    assert process.returncode == code, output.decode()
-    return output.decode()
 
 
 async def switched(freki: Freki, traffic: Traffic, name: str) -> tuple[int, int]:
@@ -150,21 +97,6 @@ async def switched(freki: Freki, traffic: Traffic, name: str) -> tuple[int, int]
     await freki.children.kill("retrieve-2")
     await traffic.answered(25)
     return begun, followed
-
-
-async def rows_of(freki: Freki, generation: str) -> Held:
-    """Read what a generation holds."""
-    async with open_index(settings_named(freki.settings, generation)) as index:
-        roots = [root async for root in index.all_roots() if root.tenant == TENANT]
-        pages = await index.pages([page for root in roots for page in root.pages])
-    return {
-        root.document_id: (
-            root.version,
-            root.deleted,
-            frozenset(entry.chunk_id for page in root.pages for entry in pages[page].entries),
-        )
-        for root in roots
-    }
 
 
 @pytest.mark.timeout(600)
@@ -219,66 +151,6 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(seve
         await after.answered(5)
         after.stop.set()
     assert {answer.generation for answer in after.answers} == {"g1"}
-
-
-@pytest.mark.timeout(600)
-async def test_a_generation_is_filled_once_and_compared_by_questions_with_known_answers(
-    own: Freki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FREKI_TENANT", TENANT)
-    await publish(own, *stable_documents())
-    questions = [f"Was wurde im Vorgang s{number}-0 zu den Reisekosten entschieden?" for number in range(STABLE)]
-    gold = tmp_path / "gold.yaml"
-    gold.write_text(
-        json.dumps([{"question": text, "expected_documents": [f"s{at}"]} for at, text in enumerate(questions)]),
-        encoding="utf-8",
-    )
-
-    # It ends by itself, and a second time there is nothing to do.
-    created = [await said(own, "create", "g2", "--once") for _ in range(2)]
-    first, second = await rows_of(own, "g1"), await rows_of(own, "g2")
-    judged = await said(own, "compare", "g1", "g2", "--set", str(gold))
-    sampled = await said(own, "compare", "g1", "g2", "--set", str(gold), "--queries", "4")
-    unasked = await said(own, "compare", "g1", "g2", "--share", "1", code=1)
-    for text in questions:
-        await ask(own, TENANT, text)
-    whole, half = [await said(own, "compare", "g1", "g2", "--share", share) for share in ("1", "0.5")]
-    both = await said(own, "compare", "g1", "g2", "--set", str(gold), "--share", "0.5", code=2)
-
-    assert all(f"g2 holds {STABLE} documents" in output for output in created)
-    assert {name: each[:2] for name, each in first.items()} == {name: each[:2] for name, each in second.items()}
-    assert all(first[name][2] != second[name][2] for name in first)
-    # Each question names its document, which both generations find near the top.
-    first_mean, second_mean, difference, p_value = map(float, row(judged, "nDCG@10"))
-    assert min(first_mean, second_mean) > 0.8
-    assert difference == pytest.approx(second_mean - first_mean, abs=2e-4)
-    assert 0.0 < p_value <= 1.0
-    assert row(judged, "questions") == [str(STABLE), str(STABLE)]
-    assert row(sampled, "questions") == ["4", "4"]
-    assert "larger --share" in unasked
-    assert row(whole, "questions") == [str(STABLE), str(STABLE)]
-    assert 0 < int(row(half, "questions")[0]) < STABLE
-    assert not any(line.startswith("nDCG") for line in half.splitlines()), "nobody judged these"
-    assert "leave out --recorded and --share" in both
-
-
-@pytest.mark.timeout(600)
-async def test_what_fills_a_generation_can_be_started_again_after_the_switch(own: Freki) -> None:
-    await publish(own, *stable_documents())
-    await said(own, "create", "g2", "--once")
-    await said(own, "switch", "g2")
-
-    assert f"g2 holds {STABLE} documents" in await said(own, "create", "g2", "--once")
-
-    await said(own, "switch", "g1")
-    assert "the workers keep it up to date" in await said(own, "create", "g1", "--once", code=1)
-
-
-def row(printed: str, title: str) -> list[str]:
-    """Return the cells of a row of a printed table."""
-    rows = ([cell.strip() for cell in line.split("│")[1:-1]] for line in printed.splitlines())
-    (cells,) = (cells for cells in rows if cells[:1] == [title])
-    return [cell for cell in cells[1:] if cell]
 
 
 async def _quiet(freki: Freki, traffic: Traffic) -> None:

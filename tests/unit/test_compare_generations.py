@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
 from freki.cli.compare_generations import RECORDED, chosen_queries, is_comparable
 from freki.cli.generations import PROBE
+from freki.cli.main import app
 from freki.infra.settings import EncryptionSettings, RetrievalSettings, Settings
 from freki.schemas import ContextQuery, Filter, FilterOperator, QueryId, RequestKind, TenantId, Timestamp
 
@@ -64,3 +66,11 @@ def test_a_share_takes_the_same_queries_in_each_run_whatever_was_asked_since(
     assert second[: len(first)] == first
     assert chosen_queries(recorded, share=1.0, limit=None) == recorded
     assert chosen_queries(recorded, share=share, limit=3) == second[-3:]
+
+
+@pytest.mark.parametrize("option", ["--share", "--recorded"])
+def test_questions_come_from_sets_or_from_what_was_asked(option: str) -> None:
+    refused = CliRunner().invoke(app, ["generations", "compare", "g1", "g2", "--set", "set", option, "1"])
+
+    assert refused.exit_code == 2
+    assert "leave out --recorded and --share" in " ".join(refused.output.split())
