@@ -15,8 +15,11 @@ from freki.infra.settings import KafkaSettings, MilvusSettings
 from tests.side_by_side import Groups, arrange, is_one_of_several, is_shared_out
 from tests.stack import SECTIONS, SETTING, Stack, chosen
 
+EXAMPLES = "FREKI_TEST_EXAMPLES"
+"""Variable: examples of each property, where its test states no number."""
+
 # Time is no result: machines differ, and others work on them too.
-settings.register_profile("untimed", deadline=None)
+settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get(EXAMPLES, "100")))
 settings.load_profile("untimed")
 
 collect_ignore = [] if os.environ.get(SETTING) == "kafka" else ["kafka", "neighbours"]
