@@ -70,6 +70,10 @@ def test_a_worker_loads_nothing_that_only_builds_models() -> None:
     assert not modules_after("import freki.cli.worker") & {"onnx", "huggingface_hub", "freki.infra.models.bert"}
 
 
+def test_the_client_of_the_store_and_retrieval_are_loaded_by_stages_that_use_them() -> None:
+    assert not modules_after("import freki.cli.worker") & {"pymilvus", "freki.streams.retrieve.retriever"}
+
+
 @pytest.mark.parametrize("module", ["topics", "hold", "objection", "judge", "dead_letters"])
 def test_commands_that_read_only_topics_load_no_store_models_and_stages(module: str) -> None:
     assert not modules_after(f"import freki.cli.{module}") & {"pymilvus", "onnxruntime", "faust"}

@@ -12,7 +12,6 @@ import structlog
 
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
-from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import KafkaSettings
 from freki.schemas import Timestamp
@@ -27,6 +26,7 @@ from freki.streams.topics import DAY_MS, TOMBSTONE_MS
 from freki.streams.wire.from_settings import wall_clock
 
 if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
     from freki.streams.wire.parts import Parts
 
 PURGE_INTERVAL_S = 3600.0
@@ -146,7 +146,7 @@ class ClaimRemoval:
 
 
 async def purge_deletions(
-    index: MilvusIndex,
+    index: "MilvusIndex",
     claims: ClaimStore,
     retention_days: float,
     erase: Callable[[], Awaitable[None]],
@@ -173,7 +173,7 @@ async def purge_deletions(
         await asyncio.sleep(PURGE_INTERVAL_S)
 
 
-async def reclaim_rows(index: MilvusIndex, committer: Committer) -> None:
+async def reclaim_rows(index: "MilvusIndex", committer: Committer) -> None:
     """Delete orphaned rows of dead processes; at random intervals, because one worker at a time suffices."""
     while True:
         await asyncio.sleep(RECLAIM_INTERVAL_S * random.uniform(0.5, 1.5))  # noqa: S311 - spreads load
@@ -186,7 +186,7 @@ async def reclaim_rows(index: MilvusIndex, committer: Committer) -> None:
             _log.warning("orphaned rows are deleted later", error=str(error))
 
 
-async def warn_of_missed_deletions(index: MilvusIndex) -> None:
+async def warn_of_missed_deletions(index: "MilvusIndex") -> None:
     """Log a warning if the topic may have dropped deletions since the last commit."""
     last = max((mark.committed_at for mark in await index.watermarks()), default=None)
     if last is not None and wall_clock() - last > TOMBSTONE_MS:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from importlib.metadata import version
-from typing import Self, TypeVar
+from typing import TYPE_CHECKING, Self, TypeVar
 
 import faust
 import structlog
@@ -18,7 +18,6 @@ from freki.infra.kafka.app import make_app
 from freki.infra.keys import cipher_of
 from freki.infra.llm.client import LlmClient
 from freki.infra.llm.ledger import TokenLedger
-from freki.infra.milvus.index import MilvusIndex
 from freki.infra.models import VectorCache, check_window, embedder_identity, open_embedder, open_token_counter
 from freki.infra.registry import RegistryClient
 from freki.infra.scan import open_scanner
@@ -68,7 +67,9 @@ from freki.streams.wire.parsing import open_outliner
 from freki.streams.wire.provision import check_shares, check_sources
 from freki.streams.wire.reload import TakeOvers
 from freki.streams.wire.rules import rules_of
-from freki.streams.wire.serving import open_serving
+
+if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
 
 QUERY_WAIT_S = 0.002
 """Maximum wait for a batch of queries to fill, in seconds: do not delay a query to fill a batch."""
@@ -227,7 +228,7 @@ class Parts:
             self._embedder = await self.opened.enter_async_context(opening)
         return self._embedder
 
-    async def open_index(self) -> MilvusIndex:
+    async def open_index(self) -> "MilvusIndex":
         """Open the store."""
         if self._index is None:
             # By settings, so that a process that embeds nothing does not load the model.
@@ -236,7 +237,7 @@ class Parts:
             self._index = await self.opened.enter_async_context(index)
         return self._index
 
-    async def open_index_and_embedder(self) -> tuple[MilvusIndex, Embedder]:
+    async def open_index_and_embedder(self) -> "tuple[MilvusIndex, Embedder]":
         """Open both at once: the one waits for the store, the other computes."""
         embedder = asyncio.create_task(self.open_embedder())
         try:
@@ -355,6 +356,9 @@ class Parts:
             # Settings are compared with those of the last process of the same kind.
             await self.open_audit("retrieve" if self.mailboxes is None else "serve")
             self.query_limits = await open_query_limits(self)
+            # Workers of stages that answer nothing start sooner without it, and take less memory.
+            from freki.streams.wire.serving import open_serving  # noqa: PLC0415
+
             self._serving = await open_serving(self)
         return self._serving
 
@@ -389,7 +393,7 @@ class Parts:
             "reranker": models.reranker or "",
         }
 
-    async def _erase_judgements_of_deleted(self, index: MilvusIndex) -> None:
+    async def _erase_judgements_of_deleted(self, index: "MilvusIndex") -> None:
         """Erase judgements of documents that were deleted while no worker read judgements."""
         topic = self.topics.judgements.name
         async with Reader(self.settings.kafka, topic, start="earliest") as reader:

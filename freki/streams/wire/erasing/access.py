@@ -5,14 +5,13 @@ from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
 from dataclasses import asdict
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from freki.client.kafka import Record
 from freki.infra.audit import read_chains
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.infra.keys import cipher_of
-from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
@@ -41,6 +40,9 @@ from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.erasing.topics import Content, judged_document, present, searched_topics
 from freki.streams.wire.from_settings import topics_of
 
+if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
+
 Item = Mapping[str, Any]
 """One thing that is held, as JSON: `what` it is, the document, and its content."""
 _NEVER_SEARCHED = (
@@ -58,7 +60,7 @@ class Access:
     """Reads out what is stored of documents."""
 
     def __init__(
-        self, settings: Settings, *, index: MilvusIndex, registry: RegistryClient | None, places: Places
+        self, settings: Settings, *, index: "MilvusIndex", registry: RegistryClient | None, places: Places
     ) -> None:
         self._settings = settings
         self._index = index

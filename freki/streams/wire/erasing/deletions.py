@@ -1,13 +1,16 @@
 """Deletions that are published and awaited: satisfies Deletions of `streams.ports`."""
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import DocumentChange, DocumentId, Operation, OutcomeStatus, TenantId
 from freki.streams.wire.connect import open_publisher, open_receipts
 from freki.streams.wire.from_settings import wall_clock
+
+if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
 
 _REJECTED = OutcomeStatus.REJECTED
 
@@ -15,7 +18,7 @@ _REJECTED = OutcomeStatus.REJECTED
 class PublishedDeletions:
     """Publishes deletions as any producer does, and looks in the index what became of them."""
 
-    def __init__(self, settings: Settings, index: MilvusIndex, *, patience_s: float) -> None:
+    def __init__(self, settings: Settings, index: "MilvusIndex", *, patience_s: float) -> None:
         """Set the index; patience_s: longest wait for the next receipt."""
         self._settings = settings
         self._index = index

@@ -5,11 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Collection, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from freki.client.kafka import Record
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
-from freki.infra.milvus.index import MilvusIndex
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
@@ -41,6 +41,9 @@ from freki.streams.wire.erasing.topics import (
     searched_topics,
 )
 from freki.streams.wire.from_settings import topics_of
+
+if TYPE_CHECKING:
+    from freki.infra.milvus.index import MilvusIndex
 
 ROOTS_TOGETHER = 400
 """Documents whose roots are read in one call."""
@@ -170,7 +173,7 @@ class Places:
         self,
         settings: Settings,
         *,
-        index: MilvusIndex,
+        index: "MilvusIndex",
         registry: RegistryClient | None,
         outbox: Outbox,
         patience_s: float,
