@@ -31,8 +31,8 @@ TENANT = TenantId("kills")
 DOCUMENTS = 10
 PARAGRAPHS = 6
 KILLS_EACH = 5
-MOST_A_READ = 2
-"""Changes for each answer."""
+CHANGES_PER_ANSWER = 2
+"""Most changes that are published for each answer."""
 WORKERS = ("chunk-contextualise", "embed")
 
 
@@ -100,9 +100,8 @@ class Books:
 async def _publish(freki: Freki, books: Books, over: asyncio.Event) -> None:
     async with open_publisher(freki.settings) as publisher:
         while not over.is_set():
-            # No faster than this machine: what it is behind with comes before the last receipts.
-            most = MOST_A_READ * (1 + books.reads)
-            if len(books.published) < most:
+            # No faster than this machine, or the last receipts wait for a long backlog.
+            if len(books.published) < CHANGES_PER_ANSWER * (1 + books.reads):
                 await publisher.publish(books.next_change())
             await asyncio.sleep(books.random.uniform(0, 0.2))
 

@@ -1,4 +1,4 @@
-"""A stack of which tests fill another generation, with chunks of another size."""
+"""A local stack with documents, and commands that fill another generation with chunks of another size."""
 
 import asyncio
 import os

@@ -145,7 +145,7 @@ class Admin:
         missing = [topic for topic in topics if not there[topic.name]]
         created = [topic.name for topic in missing if await self._run("create topics", _create, topic)]
         if missing:
-            await self._shown("created", [topic.name for topic in missing], there=True)
+            await self._shown([topic.name for topic in missing], there=True)
         return tuple(created)
 
     async def partitions(self, names: Sequence[str]) -> Mapping[str, int]:
@@ -156,13 +156,14 @@ class Admin:
         found = await self._run("describe topics", _partitions, names)
         return {name: len(numbers) for name, numbers in found.items()}
 
-    async def _shown(self, done: str, names: Sequence[str], *, there: bool) -> None:
+    async def _shown(self, names: Sequence[str], *, there: bool) -> None:
         """Wait until the metadata of the broker contain all topics, or none."""
         for _ in range(round(self._settings.delivery_timeout_s / _SHOWN_S)):
             partitions = await self.partitions(names)
             if all(bool(count) is there for count in partitions.values()):
                 return
             await asyncio.sleep(_SHOWN_S)
+        done = "created" if there else "deleted"
         raise Unavailable(f"{', '.join(names)}: {done}, but the metadata of the broker do not say so")
 
     async def describe(self, names: Sequence[str]) -> tuple[TopicState, ...]:
@@ -254,7 +255,7 @@ class Admin:
         there = [name for name, count in (await self.partitions(names)).items() if count]
         if there:
             await self._run("delete topics", _delete, there)
-            await self._shown("deleted", there, there=False)
+            await self._shown(there, there=False)
 
     async def delete_records(self, topic: str, before: Mapping[int, int]) -> None:
         """Delete all records of partitions before an offset each; readers see them no more.
