@@ -41,6 +41,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.names import LARGEST_INTEGER
+from freki.schemas.query_options import MAX_DEADLINE_MS
 from freki.streams.client import Asker, DocumentAsker, Publisher
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import TOKEN_HEADER, Outgoing
@@ -599,8 +600,9 @@ class Run:
         self.report.absent_ms = median(times)
 
     async def _asked(self, user: Key, topic: str) -> ContextResult | None:
-        # Without the weight of BM25, whose statistics are those of the whole index.
-        asked = _query(user, f"Wann endet die Frist für {topic}?", alpha=1.0)
+        # Without the weight of BM25, whose statistics are those of the whole index, and with time for every step:
+        # which of them fit into less follows from how long they took before.
+        asked = _query(user, f"Wann endet die Frist für {topic}?", alpha=1.0, deadline_ms=MAX_DEADLINE_MS)
         return await self._answer(user, asked, self._token(user))
 
     def _search_files(self) -> None:
