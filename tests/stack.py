@@ -22,7 +22,7 @@ from freki.infra.local import apache_kafka
 from freki.infra.settings import KafkaSettings, MilvusSettings, Settings
 from freki.schemas.errors import InfraError
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 LOG_CHARACTERS = 5_000
 SETTING = "FREKI_TEST_STACK"
 SECTIONS = ("FREKI_KAFKA__", "FREKI_MILVUS__")

@@ -19,6 +19,8 @@ from freki.streams.wire.provision import apply_topics
 REPLY_TOPIC = "freki.contexts.v1"
 LIMITED = "limited"
 """Tenant with limits."""
+DEADLINE_MS = 60_000
+"""Deadline of queries that name none: which hits they find is no matter of how busy this machine is."""
 ONE_WORKER = (("chunk", "contextualise", "embed", "retrieve"),)
 """All stages in one process, which starts sooner than several: for stacks of tests where the layout does not matter."""
 
@@ -66,6 +68,7 @@ async def freki(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki
     # Workers read their settings from the environment.
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("FREKI_RETRIEVAL__REPLY_TOPICS", json.dumps([REPLY_TOPIC]))
+        patch.setenv("FREKI_RETRIEVAL__DEADLINE_MS", str(DEADLINE_MS))
         # They count only for queries that ask for it.
         patch.setenv("FREKI_FEEDBACK__READ", "true")
         patch.setenv("FREKI_LIMITS__TENANTS", json.dumps({LIMITED: {"documents": 2, "queries_per_minute": 3}}))

@@ -28,7 +28,7 @@ from freki.streams.messages import Outgoing
 from freki.streams.retrieve.memberships import membership_key
 from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
 from freki.streams.wire.from_settings import topics_of, wall_clock
-from tests.acceptance.conftest import Freki
+from tests.acceptance.conftest import DEADLINE_MS, Freki
 
 PATIENCE_S = 200.0
 
@@ -61,9 +61,16 @@ def delete(tenant: str, document: str, *, version: int) -> DocumentChange:
 
 
 def query(tenant: str, text: str, **options: Any) -> ContextQuery:
-    """Make a question."""
+    """Make a question; it has the time that the stack of this folder gives, on other stacks too."""
     return ContextQuery(
-        query_id=QueryId(str(uuid.uuid4())), tenant=TenantId(tenant), text=text, asked_at=wall_clock(), **options
+        **{
+            "query_id": QueryId(str(uuid.uuid4())),
+            "tenant": TenantId(tenant),
+            "text": text,
+            "asked_at": wall_clock(),
+            "deadline_ms": DEADLINE_MS,
+            **options,
+        }
     )
 
 

@@ -202,7 +202,6 @@ async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:
     assert (code, "0 differences" in printed) == (0, True), printed
 
 
-@pytest.mark.timeout(600)
 async def test_a_tenant_is_exported_and_imported_into_another_generation(
     freki: Freki, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -224,7 +223,6 @@ async def test_a_tenant_is_exported_and_imported_into_another_generation(
     assert (dropped[0], f"removed {generation}" in dropped[1]) == (0, True), dropped[1]
 
 
-@pytest.mark.timeout(600)
 async def test_a_document_deleted_after_the_export_does_not_come_back_into_an_empty_index(
     freki: Freki, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

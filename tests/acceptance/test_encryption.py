@@ -107,8 +107,6 @@ async def encrypted(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[E
         yield Encrypted(Freki(settings_for(settings, stack.state), children), folder / "state", variables)
 
 
-# Two stacks run.
-@pytest.mark.timeout(600)
 async def test_no_file_has_a_sentence_and_answers_are_as_without(encrypted: Encrypted, freki: Freki) -> None:
     changes = [upsert(TENANT, f"satzung-{n}.md", text_of(subject)) for n, subject in enumerate(SUBJECTS)]
     first, last = changes[:2], changes[2:]
@@ -159,7 +157,6 @@ async def test_a_document_of_the_old_version_is_changed_and_deleted_under_the_ne
     assert any("Nachtrag" in text for _, text, _, _ in hits)
 
 
-@pytest.mark.timeout(600)
 async def test_what_was_indexed_before_is_read_and_encrypted_by_the_next_write(tmp_path: Path) -> None:
     make_keys(tmp_path / "freki.keys")
     given = EncryptionSettings(keys="local", key_file=tmp_path / "freki.keys")

@@ -9,8 +9,6 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
-
 from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.operators.identify import record_key, root_id
@@ -67,8 +65,6 @@ def letter_of(freki: Freki, change: DocumentChange) -> DeadLetter:
     )
 
 
-# A minute on an idle machine.
-@pytest.mark.timeout(600)
 async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(freki: Freki, tmp_path: Path) -> None:
     tenant, mark, other = (f"{name}{secrets.token_hex(4)}" for name in ("erase-", "Tilgung", "Bestand"))
     small = freki.settings.claims.model_copy(update={"inline_bytes": 600})
@@ -191,7 +187,6 @@ async def done(freki: Freki, *arguments: str, **variables: str) -> str:
     return printed
 
 
-@pytest.mark.timeout(600)
 async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_that_is_held(freki: Freki) -> None:
     tenant, mark = await published(freki)
     of = ("--tenant", tenant)
@@ -227,7 +222,6 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     assert any("requests and reports of erasures" in each for each in told[-1]["not_searched"])
 
 
-@pytest.mark.timeout(600)
 async def test_a_change_that_was_never_valid_holds_up_no_erasure(freki: Freki, tmp_path: Path) -> None:
     tenant, mark = (f"{name}{secrets.token_hex(4)}" for name in ("never-", "Fehler"))
     await publish(freki, upsert(tenant, "law", law(mark)))
@@ -248,7 +242,6 @@ async def test_a_change_that_was_never_valid_holds_up_no_erasure(freki: Freki, t
     assert set(await raw(freki, mark.encode())) <= {each.get("topic") for each in body["remains"]}
 
 
-@pytest.mark.timeout(600)
 async def test_a_person_is_not_told_what_a_later_version_says_of_another_and_which_generations_have_more(
     freki: Freki,
 ) -> None:
@@ -279,7 +272,6 @@ async def test_a_person_is_not_told_what_a_later_version_says_of_another_and_whi
     assert json.loads(whole.splitlines()[-1])["withheld"] == {}
 
 
-@pytest.mark.timeout(600)
 async def test_a_change_that_cannot_be_decoded_here_goes_by_its_key_and_nothing_counts_as_whole(
     freki: Freki, tmp_path: Path
 ) -> None:
@@ -308,7 +300,6 @@ async def test_a_change_that_cannot_be_decoded_here_goes_by_its_key_and_nothing_
         assert (bool(body["undecided"]), bool(body["undecodable"])) == (number == 0, number == 1)
 
 
-@pytest.mark.timeout(600)
 async def test_what_older_versions_said_is_gone_once_a_corrected_one_is_searchable(
     freki: Freki, tmp_path: Path
 ) -> None:
@@ -335,7 +326,6 @@ async def test_what_older_versions_said_is_gone_once_a_corrected_one_is_searchab
     assert "the signature is right" in printed
 
 
-@pytest.mark.timeout(600)
 async def test_a_request_waits_for_a_hold_survives_kills_and_leaves_a_report_that_can_be_verified(
     freki: Freki, tmp_path: Path
 ) -> None:

@@ -4,8 +4,6 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
-import pytest
-
 from freki.infra.kafka import Reader
 from freki.schemas import ContextHit, DocumentId, Judgement, QueryId, TenantId, Verdict
 from freki.schemas.avro import Codec
@@ -53,7 +51,6 @@ async def until_judged(freki: Freki, expected: Sequence[str]) -> None:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.timeout(600)
 async def test_a_judgement_moves_rankings_until_it_is_erased_also_after_a_restart(freki: Freki) -> None:
     text = "Die Gebühr für die Ausstellung des Zwischenzeugnisses beträgt {} Euro und wird mit dem Antrag fällig."
     await publish(freki, *(upsert(TENANT, name, text.format(place)) for place, name in enumerate("abcd", start=11)))
@@ -75,7 +72,6 @@ async def test_a_judgement_moves_rankings_until_it_is_erased_also_after_a_restar
     await until_judged(freki, last[1:])
 
 
-@pytest.mark.timeout(600)
 async def test_what_is_said_of_a_document_whose_deletion_nobody_noticed_is_erased(freki: Freki) -> None:
     # given a judgement that no receipt of the deletion follows: as after a time without workers that answer
     tenant, document = f"{TENANT}-late", "gone"

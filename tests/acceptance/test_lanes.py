@@ -3,20 +3,17 @@
 import asyncio
 from collections.abc import Sequence
 
-import pytest
-
 from freki.infra.settings import Settings
 from freki.schemas import DocumentChange, IndexOutcome, OutcomeStatus
 from freki.streams.client import Publisher, Receipts
 from freki.streams.wire.connect import open_publisher, open_receipts
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import ask, delete, documents, publish, upsert, verify
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, publish, upsert, verify
 
 TENANT = "lanes"
 LARGE = 120
 PARAGRAPHS = 70
 """More chunks than one part holds."""
-PATIENCE_S = 120.0
 
 
 def large(number: int) -> DocumentChange:
@@ -47,7 +44,6 @@ async def _all(receipts: Receipts, changes: Sequence[DocumentChange]) -> list[In
     return [await receipts.next(patience_s=PATIENCE_S) for _ in changes]
 
 
-@pytest.mark.timeout(600)
 async def test_deletions_and_urgent_changes_overtake_a_backlog_that_goes_on_beside_them_also_through_kills(
     freki: Freki,
 ) -> None:

@@ -11,7 +11,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import httpx
-import pytest
 
 from freki.infra.local.specs import BROKER, STORE
 from freki.infra.telemetry.endpoint import HEALTH, METRICS
@@ -86,7 +85,6 @@ async def clients(freki: Freki) -> AsyncIterator[tuple[Receipts, Publisher, Aske
         yield receipts, publisher, asker
 
 
-@pytest.mark.timeout(600)
 async def test_a_store_that_is_silent_delays_ingest_and_loses_nothing(freki: Freki) -> None:
     # given documents that are indexed, and more that come while the store is silent
     tenant = "silent-store"
@@ -119,7 +117,6 @@ async def test_a_store_that_is_silent_delays_ingest_and_loses_nothing(freki: Fre
     assert len(after.hits) == DOCUMENTS + 1
 
 
-@pytest.mark.timeout(600)
 async def test_a_broker_that_is_silent_lets_questions_fail_in_time_and_loses_nothing(freki: Freki) -> None:
     tenant = "silent-broker"
     changes = [upsert(tenant, f"d{number}", TEXT.format(number)) for number in range(DOCUMENTS)]

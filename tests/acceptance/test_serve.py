@@ -59,7 +59,6 @@ async def served(freki: Freki, llm: LlmServer, tmp_path: Path) -> AsyncIterator[
     await process.wait()
 
 
-@pytest.mark.timeout(600)
 async def test_a_service_publishes_asks_and_deletes(
     served: tuple[str, asyncio.subprocess.Process], tmp_path: Path
 ) -> None:
@@ -136,7 +135,7 @@ async def _operators_see_all(client: httpx.AsyncClient, document: Mapping[str, A
         lines = receipts.aiter_lines()
         assert await anext(lines) == "event: ready"
         again = asyncio.create_task(client.post("/v1/documents", json={**document, "content": "Neue Hundegebühr."}))
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while "hunde.md" not in await anext(lines):
                 pass
         assert (await again).json()["status"] == "INDEXED"
@@ -151,7 +150,6 @@ def _errors_of(page: Page) -> list[str]:
 
 
 @needs_chromium
-@pytest.mark.timeout(600)
 async def test_the_page_shows_sources_and_never_their_markup(served: tuple[str, asyncio.subprocess.Process]) -> None:
     url, _ = served
     texts = {

@@ -90,7 +90,6 @@ async def serving(freki: Freki, *arguments: str, tenant: str) -> AsyncIterator[S
     await logs
 
 
-@pytest.mark.timeout(600)
 async def test_a_service_publishes_asks_and_deletes_over_grpc(freki: Freki) -> None:
     async with serving(freki, tenant=f"grpc-{secrets.token_hex(4)}") as served:
         await served.publish("hunde.md", TEXT)
@@ -124,7 +123,6 @@ async def test_a_service_publishes_asks_and_deletes_over_grpc(freki: Freki) -> N
         assert await served.process.wait() == 0
 
 
-@pytest.mark.timeout(600)
 async def test_a_direct_call_gets_the_answer_of_the_topic_and_hears_its_steps_before(freki: Freki) -> None:
     tenant = f"direct-{secrets.token_hex(4)}"
     async with serving(freki, "--direct", tenant=tenant) as direct, serving(freki, tenant=tenant) as topics:

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Sequence
 
-import pytest
 from opentelemetry.trace import format_trace_id
 
 from freki.infra.telemetry.trace_files import SpanRecord, read_trace
@@ -54,7 +53,6 @@ def _way(spans: Sequence[SpanRecord], last: str) -> list[str]:
     return names[::-1]
 
 
-@pytest.mark.timeout(600)
 async def test_a_worker_that_is_killed_over_a_change_leaves_a_whole_trace_to_its_outcome(freki: Freki) -> None:
     content = "\n\n".join(
         f"Absatz {place}: Der Antrag {place * 7919} wird nach {place} Tagen von Amt {place % 13} beschieden. " * 3

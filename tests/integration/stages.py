@@ -26,7 +26,7 @@ from freki.streams.messages import Outgoing, Received
 from freki.streams.topics import Topic, Topics
 
 TRACER = NoOpTracer()
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 
 Batch = Sequence[Received[str]]
 

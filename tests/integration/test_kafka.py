@@ -126,7 +126,7 @@ async def test_pauses_of_the_client_end_with_a_record_or_with_the_client(
     # A worker makes the directory of the sockets.
     async with (
         KafkaProducer(kafka),
-        asyncio.timeout(30),
+        asyncio.timeout(60),
         client_kafka.Producer(broker) as producer,
         client_kafka.Reader(broker, topic) as reader,
     ):
@@ -169,7 +169,7 @@ async def test_readers_close_while_a_fetch_waits_to_be_tried_again(
     monkeypatch.setattr(wakeups, "Pauses", no_wakeups)
     thin = client_kafka.Reader(Broker(bootstrap=kafka.bootstrap, idempotent=False), topic)
     for reader in (Reader(kafka, topic, start="earliest"), thin):
-        async with asyncio.timeout(30), reader:
+        async with asyncio.timeout(60), reader:
             client = cast("Any", reader._client)
             assert await asyncio.to_thread(break_fetches(client).wait, 20)
 
@@ -224,7 +224,7 @@ async def test_a_stage_ends_while_a_fetch_waits_to_be_tried_again(
 ) -> None:
     monkeypatch.setattr(wakeups, "Pauses", no_wakeups)
     stage = world.stage(world.forward)
-    async with asyncio.timeout(30), running(stage):
+    async with asyncio.timeout(60), running(stage):
         client = cast("Any", stage.app.consumer)._thread._consumer
         assert await asyncio.to_thread(break_fetches(client).wait, 20)
 
@@ -302,7 +302,7 @@ async def test_what_an_open_transaction_has_written_is_not_there_yet(
 
 
 async def values_of(kafka: KafkaSettings, topic: str) -> list[bytes | None]:
-    async with asyncio.timeout(10), Reader(kafka, topic, start="earliest") as reader:
+    async with asyncio.timeout(60), Reader(kafka, topic, start="earliest") as reader:
         return [record.value async for record in reader.until_end()]
 
 
@@ -352,7 +352,7 @@ async def test_a_reader_goes_on_where_the_local_broker_lost_its_records(topics: 
     with ExitStack() as first:
         kafka = first.enter_context(running_tansu(port))
         await send(kafka, *[b"lost"] * 5)
-        async with asyncio.timeout(30), Reader(kafka, topic.name, start="latest") as reader:
+        async with asyncio.timeout(60), Reader(kafka, topic.name, start="latest") as reader:
             first.close()
             with running_tansu(port):
                 await send(kafka, b"new")

@@ -30,7 +30,7 @@ from tests.http_door import InProcess, ScriptedOperations, Unlimited, app_of, le
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 
-pytestmark = [needs_chromium, pytest.mark.timeout(300)]
+pytestmark = needs_chromium
 
 expect.set_options(timeout=30_000)
 

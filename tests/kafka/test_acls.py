@@ -129,7 +129,6 @@ async def parts(secured: Secured, store: MilvusSettings, tmp_path: Path) -> Part
     return Parts(settings=settings, by_name=by_name)
 
 
-@pytest.mark.timeout(300)
 async def test_each_part_works_with_its_rights_alone(parts: Parts, tmp_path: Path) -> None:
     folder = tmp_path / "post"
     folder.mkdir()

@@ -17,7 +17,7 @@ from tests.integration.stages import Batch, World, a_world, running
 from tests.integration.transactions import transaction
 from tests.stack import own_topics, running_kafka
 
-PATIENCE_S = 60.0
+PATIENCE_S = 120.0
 CLEANING = {"log.cleaner.backoff.ms": "100", "log.cleaner.threads": "1", "log.retention.check.interval.ms": "500"}
 SOON = {
     "segment.ms": "200",

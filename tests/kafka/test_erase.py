@@ -154,8 +154,6 @@ async def send_letter(freki: Freki, tenant: str, name: str, text: str) -> None:
         await outbox.send(to_record(letter, topics_of(freki.settings).dead_letters.name))
 
 
-# Two starts of the whole stack, and half a minute until the broker looks for the first time after the second one.
-@pytest.mark.timeout(900)
 @pytest.mark.usefixtures("environment")
 @pytest.mark.parametrize("broker", get_args(Broker))
 async def test_no_sentence_of_an_erased_law_is_left_after_the_times_of_the_report(
@@ -226,7 +224,6 @@ def raise_partitions(settings: Settings, topic: str, count: int) -> None:
         admin.create_partitions({topic: NewPartitions(count)})
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.usefixtures("environment")
 async def test_what_an_erased_and_a_corrected_document_said_goes_also_from_the_partition_that_they_had_before(
     tmp_path: Path,

@@ -37,7 +37,6 @@ def copied(example: str, folder: Path, ignored: Sequence[str]) -> Path:
     return Path(shutil.copytree(EXAMPLES / example, folder / example, ignore=shutil.ignore_patterns(*ignored)))
 
 
-@pytest.mark.timeout(600)  # the first time Maven fetches its plugins
 async def test_java_publishes_and_asks(freki: Freki, tmp_path: Path) -> None:
     need("mvn")
     need("java")
@@ -54,7 +53,6 @@ async def test_java_publishes_and_asks(freki: Freki, tmp_path: Path) -> None:
     assert "1. examples/java: Der Bauantrag ist bei der Gemeinde einzureichen. Java hat ihn ver" in printed
 
 
-@pytest.mark.timeout(300)  # npm fetches two packages
 async def test_node_publishes_and_asks(freki: Freki, tmp_path: Path) -> None:
     need("npm")
     need("node")
@@ -71,7 +69,6 @@ async def test_node_publishes_and_asks(freki: Freki, tmp_path: Path) -> None:
     assert "1. examples/node: Der Angelschein ist beim Ordnungsamt zu beantragen. Node hat ihn ver" in printed
 
 
-@pytest.mark.timeout(300)  # npm fetches two packages
 async def test_node_calls_over_grpc_with_a_prompt_of_a_million_characters(freki: Freki, tmp_path: Path) -> None:
     need("npm")
     need("node")

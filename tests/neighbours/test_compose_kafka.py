@@ -78,7 +78,6 @@ def kafka(tmp_path: Path) -> Iterator[Mapping[str, int]]:
         server.wait()
 
 
-@pytest.mark.timeout(600)
 async def test_a_healthy_kafka_takes_our_topics(kafka: Mapping[str, int]) -> None:
     # As a program on the host, which has another listener than those in the network.
     settings = Settings(kafka=KafkaSettings(bootstrap=f"127.0.0.1:{kafka['9092']}", replication=1))

@@ -21,8 +21,6 @@ from tests.acceptance.conftest import Children, Freki
 from tests.acceptance.helpers import all_values, ask, documents, publish, upsert
 from tests.neighbours.apicurio import CONFLUENT, running_apicurio
 
-pytestmark = pytest.mark.timeout(900)
-
 TOPIC = "freki.documents.v1"
 CHANGE = upsert("t", "d", "Die Frist endet im Mai.")
 

@@ -163,7 +163,6 @@ async def test_all_that_was_asked_refused_and_changed_is_found_also_after_worker
     assert QUESTION.encode() not in content
 
 
-@pytest.mark.timeout(600)
 async def test_settings_change_while_questions_are_in_flight_and_none_is_lost(audited: Audited) -> None:
     freki, file = audited.freki, audited.folder / "freki.toml"
     texts = ("Die Frist endet im Mai.", "Die Frist für Anträge ist kurz.", "Eine Frist gilt immer.")
@@ -235,7 +234,7 @@ async def _each_worker(audited: Audited, path: str, says: Callable[[httpx.Respon
     """Wait until each worker replies so."""
     files = list((audited.freki.settings.local.state_dir / "run").glob("*.ready"))
     assert len(files) == len(STAGES)
-    async with httpx.AsyncClient(trust_env=False, timeout=30) as client:
+    async with httpx.AsyncClient(trust_env=False, timeout=60) as client:
         for file in files:
             while not says(await client.get(f"{file.read_text(encoding='utf-8')}{path}")):  # noqa: ASYNC110 - it polls
                 await asyncio.sleep(0.1)

@@ -3,15 +3,11 @@
 import secrets
 from pathlib import Path
 
-import pytest
-
 from tests.chaos.run import Options, Run
 
 FAULTS = 10
 
 
-# Half a minute on an idle machine.
-@pytest.mark.timeout(600)
 async def test_faults_lose_nothing_and_show_no_reader_anything_wrong(tmp_path: Path) -> None:
     seed = secrets.randbelow(10**6)
 

@@ -18,7 +18,6 @@ async def own(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Freki]:
         yield freki
 
 
-@pytest.mark.timeout(600)
 async def test_a_generation_is_filled_once_and_compared_by_questions_with_known_answers(
     own: Freki, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -56,7 +55,6 @@ async def test_a_generation_is_filled_once_and_compared_by_questions_with_known_
     assert not any(line.startswith("nDCG") for line in half.splitlines()), "nobody judged these"
 
 
-@pytest.mark.timeout(600)
 async def test_what_fills_a_generation_can_be_started_again_after_the_switch(own: Freki) -> None:
     await said(own, "create", "g3", "--once")
     await said(own, "switch", "g3")

@@ -99,7 +99,6 @@ async def switched(freki: Freki, traffic: Traffic, name: str) -> tuple[int, int]
     return begun, followed
 
 
-@pytest.mark.timeout(600)
 async def test_another_generation_takes_over_and_gives_back_without_a_pause(several: Freki) -> None:
     traffic = Traffic(several)
     await publish(several, *stable_documents())

@@ -3,7 +3,6 @@
 `python -m bench.answerability` measures the same on evaluation sets; docs/evaluation.md has what came out.
 """
 
-import pytest
 import pytest_asyncio
 
 from freki.infra.evaluation_sets import read_set
@@ -12,8 +11,6 @@ from freki.schemas import Confidence, ContextQuery, QueryId
 from freki.streams.wire.from_settings import wall_clock
 from tests.quality.gate import SETS
 from tests.quality.pipeline import MODELS, TENANT, Asker, Freki
-
-pytestmark = pytest.mark.timeout(600)
 
 MANUAL = next(directory for directory in SETS if directory.name == "manual-en")
 UNANSWERED = (

@@ -15,7 +15,6 @@ SPARE = 3
 LEAST_RECALL = 0.88
 """Of exact terms; `pip install` and `TCP` have no form that shows it."""
 
-pytestmark = pytest.mark.timeout(300)
 each_half = pytest.mark.parametrize("half", HALVES)
 
 

@@ -10,9 +10,6 @@ from freki.operators.evaluate.figures import EMPTY
 from tests.quality.gate import RECORD, SETS, compare, contents_of, differences, read_recorded
 from tests.quality.pipeline import CONFIGURATIONS, SERVED, SURE, Measured, measure
 
-# Well under a minute on two idle cores; a busy machine is no failure.
-pytestmark = pytest.mark.timeout(600)
-
 # A client for Python is taken for the one for Java that somebody asks for.
 MOST_DECEIVED = 1
 

@@ -625,7 +625,7 @@ class Run:
 
 
 def _query(user: Key, text: str, **options: Any) -> ContextQuery:
-    return query(user.tenant, text, **{"top_k": 20, "mmr_lambda": 1.0, **options})
+    return query(user.tenant, text, **{"top_k": 20, "mmr_lambda": 1.0, "deadline_ms": None, **options})
 
 
 def _without_times(said: ContextResult | DocumentReport) -> str:

@@ -20,7 +20,7 @@ from freki.streams.topics import DAY_MS
 
 WRITER = "1700000000000-aa"
 RULES = AuditRules(waits_for_topic=False, buffer_bytes=1 << 20, anchor_entries=1000, anchor_s=60.0, rotation_ms=DAY_MS)
-PATIENCE_S = 30.0
+PATIENCE_S = 60.0
 
 
 @dataclass

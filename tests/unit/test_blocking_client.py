@@ -16,7 +16,7 @@ from freki.schemas.avro import Codec
 from tests.http_door import receipt
 from tests.unit.test_thin_client import Bus, BusProducer, BusReader, StoredAnswer
 
-PATIENCE_S = 5.0
+PATIENCE_S = 60.0
 
 
 class WatchedBus(Bus):

@@ -45,7 +45,7 @@ class Sends:
 
     async def next(self) -> list[str]:
         """Return the next call, as soon as it is made."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             return await self._new.get()
 
     async def send(self, *records: Outgoing) -> None:
@@ -155,7 +155,7 @@ async def test_documents_that_are_chunked_while_others_are_sent_are_sent_togethe
     handled = asyncio.ensure_future(handle([arrived(name) for name in "abcd"]))
 
     assert await sends.next() == ["acme/a"]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         for name in "bcd":
             gates.gates[name].set()
             await revised[f"acme/{name}".encode()].wait()
@@ -240,7 +240,7 @@ async def test_the_error_of_a_document_ends_the_batch() -> None:
         return await gates.parse(name, media_type, content)
 
     with pytest.raises(UnreadableContent, match=r"^bad$"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await handler(parse, sends)([arrived("never"), arrived("bad")])
 
     assert sends.calls == []
@@ -254,7 +254,7 @@ async def test_the_error_of_sending_ends_the_batch() -> None:
     gates = Gates("never")
 
     with pytest.raises(Unavailable, match=r"^broker$"):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await handler(gates.parse, Down())([arrived("a"), arrived("never")])
 
 
@@ -265,7 +265,7 @@ async def test_a_batch_with_a_cancelled_document_does_not_count_as_done() -> Non
         return await parse_here(name, media_type, content)
 
     with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await handler(parse, Sends())([arrived("a"), arrived("b")])
 
 
@@ -275,5 +275,5 @@ async def test_a_batch_whose_sending_is_cancelled_does_not_count_as_done() -> No
             raise asyncio.CancelledError
 
     with pytest.raises(asyncio.CancelledError):
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             await handler(parse_here, Closed())([arrived("a"), arrived("b")])

@@ -29,7 +29,7 @@ from tests.unit.published import Record
 from tests.unit.questions import gateway_of
 from tests.unit.receipts import a_receipt
 
-PATIENCE_S = 10.0
+PATIENCE_S = 60.0
 CHANGE = DocumentChange(
     tenant=TenantId("t"),
     document_id=DocumentId("d"),

@@ -67,5 +67,5 @@ async def test_what_makes_events_ends_with_the_connection_also_while_one_comes(t
     coming.put_nowait(b"late")
 
     await response
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await ended.wait()

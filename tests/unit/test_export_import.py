@@ -305,7 +305,6 @@ BESIDE: dict[str, tuple[Batches | Callable[[Owner], Awaitable[None]], list[str] 
 }
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize("clocks", [(5000, 6000), (6000, 5000)], ids=["one later", "the other later"])
 @pytest.mark.parametrize("case", BESIDE)
 async def test_no_order_of_calls_of_an_import_and_a_worker_makes_a_hole_or_goes_back(
@@ -321,7 +320,6 @@ async def test_no_order_of_calls_of_an_import_and_a_worker_makes_a_hole_or_goes_
     assert await explore(revision("a", 1, OLD), jobs, clocks, switches=SWITCHES, ended=ended) > 20
 
 
-@pytest.mark.timeout(600)
 async def test_two_imports_at_once_make_no_hole() -> None:
     archive = await archive_of(ARCHIVED)
 
@@ -332,7 +330,6 @@ async def test_two_imports_at_once_make_no_hole() -> None:
     assert await explore(revision("a", 1, OLD), jobs, (5000, 6000), switches=SWITCHES, ended=ended) > 20
 
 
-@pytest.mark.timeout(600)
 @pytest.mark.parametrize(
     "edits",
     [

@@ -256,7 +256,7 @@ async def test_a_stranger_is_refused_before_a_message_is_there(gateway: InProces
 
     async with door(gateway, tokens=True) as client:
         async with refused(Code.UNAUTHENTICATED):
-            await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=20)
+            await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=60)
         # Else gRPC would wait for it without end.
         is_refused.set()
 
@@ -278,7 +278,7 @@ async def test_a_message_is_not_awaited_without_end(
     with caplog.at_level(logging.ERROR):
         async with door(gateway) as client:
             async with refused(Code.DEADLINE_EXCEEDED) as told:
-                await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=20)
+                await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=60)
             is_refused.set()
 
     assert told["detail"] == "the message was not there within 0.05 s"
@@ -327,11 +327,11 @@ async def test_a_document_that_can_not_be_indexed_is_refused_with_the_reason(gat
 async def test_the_deadline_of_a_call_is_that_of_its_query(gateway: InProcess) -> None:
     async with door(gateway) as client:
         await client.ask(text="a")
-        await client.ask(text="a", timeout=30)
+        await client.ask(text="a", timeout=60)
         await client.ask(text="a", timeout=30, deadline_ms=100)
         await client.ask(text="a", timeout=30, deadline_ms=60_000)
         await client.ask(text="a", timeout=3_600)
-        await client.index(document_id="a", text="b", wait_ms=60_000, timeout=30)
+        await client.index(document_id="a", text="b", wait_ms=60_000, timeout=60)
 
     none, own, shorter, longer, longest = [asked.deadline_ms for asked in gateway.asked]
     assert none is None
@@ -615,7 +615,7 @@ async def test_one_address_has_only_so_many_calls_for_health_and_reflection_open
         # Other calls are not limited by these.
         assert (await client.ask(text=TEXT, metadata=GOOD)).hits
         watching[0].cancel()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not await checked(health):  # noqa: ASYNC110 - the server sees it later
                 await asyncio.sleep(0.01)
 
@@ -653,10 +653,10 @@ async def test_who_watches_the_health_and_does_not_read_stops_nobody(gateway: In
         while (await http2_frame(reader))[0] != HEADERS:
             pass
 
-        watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=30)
+        watching = health_pb2_grpc.HealthStub(channel).Watch(health_pb2.HealthCheckRequest(), timeout=60)
         assert (await watching.read()).status == health_pb2.HealthCheckResponse.SERVING
         watching.cancel()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             await server.stop(0)
         writer.close()
 

@@ -277,7 +277,7 @@ class Holding:
 
     async def work(self, parts: list[ContextualChunkBatch], lane: Lane = Lane.REGULAR) -> None:
         """Index parts, and take down what is done."""
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(60):
             async for outcomes in self.indexer.index([ReceivedPart(part, 0) for part in parts], lane=lane):
                 self.done += [(outcome.document_id, outcome.version, outcome.status) for outcome in outcomes]
                 self.some_done.set()

@@ -114,7 +114,7 @@ async def test_no_prompts_ask_nothing(server: LlmServer) -> None:
 
 async def test_no_more_calls_are_under_way_than_asked_for(server: LlmServer) -> None:
     under_way, most, lock = 0, 0, threading.Lock()
-    together = threading.Barrier(2, timeout=30)
+    together = threading.Barrier(2, timeout=60)
 
     def script(_: Mapping[str, Any]) -> Reply:
         nonlocal under_way, most

@@ -25,7 +25,7 @@ from tests.unit.tiny_models import write_hub_files, write_sentence_encoder
 
 torch = pytest.importorskip("torch")
 transformers = pytest.importorskip("transformers")
-pytestmark = [pytest.mark.filterwarnings("ignore"), pytest.mark.timeout(600)]
+pytestmark = pytest.mark.filterwarnings("ignore")
 
 TEXTS = ["ja", "Die Zugspitze ist der höchste Berg.", "", "Rotate the signing key every ninety days. " * 5]
 PIECES = 2000

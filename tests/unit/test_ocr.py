@@ -156,7 +156,6 @@ async def test_a_command_that_takes_too_long_is_killed_and_one_that_is_missing_n
 
 
 @pytest.mark.skipif(not (shutil.which("ocrmypdf") and shutil.which("tesseract")), reason="needs ocrmypdf and tesseract")
-@pytest.mark.timeout(120)
 @pytest.mark.parametrize("name", ["scan.pdf", "photo.png"])
 async def test_ocrmypdf_reads_a_scan_as_the_documentation_calls_it(name: str) -> None:
     said = re.search(r"FREKI_OCR__COMMAND='(.*)'", (ROOT / "docs/formats.md").read_text())

@@ -217,7 +217,7 @@ async def test_what_the_environment_sets_stays(folder: Path, monkeypatch: pytest
 
 
 async def eventually(true: Callable[[], bool]) -> None:
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not true():  # noqa: ASYNC110 - it polls a file
             await asyncio.sleep(0.005)
 

@@ -134,7 +134,7 @@ async def test_a_fetch_that_is_cancelled_and_ends_without_an_error_is_followed_b
     await fetching.wait()
     task.cancel()
 
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         assert await task is False
     pauses.close()
 
