@@ -97,10 +97,17 @@ async def served() -> AsyncIterator[Served]:
     await running
 
 
-@pytest.fixture
-async def browser() -> AsyncIterator[Browser]:
+@pytest.fixture(scope="module")
+async def chromium() -> AsyncIterator[Browser]:
     async with open_chromium() as browser:
         yield browser
+
+
+@pytest.fixture
+async def browser(chromium: Browser) -> AsyncIterator[Browser]:
+    yield chromium
+    for context in chromium.contexts:
+        await context.close()
 
 
 async def opened(browser: Browser, url: str, **options: Any) -> Page:
