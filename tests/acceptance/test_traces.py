@@ -85,7 +85,7 @@ async def test_a_question_s_trace_goes_from_the_asker_through_the_worker_and_bac
     result = await ask(freki, TENANT, "Wer bescheidet den Antrag?")
 
     way = ["ask", "send freki.queries.v1", "process freki.queries.v1", "send freki.contexts.v1"]
-    spans = await _spans(freki, result.trace_id, _has(*way, "retrieve", "search.dense"))
+    spans = await _spans(freki, result.trace_id, _has(*way, "retrieve", "search.dense", "search.lexical"))
 
     assert _way(spans, "send freki.contexts.v1") == way
     assert _way(spans, "search.dense")[-2:] == ["retrieve", "search.dense"]

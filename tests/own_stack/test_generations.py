@@ -154,13 +154,13 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(seve
 
 async def _quiet(freki: Freki, traffic: Traffic) -> None:
     """Wait until both generations have the last version of every document."""
-    for _ in range(200):
-        first, second = await rows_of(freki, "g1"), await rows_of(freki, "g2")
-        versions = traffic.versions.items()
-        if all(each.get(name, (0,))[0] == version for name, version in versions for each in (first, second)):
-            return
-        await asyncio.sleep(0.2)
-    raise AssertionError("a generation lacks changes")
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            first, second = await rows_of(freki, "g1"), await rows_of(freki, "g2")
+            versions = traffic.versions.items()
+            if all(each.get(name, (0,))[0] == version for name, version in versions for each in (first, second)):
+                return
+            await asyncio.sleep(0.2)
 
 
 def _check(answers: Sequence[ContextResult], held: Mapping[str, Held], switches: Sequence[tuple[int, int]]) -> None:
