@@ -202,7 +202,7 @@ class RunningServers:
         """Delete our topics in the end."""
         from kafka.admin import KafkaAdminClient
 
-        from freki.infra.kafka.connection import admin_options
+        from freki.infra.kafka.admin import admin_options
 
         yield self.kafka
         with closing(KafkaAdminClient(**admin_options(self.kafka))) as admin:

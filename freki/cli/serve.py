@@ -31,7 +31,6 @@ from freki.streams.wire.answers import open_answerer
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
 from freki.streams.wire.connect import open_asker, open_outbox
-from freki.streams.wire.direct import open_direct
 from freki.streams.wire.gateway import open_gateway
 from freki.streams.wire.operations import Operations
 from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
@@ -86,6 +85,9 @@ async def serve(
         callers = Callers(serving, identify, on_refused=on_refused)
         here = None
         if direct or serving.direct:
+            # Models, and all of retrieval: most processes that serve need neither.
+            from freki.streams.wire.direct import open_direct  # noqa: PLC0415
+
             here = await opened.enter_async_context(open_direct(settings, reloader.takeovers))
         gateway = await opened.enter_async_context(open_gateway(settings, connect=connect, direct=here))
         answerer = await opened.enter_async_context(open_answerer(settings))

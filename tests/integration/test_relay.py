@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 import pytest
 from kafka.admin import KafkaAdminClient, NewTopic
 
-from freki.infra.kafka.connection import admin_options
+from freki.infra.kafka.admin import admin_options
 from freki.schemas import Operation
 from freki.streams.messages import Outgoing
 from tests.integration.commands import Changes, freki, latest, published

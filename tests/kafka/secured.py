@@ -21,7 +21,8 @@ from kafka.admin import (
 )
 from pydantic import SecretStr
 
-from freki.infra.kafka.connection import admin_options, probe
+from freki.infra.kafka.admin import admin_options
+from freki.infra.kafka.connection import probe
 from freki.infra.settings import KafkaSettings
 from freki.streams.wire.acls import Operation, Right
 from tests.kafka.certificates import Authority, Pair

@@ -4,7 +4,8 @@ from pathlib import Path
 import pytest
 from pydantic import SecretStr
 
-from freki.infra.kafka.connection import admin_options, client_options
+from freki.infra.kafka.admin import admin_options
+from freki.infra.kafka.connection import client_options
 from freki.infra.kafka.tokens import NoToken, Tokens
 from freki.infra.settings import KafkaSettings, OAuthSettings
 from freki.schemas.errors import Misconfigured, Unavailable

@@ -45,8 +45,8 @@ def test_a_command_imports_only_its_own_module() -> None:
     assert not {"freki.cli.ask", "freki.streams.app", "pymilvus", "faust"} & modules
 
 
-def test_a_question_is_asked_without_store_models_and_stages() -> None:
-    assert not modules_after("import freki.cli.ask") & {"pymilvus", "onnxruntime", "faust"}
+def test_a_question_is_asked_without_store_models_stages_and_administrator_of_topics() -> None:
+    assert not modules_after("import freki.cli.ask") & {"pymilvus", "onnxruntime", "faust", "kafka"}
 
 
 def test_a_command_whose_module_is_missing_breaks_no_other() -> None:
@@ -74,8 +74,8 @@ def test_the_client_of_the_store_and_retrieval_are_loaded_by_stages_that_use_the
     assert not modules_after("import freki.cli.worker") & {"pymilvus", "freki.streams.retrieve.retriever"}
 
 
-@pytest.mark.parametrize("module", ["topics", "hold", "objection", "judge", "dead_letters"])
-def test_commands_that_read_only_topics_load_no_store_models_and_stages(module: str) -> None:
+@pytest.mark.parametrize("module", ["topics", "hold", "objection", "judge", "dead_letters", "serve"])
+def test_commands_that_only_use_topics_load_no_store_models_and_stages(module: str) -> None:
     assert not modules_after(f"import freki.cli.{module}") & {"pymilvus", "onnxruntime", "faust"}
 
 

@@ -16,23 +16,25 @@ from kafka.errors import (
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     KafkaConnectionError,
+    KafkaError,
     NoError,
     NotCoordinatorError,
     TopicAlreadyExistsError,
     for_code,
 )
+from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from freki.client.kafka import stop_consumer
 from freki.infra.kafka.connection import (
     PROFILES,
-    admin_options,
     client_options,
     connecting,
+    options_of_clients,
     probe,
-    translate,
     translated,
 )
 from freki.infra.kafka.reader import AT_ONCE_MS, log_ends, open_client
+from freki.infra.kafka.tokens import Tokens
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Rejected, Unavailable
 
@@ -49,6 +51,8 @@ _COORDINATOR_MOVES = (
     KafkaConnectionError,
     NotCoordinatorError,
 )
+THEIRS = (KafkaError, RuntimeError)
+"""What kafka-python raises: the latter while the controller moves, and where a connection ends as it writes."""
 
 
 class Declared(Protocol):
@@ -110,6 +114,27 @@ class PartitionLag:
     """Timestamp of the first unfinished record; None where there is none or it was not read in time."""
 
 
+class ForKafkaPython(AbstractTokenProvider):  # type: ignore[misc] # kafka-python is untyped
+    """Token provider for kafka-python, in its own thread."""
+
+    def __init__(self, tokens: Tokens) -> None:
+        super().__init__()
+        self._tokens = tokens
+
+    def token(self) -> str:
+        """Return a token. Raises NoToken."""
+        return self._tokens.get()
+
+    def extensions(self) -> dict[str, str]:
+        """Return the SASL extensions."""
+        return dict(self._tokens.extensions)
+
+
+def admin_options(settings: KafkaSettings) -> dict[str, object]:
+    """Return the keyword arguments of kafka-python's clients."""
+    return options_of_clients(settings, ForKafkaPython)
+
+
 class Admin:
     """The blocking admin client of kafka-python, run in threads, one call at a time."""
 
@@ -124,7 +149,7 @@ class Admin:
             "request_timeout_ms": timeout_ms,
             "bootstrap_timeout_ms": timeout_ms,
         }
-        with translated("connect", self._settings):
+        with translated("connect", self._settings, THEIRS):
             await probe(self._settings)
             self._client = await asyncio.to_thread(lambda: KafkaAdminClient(**options))
         return self
@@ -290,12 +315,8 @@ class Admin:
     async def _run(self, action: str, work: Callable[..., T], *args: object) -> T:
         if self._client is None:
             raise RuntimeError("the admin client is not open")
-        with translated(action, self._settings):
-            try:
-                return await asyncio.to_thread(work, self._client, *args)
-            except RuntimeError as error:
-                # What kafka-python raises while the controller moves, and where a connection ends as it writes.
-                raise translate(action, error, self._settings) from error
+        with translated(action, self._settings, THEIRS):
+            return await asyncio.to_thread(work, self._client, *args)
 
 
 def _create(client: KafkaAdminClient, topic: Declared) -> bool:

@@ -2,18 +2,17 @@
 
 import asyncio
 import ssl
-from collections.abc import AsyncIterator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import aiokafka.errors
-import kafka.errors
 from aiokafka.conn import create_conn, get_ip_port_afi
 
 from freki.client.kafka import without_code
 from freki.client.wakeups import make_directory
-from freki.infra.kafka.tokens import ForAiokafka, ForKafkaPython, NoToken, Tokens
+from freki.infra.kafka.tokens import ForAiokafka, NoToken, Tokens
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
@@ -107,15 +106,14 @@ def tokens(settings: KafkaSettings) -> Tokens | None:
 
 def client_options(settings: KafkaSettings) -> dict[str, object]:
     """Return the keyword arguments of aiokafka's clients."""
-    return _options(settings, ForAiokafka)
+    return options_of_clients(settings, ForAiokafka)
 
 
-def admin_options(settings: KafkaSettings) -> dict[str, object]:
-    """Return the keyword arguments of kafka-python's clients."""
-    return _options(settings, ForKafkaPython)
+def options_of_clients(settings: KafkaSettings, provider: Callable[[Tokens], object]) -> dict[str, object]:
+    """Return the keyword arguments that clients of aiokafka and kafka-python have in common.
 
-
-def _options(settings: KafkaSettings, provider: type[ForAiokafka | ForKafkaPython]) -> dict[str, object]:
+    provider: makes what gives the tokens of OAUTHBEARER to the library.
+    """
     options: dict[str, object] = {
         "bootstrap_servers": settings.bootstrap.split(","),
         "client_id": "freki",
@@ -174,16 +172,16 @@ async def connecting(action: str, settings: KafkaSettings) -> AsyncIterator[None
 
 
 @contextmanager
-def translated(action: str, settings: KafkaSettings) -> Iterator[None]:
-    """Translate errors of aiokafka and kafka-python, keeping the original as the cause."""
+def translated(action: str, settings: KafkaSettings, others: tuple[type[Exception], ...] = ()) -> Iterator[None]:
+    """Translate errors of aiokafka, and others, keeping the original as the cause."""
     try:
         yield
     except (
         aiokafka.errors.KafkaError,
         aiokafka.errors.ConsumerStoppedError,
         aiokafka.errors.IllegalOperation,
-        kafka.errors.KafkaError,
         OSError,
+        *others,
     ) as error:
         raise translate(action, error, settings) from error
 

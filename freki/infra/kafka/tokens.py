@@ -14,7 +14,6 @@ from collections.abc import Callable, Mapping
 import aiokafka.abc
 import aiokafka.conn
 import httpx
-import kafka.net.sasl.oauth
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
@@ -121,22 +120,6 @@ class ForAiokafka(aiokafka.abc.AbstractTokenProvider):  # type: ignore[misc] # a
     async def token(self) -> str:
         """Return a token. Raises NoToken."""
         return await asyncio.to_thread(self._tokens.get)
-
-    def extensions(self) -> dict[str, str]:
-        """Return the SASL extensions."""
-        return dict(self._tokens.extensions)
-
-
-class ForKafkaPython(kafka.net.sasl.oauth.AbstractTokenProvider):  # type: ignore[misc] # kafka-python is untyped
-    """Token provider for kafka-python, in its own thread."""
-
-    def __init__(self, tokens: Tokens) -> None:
-        super().__init__()
-        self._tokens = tokens
-
-    def token(self) -> str:
-        """Return a token. Raises NoToken."""
-        return self._tokens.get()
 
     def extensions(self) -> dict[str, str]:
         """Return the SASL extensions."""
