@@ -107,6 +107,7 @@ async def _read(freki: Freki, books: Books, over: asyncio.Event) -> None:
             asked = query(
                 TENANT,
                 f"Welche Frist gilt für den Vorgang in Dokument d{books.random.randrange(DOCUMENTS)}?",
+                # A reader asks on while workers are down.
                 deadline_ms=5_000,
                 top_k=20,
                 mmr_lambda=1.0,

@@ -11,7 +11,7 @@ import pytest
 from kafka.admin import KafkaAdminClient
 from pydantic import SecretStr
 
-from freki.infra.kafka.admin import THEIRS, Admin
+from freki.infra.kafka.admin import CLIENT_ERRORS, Admin
 from freki.infra.kafka.connection import client_options, probe, translated
 from freki.infra.kafka.reader import open_client
 from freki.infra.settings import KafkaSettings
@@ -41,7 +41,7 @@ def made(kind: type[Exception]) -> Exception:
 def test_no_error_of_a_kafka_client_passes_untranslated(kind: type[Exception]) -> None:
     theirs = made(kind)
 
-    with pytest.raises(InfraError) as caught, translated("send", SETTINGS, THEIRS):
+    with pytest.raises(InfraError) as caught, translated("send", SETTINGS, CLIENT_ERRORS):
         raise theirs
 
     assert caught.value.__cause__ is theirs
@@ -78,14 +78,14 @@ def test_a_record_that_is_too_large_is_rejected_naming_the_setting(error: Except
     ],
 )
 def test_what_a_setting_is_to_blame_for_names_the_setting(error: Exception, fix: str) -> None:
-    with pytest.raises(Misconfigured, match=fix), translated("", SETTINGS, THEIRS):
+    with pytest.raises(Misconfigured, match=fix), translated("", SETTINGS, CLIENT_ERRORS):
         raise error
 
 
 def test_a_name_that_kafka_takes_for_that_of_another_topic_is_to_be_changed() -> None:
     error = kafka.errors.InvalidTopicError("Topic 'a_b' collides with existing topics: a.b")
 
-    with pytest.raises(Misconfigured) as caught, translated("create topics", SETTINGS, THEIRS):
+    with pytest.raises(Misconfigured) as caught, translated("create topics", SETTINGS, CLIENT_ERRORS):
         raise error
 
     assert str(caught.value).startswith("create topics: InvalidTopicError: Topic 'a_b' collides")
@@ -96,7 +96,10 @@ def test_a_name_that_kafka_takes_for_that_of_another_topic_is_to_be_changed() ->
 @pytest.mark.parametrize("errors", [aiokafka.errors, kafka.errors])
 @pytest.mark.parametrize("kind", ["NotEnoughReplicasError", "UnknownError", "PolicyViolationError"])
 def test_errors_have_names_and_no_codes(errors: ModuleType, kind: str) -> None:
-    with pytest.raises(InfraError, match=rf"^send: {kind}: detail\b") as caught, translated("send", SETTINGS, THEIRS):
+    with (
+        pytest.raises(InfraError, match=rf"^send: {kind}: detail\b") as caught,
+        translated("send", SETTINGS, CLIENT_ERRORS),
+    ):
         raise getattr(errors, kind)("detail")
 
     assert "[Error" not in str(caught.value)

@@ -51,7 +51,7 @@ _COORDINATOR_MOVES = (
     KafkaConnectionError,
     NotCoordinatorError,
 )
-THEIRS = (KafkaError, RuntimeError)
+CLIENT_ERRORS = (KafkaError, RuntimeError)
 """What kafka-python raises: the latter while the controller moves, and where a connection ends as it writes."""
 
 
@@ -149,7 +149,7 @@ class Admin:
             "request_timeout_ms": timeout_ms,
             "bootstrap_timeout_ms": timeout_ms,
         }
-        with translated("connect", self._settings, THEIRS):
+        with translated("connect", self._settings, CLIENT_ERRORS):
             await probe(self._settings)
             self._client = await asyncio.to_thread(lambda: KafkaAdminClient(**options))
         return self
@@ -315,7 +315,7 @@ class Admin:
     async def _run(self, action: str, work: Callable[..., T], *args: object) -> T:
         if self._client is None:
             raise RuntimeError("the admin client is not open")
-        with translated(action, self._settings, THEIRS):
+        with translated(action, self._settings, CLIENT_ERRORS):
             return await asyncio.to_thread(work, self._client, *args)
 
 
