@@ -79,6 +79,35 @@ class TestEstimates:
         assert likely_s <= careful_s * (1 + 1e-9)
         assert estimates.likely_s("0") == pytest.approx(estimates.careful_s("0"))
 
+    @given(usual=st.lists(st.floats(0.01, 0.02), min_size=20, max_size=50), outlier=times)
+    def test_one_slow_value_does_not_keep_time_from_the_next_queries(self, usual: list[float], outlier: float) -> None:
+        estimates = Estimates(Clock())
+        for seconds in [*usual, outlier]:
+            estimates.learn("send", seconds)
+
+        assert estimates.careful_s("send") <= 6 * max(usual)
+
+    @given(usual=st.floats(0.001, 0.1), factor=st.floats(1, 100))
+    def test_what_stays_slow_or_becomes_quick_again_is_learnt_within_a_few_values(
+        self, usual: float, factor: float
+    ) -> None:
+        estimates = Estimates(Clock())
+        for seconds in [usual] * 20 + [factor * usual] * 10:
+            estimates.learn("send", seconds)
+        slow_s = estimates.careful_s("send")
+        for _ in range(40):
+            estimates.learn("send", usual)
+
+        assert slow_s >= factor * usual * (1 - 1e-9)
+        assert estimates.careful_s("send") <= 6 * usual
+
+    def test_a_slow_first_value_is_forgotten(self) -> None:
+        estimates = Estimates(Clock())
+        for seconds in [10.0] + [0.01] * 16:
+            estimates.learn("send", seconds)
+
+        assert estimates.careful_s("send") < 0.1
+
     def test_steps_add_up_and_an_old_estimate_fades(self) -> None:
         clock = Clock()
         estimates = Estimates(clock)

@@ -900,6 +900,16 @@ async def test_examples_do_not_overrule_a_rule(world: World) -> None:
     assert (analysis.query_type, analysis.typed_by) == (QueryType.TEMPORAL, TypedBy.WORDING)
 
 
+async def test_an_answer_that_was_slow_to_send_leaves_the_next_ones_their_time(world: World) -> None:
+    asked = retriever(world)
+    for seconds in [1.0] * 8 + [10_000.0]:
+        asked.learn_sending(seconds)
+
+    result = await ask(asked, deadline_ms=600_000)
+
+    assert (result.status, len(result.hits) > 0) == (ResultStatus.COMPLETE, True)
+
+
 @pytest.mark.parametrize(
     ("deadline_ms", "named", "depth"), [(60_000, None, 200), (500, None, 50), (500, 120, 120)], ids=str
 )

@@ -1,4 +1,4 @@
-"""Estimates of the durations of steps."""
+"""Estimates of the durations of steps, from which single slow values are kept."""
 
 import math
 from collections.abc import Callable
@@ -8,6 +8,12 @@ from dataclasses import dataclass
 _MEAN_SHARE = 1 / 8
 _DEVIATION_SHARE = 1 / 4
 _DEVIATIONS = 3.0
+# There a slow value costs a moment; here queries with little time keep as much of it in reserve, and lose their search.
+# So a value counts at most as far above the mean as the largest of these. That widens the deviation: what lasts is
+# learnt within some values.
+_FARTHEST_DEVIATIONS = 6.0
+_FARTHEST_MEANS = 3.0
+_FARTHEST_S = 0.01
 _HALF_LIFE_S = 5.0
 """Half-life of an estimate without new values: otherwise queries refused once would be refused for ever."""
 
@@ -17,10 +23,11 @@ class _Estimate:
     mean_s: float
     deviation_s: float
     at_s: float
+    values: int = 1
 
 
 class Estimates:
-    """Smoothed means and deviations of durations by step, as RFC 6298 has them for round trips."""
+    """Smoothed means and deviations of durations by step, as RFC 6298 has them for round trips, but robust."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         """Create them; clock_s: a monotonic clock."""
@@ -34,8 +41,14 @@ class Estimates:
         if known is None:
             self._of[step] = _Estimate(seconds, seconds / 2, now_s)
             return
-        known.deviation_s += _DEVIATION_SHARE * (abs(seconds - known.mean_s) - known.deviation_s)
-        known.mean_s += _MEAN_SHARE * (seconds - known.mean_s)
+        if known.values == 1 and seconds < known.mean_s:
+            # In ascending order, or a slow first value counted in full.
+            known.mean_s, known.deviation_s, seconds = seconds, seconds / 2, known.mean_s
+        known.values += 1
+        farthest_s = max(_FARTHEST_DEVIATIONS * known.deviation_s, _FARTHEST_MEANS * known.mean_s, _FARTHEST_S)
+        more_s = min(seconds - known.mean_s, farthest_s)
+        known.deviation_s += max(_DEVIATION_SHARE, 1 / known.values) * (abs(more_s) - known.deviation_s)
+        known.mean_s += max(_MEAN_SHARE, 1 / known.values) * more_s
         known.at_s = now_s
 
     def typical_s(self, *steps: str) -> float:
