@@ -1,4 +1,4 @@
-"""Estimates of the durations of steps, from which single slow values are kept."""
+"""Estimates of the durations of steps, robust against single slow values."""
 
 import math
 from collections.abc import Callable
@@ -8,12 +8,12 @@ from dataclasses import dataclass
 _MEAN_SHARE = 1 / 8
 _DEVIATION_SHARE = 1 / 4
 _DEVIATIONS = 3.0
-# There a slow value costs a moment; here queries with little time keep as much of it in reserve, and lose their search.
-# So a value counts at most as far above the mean as the largest of these. That widens the deviation: what lasts is
-# learnt within some values.
-_FARTHEST_DEVIATIONS = 6.0
-_FARTHEST_MEANS = 3.0
-_FARTHEST_S = 0.01
+# There an estimate that is too high costs a moment; here queries with a short deadline keep as much in reserve and have
+# no time to search. So a value exceeds the mean by at most the largest of these. The deviation widens with each, and
+# what lasts is learnt within a few values.
+_MAX_DEVIATIONS = 6.0
+_MAX_MEANS = 3.0
+_MAX_S = 0.01
 _HALF_LIFE_S = 5.0
 """Half-life of an estimate without new values: otherwise queries refused once would be refused for ever."""
 
@@ -27,7 +27,7 @@ class _Estimate:
 
 
 class Estimates:
-    """Smoothed means and deviations of durations by step, as RFC 6298 has them for round trips, but robust."""
+    """Smoothed means and deviations of durations by step, as RFC 6298 has them for round trips, with bounded values."""
 
     def __init__(self, clock_s: Callable[[], float]) -> None:
         """Create them; clock_s: a monotonic clock."""
@@ -42,11 +42,11 @@ class Estimates:
             self._of[step] = _Estimate(seconds, seconds / 2, now_s)
             return
         if known.values == 1 and seconds < known.mean_s:
-            # In ascending order, or a slow first value counted in full.
+            # In ascending order: a slow first value is bounded, too.
             known.mean_s, known.deviation_s, seconds = seconds, seconds / 2, known.mean_s
         known.values += 1
-        farthest_s = max(_FARTHEST_DEVIATIONS * known.deviation_s, _FARTHEST_MEANS * known.mean_s, _FARTHEST_S)
-        more_s = min(seconds - known.mean_s, farthest_s)
+        most_s = max(_MAX_DEVIATIONS * known.deviation_s, _MAX_MEANS * known.mean_s, _MAX_S)
+        more_s = min(seconds - known.mean_s, most_s)
         known.deviation_s += max(_DEVIATION_SHARE, 1 / known.values) * (abs(more_s) - known.deviation_s)
         known.mean_s += max(_MEAN_SHARE, 1 / known.values) * more_s
         known.at_s = now_s
