@@ -60,17 +60,15 @@ def delete(tenant: str, document: str, *, version: int) -> DocumentChange:
     )
 
 
-def query(tenant: str, text: str, **options: Any) -> ContextQuery:
-    """Make a question; it has the time that the stack of this folder gives, on other stacks too."""
+def query(tenant: str, text: str, *, deadline_ms: int | None = DEADLINE_MS, **options: Any) -> ContextQuery:
+    """Make a question; deadline_ms: None: that of the stack."""
     return ContextQuery(
-        **{
-            "query_id": QueryId(str(uuid.uuid4())),
-            "tenant": TenantId(tenant),
-            "text": text,
-            "asked_at": wall_clock(),
-            "deadline_ms": DEADLINE_MS,
-            **options,
-        }
+        query_id=QueryId(str(uuid.uuid4())),
+        tenant=TenantId(tenant),
+        text=text,
+        asked_at=wall_clock(),
+        deadline_ms=deadline_ms,
+        **options,
     )
 
 

@@ -29,7 +29,6 @@ from tests.own_stack.generations import (
 
 EDITED = 6
 WORKERS = (("chunk", "contextualise"), ("embed",), ("embed",), ("retrieve",), ("retrieve",))
-DEADLINE_MS = 60_000
 
 
 @dataclass
@@ -49,7 +48,7 @@ class Traffic:
             while not self.stop.is_set():
                 number += 1
                 text = f"Was wurde im Vorgang s{number % STABLE}-{number % 6} zu den Reisekosten entschieden?"
-                asked = query(TENANT, text, deadline_ms=DEADLINE_MS)
+                asked = query(TENANT, text)
                 self.answers.append(await asker.ask(asked, patience_s=PATIENCE_S))
                 self.arrived.set()
                 await asyncio.sleep(0.1)

@@ -337,11 +337,11 @@ async def test_the_deadline_of_a_call_is_that_of_its_query(gateway: InProcess) -
     assert none is None
     assert own is not None
     assert longer is not None
-    assert 200_000 < own < 300_000
+    assert 270_000 < own < 300_000
     assert shorter == 100
-    assert 200_000 < longer < 300_000
+    assert 270_000 < longer < 300_000
     assert longest == 600_000
-    assert 30 < gateway.waits_s[0] < 90
+    assert 60 < gateway.waits_s[0] < 90
 
 
 async def test_a_trace_goes_on_and_a_request_id_comes_back(gateway: InProcess) -> None:
