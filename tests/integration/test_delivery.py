@@ -17,6 +17,7 @@ from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.run import Stalled, run_stages
 from freki.streams.deliver.stage import Stage
 from freki.streams.messages import Outgoing
+from tests.integration.members import former_members
 from tests.integration.stages import PATIENCE_S, Batch, World, running
 from tests.integration.transactions import transaction
 
@@ -291,6 +292,18 @@ async def test_several_workers_share_the_partitions_and_lose_nothing_when_one_le
         await world.outputs(600)
 
     assert await world.read_all(world.topics.dead_letters) == []
+
+
+async def test_a_group_whose_leader_left_while_another_member_joined_elects_a_new_one(world: World) -> None:
+    async with former_members(world.kafka, f"{world.kafka.topic_prefix}.stage") as members:
+        leader = await members.join()
+        await members.begin_to_join()
+        await members.leave(leader)
+
+        async with running(world.stage(world.forward)) as run:
+            assert not run.done()
+            await world.publish(*numbered(0, 10, keys=5))
+            await world.outputs(10)
 
 
 async def test_a_slow_batch_is_given_up_before_another_worker_begins_with_its_records(world: World) -> None:

@@ -13,7 +13,7 @@ async def test_faults_lose_nothing_and_show_no_reader_anything_wrong(tmp_path: P
 
     report = await Run(Options(seed=seed, faults=FAULTS, wait_s=(0.4, 1.2), directory=tmp_path, changes=20))()
 
-    assert report.gave_up == "", f"seed {seed}"
+    assert report.gave_up == "", "\n".join([f"seed {seed}", *report.notes])
     assert (report.wrong, report.differences, report.unswept) == ([], [], []), f"seed {seed}"
     assert report.faults.total() == FAULTS
     assert report.answers > 20, f"seed {seed}"

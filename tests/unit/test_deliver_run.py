@@ -4,6 +4,7 @@ import asyncio
 from typing import cast
 
 import faust
+import pytest
 
 from freki.infra.local.specs import WORKER_STOP_TIMEOUT_S
 from freki.infra.telemetry import metrics, traces
@@ -33,6 +34,13 @@ class TogetherOnly:
         self.stopped = True
 
 
+class NeverStarts(TogetherOnly):
+    """An app that waits for a broker that does not answer."""
+
+    async def start(self) -> None:
+        await asyncio.Event().wait()
+
+
 class OfApp:
     """A stage without batches."""
 
@@ -56,6 +64,18 @@ async def test_the_apps_of_a_process_stop_together() -> None:
     await run.run_stages(stages, stop, look_behind=unknown, on_ready=stop.set)
 
     assert all(app.stopped for app in apps)
+
+
+async def test_a_process_that_waits_for_its_partitions_stops_too() -> None:
+    app, stop = NeverStarts(asyncio.Barrier(1)), asyncio.Event()
+    stop.set()
+
+    async with asyncio.timeout(60):
+        await run.run_stages(
+            [cast("Stage", OfApp(app))], stop, look_behind=unknown, on_ready=lambda: pytest.fail("it is not ready")
+        )
+
+    assert app.stopped
 
 
 def test_a_worker_is_given_the_time_that_it_takes_to_stop() -> None:

@@ -33,6 +33,8 @@ class BrokerProfile:
     fetch_wait_ms: int
     """Maximum wait of a fetch; the local broker sleeps half of it even when records arrive (`client/wakeups.py`
     avoids that where it can), Kafka answers at once."""
+    keeps_leaders: bool
+    """Whether a group waits for a leader that left it while another member joined."""
     idempotent: bool
     """Whether the producer is idempotent; the local broker does not support aiokafka's request for a producer id."""
 
@@ -46,6 +48,7 @@ PROFILES: Mapping[str, BrokerProfile] = {
         rebalance_timeout_s=60.0,
         hand_over_s=0.4,
         fetch_wait_ms=20,
+        keeps_leaders=True,
         idempotent=False,
     ),
     # Kafka refuses session timeouts below 6 s unless its own settings are changed.
@@ -55,6 +58,7 @@ PROFILES: Mapping[str, BrokerProfile] = {
         rebalance_timeout_s=60.0,
         hand_over_s=8.0,
         fetch_wait_ms=500,
+        keeps_leaders=False,
         idempotent=True,
     ),
 }

@@ -4,10 +4,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
+from copy import copy
 from typing import Any, cast
 
 import structlog
-from aiokafka.errors import CommitFailedError, IllegalStateError, KafkaError, UnknownTopicOrPartitionError
+from aiokafka.errors import (
+    CommitFailedError,
+    IllegalStateError,
+    KafkaError,
+    RebalanceInProgressError,
+    UnknownTopicOrPartitionError,
+)
+from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
@@ -25,6 +33,8 @@ _HELD_BYTES = 32 * 1024 * 1024
 """Maximum size of unfinished records of a topic in memory, exceeded by at most one poll."""
 _RECORD_BYTES = 1024
 """Estimated overhead per record in memory."""
+_REFUSALS = 2
+"""Assignments that a broker refused for want of its leader's, until that leader is taken for one that left."""
 Release = Callable[[float], Awaitable[None]]
 """Finishes or abandons the work in flight within the given seconds; never raises."""
 Lost = Callable[[str, int, int], None]
@@ -47,6 +57,8 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_start()
         _give_up_commits_to_deleted_topics(self._consumer)
         _leave_first_generations(self._consumer)
+        if cast("Transport", self.transport).profile.keeps_leaders:
+            _outlive_leaders(self._consumer)
         self._watch_resets()
         self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
@@ -148,6 +160,40 @@ def _leave_first_generations(consumer: Any) -> None:  # noqa: ANN401 - aiokafka 
         await leave()
 
     coordinator._maybe_leave_group = leave_any  # noqa: SLF001
+
+
+def _outlive_leaders(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
+    """Let a group go on whose leader left while another member joined.
+
+    The local broker then waits for that leader for ever: it forgets a leader only with a member that falls silent. So
+    the leader is made a member again, and falls silent.
+    """
+    coordinator = consumer._coordinator  # noqa: SLF001
+    send = coordinator._send_req  # noqa: SLF001
+    refused: Counter[tuple[int, str]] = Counter()
+    joined: Any = None
+    led: tuple[int, str] = (0, "")
+
+    async def watched(request: Any) -> Any:  # noqa: ANN401
+        nonlocal joined, led
+        response = await send(request)
+        if isinstance(request, JoinGroupRequest):
+            joined, led = request, (response.generation_id, response.leader_id)
+        elif isinstance(request, SyncGroupRequest):
+            if response.error_code != RebalanceInProgressError.errno:
+                refused.clear()
+                return response
+            refused[led] += 1
+            # A refusal takes a session: a leader that did not fall silent meanwhile would have assigned partitions.
+            if refused[led] >= _REFUSALS and led[1] not in {"", coordinator.member_id}:
+                refused.clear()
+                _log.warning("the broker waits for a leader that has left the group", group=coordinator.group_id)
+                again = copy(joined)
+                again._member_id = led[1]  # noqa: SLF001
+                await send(again)
+        return response
+
+    coordinator._send_req = watched  # noqa: SLF001
 
 
 class Consumer(driver.Consumer):

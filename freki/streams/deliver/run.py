@@ -55,9 +55,23 @@ async def run_stages(
         # At once: with several, a broker that does not answer would take the time limit of each.
         closing.push_async_callback(_all, (_within(_STOP_S, app.stop) for app in apps))
         closing.push_async_callback(_within, _DRAIN_S, lambda: _all(stage.drain() for stage in stages))
-        await _all(_start(app) for app in apps)
-        on_ready()
-        await _first_failure_or_stop(stages, stop, look_behind, beside)
+        if await _started(apps, stop):
+            on_ready()
+            await _first_failure_or_stop(stages, stop, look_behind, beside)
+
+
+async def _started(apps: Iterable[faust.App], stop: asyncio.Event) -> bool:
+    """Start apps, and return whether they have their partitions; False once `stop` is set."""
+    # A group may take long to admit a member, and a broker to answer.
+    starting = asyncio.create_task(_all(_start(app) for app in apps))
+    stopped = asyncio.create_task(stop.wait())
+    try:
+        await asyncio.wait({starting, stopped}, return_when=asyncio.FIRST_COMPLETED)
+        if starting.done():
+            starting.result()
+        return starting.done()
+    finally:
+        await cancel_and_wait([starting, stopped])
 
 
 async def _start(app: faust.App) -> None:
