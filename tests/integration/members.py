@@ -1,4 +1,4 @@
-"""Members of a consumer group that only speak its protocol, to bring a group into a state that is rare otherwise."""
+"""Members of a consumer group that send single requests of its protocol, for states of a group that are rare."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -50,8 +50,8 @@ class Members:
 
 
 @asynccontextmanager
-async def former_members(kafka: KafkaSettings, group: str) -> AsyncIterator[Members]:
-    """Find the coordinator of a group."""
+async def group_members(kafka: KafkaSettings, group: str) -> AsyncIterator[Members]:
+    """Connect to the coordinator of a group, whose members have no heartbeats."""
     client = AIOKafkaClient(**client_options(kafka))
     await client.bootstrap()
     try:

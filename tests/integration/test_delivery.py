@@ -17,7 +17,7 @@ from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.run import Stalled, run_stages
 from freki.streams.deliver.stage import Stage
 from freki.streams.messages import Outgoing
-from tests.integration.members import former_members
+from tests.integration.members import group_members
 from tests.integration.stages import PATIENCE_S, Batch, World, running
 from tests.integration.transactions import transaction
 
@@ -295,7 +295,7 @@ async def test_several_workers_share_the_partitions_and_lose_nothing_when_one_le
 
 
 async def test_a_group_whose_leader_left_while_another_member_joined_elects_a_new_one(world: World) -> None:
-    async with former_members(world.kafka, f"{world.kafka.topic_prefix}.stage") as members:
+    async with group_members(world.kafka, f"{world.kafka.topic_prefix}.stage") as members:
         leader = await members.join()
         await members.begin_to_join()
         await members.leave(leader)

@@ -34,7 +34,7 @@ _HELD_BYTES = 32 * 1024 * 1024
 _RECORD_BYTES = 1024
 """Estimated overhead per record in memory."""
 _REFUSALS = 2
-"""Assignments that a broker refused for want of its leader's, until that leader is taken for one that left."""
+"""Number of refused SyncGroup requests in one generation after which its leader counts as departed."""
 Release = Callable[[float], Awaitable[None]]
 """Finishes or abandons the work in flight within the given seconds; never raises."""
 Lost = Callable[[str, int, int], None]
@@ -58,7 +58,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         _give_up_commits_to_deleted_topics(self._consumer)
         _leave_first_generations(self._consumer)
         if cast("Transport", self.transport).profile.keeps_leaders:
-            _outlive_leaders(self._consumer)
+            _replace_departed_leaders(self._consumer)
         self._watch_resets()
         self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
@@ -162,11 +162,11 @@ def _leave_first_generations(consumer: Any) -> None:  # noqa: ANN401 - aiokafka 
     coordinator._maybe_leave_group = leave_any  # noqa: SLF001
 
 
-def _outlive_leaders(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
-    """Let a group go on whose leader left while another member joined.
+def _replace_departed_leaders(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
+    """Make the broker elect a new leader where the leader left while another member joined.
 
-    The local broker then waits for that leader for ever: it forgets a leader only with a member that falls silent. So
-    the leader is made a member again, and falls silent.
+    The local broker then waits for that leader for ever: it drops a leader only when the session of a member expires.
+    So a JoinGroup in the name of the leader makes it a member again, whose session expires.
     """
     coordinator = consumer._coordinator  # noqa: SLF001
     send = coordinator._send_req  # noqa: SLF001
@@ -184,7 +184,8 @@ def _outlive_leaders(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyp
                 refused.clear()
                 return response
             refused[led] += 1
-            # A refusal takes a session: a leader that did not fall silent meanwhile would have assigned partitions.
+            # In one generation a refusal comes after a session timeout: a leader that is a member would have expired or
+            # assigned partitions by then.
             if refused[led] >= _REFUSALS and led[1] not in {"", coordinator.member_id}:
                 refused.clear()
                 _log.warning("the broker waits for a leader that has left the group", group=coordinator.group_id)
