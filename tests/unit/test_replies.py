@@ -10,6 +10,7 @@ from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.deliver.replies import Replies
 from freki.streams.retrieve.handler import noted
 from freki.streams.retrieve.retriever import Retriever
+from tests.simulated_time import in_simulated_time
 from tests.unit.deliveries import Event, FakeProducer, Sent
 from tests.unit.pipelines import Pipeline
 
@@ -52,7 +53,6 @@ class Asking:
         self.pipeline.retrieving._replies = Replies(
             Sink(Outbox(self.producer, self.pipeline.spans.tracer), "contexts", Codec(ContextResult).encode),
             noted=noted,
-            patience_s=0.01,
             clock=lambda: self.clock_s,
         )
 
@@ -64,6 +64,7 @@ class Asking:
         return [[notice.stage for notice in result.notices if notice.stage == "reply"] for result in results]
 
 
+@in_simulated_time
 async def test_an_answer_goes_where_its_question_wants_it() -> None:
     asking = Asking()
 
@@ -75,6 +76,7 @@ async def test_an_answer_goes_where_its_question_wants_it() -> None:
 
 
 @pytest.mark.parametrize("error", [Misconfigured("gone"), Rejected("too large"), Unavailable("no leader")])
+@in_simulated_time
 async def test_an_answer_that_its_topic_does_not_take_goes_to_the_topic_of_all_answers(error: InfraError) -> None:
     asking = Asking(mine=error)
 
@@ -86,6 +88,7 @@ async def test_an_answer_that_its_topic_does_not_take_goes_to_the_topic_of_all_a
     assert asking.pipeline.producer.to("dead-letters") == []
 
 
+@in_simulated_time
 async def test_a_topic_that_takes_its_time_holds_up_no_others_and_is_left_alone_for_a_while() -> None:
     asking = Asking()
     asking.producer.missing.add("mine")
@@ -99,6 +102,7 @@ async def test_a_topic_that_takes_its_time_holds_up_no_others_and_is_left_alone_
     assert asking.notices("contexts") == [["reply"]] * 3
 
 
+@in_simulated_time
 async def test_how_long_a_missing_topic_was_waited_for_is_no_measure_of_sending() -> None:
     asking = Asking()
     asking.producer.missing.add("mine")
@@ -114,6 +118,7 @@ async def test_how_long_a_missing_topic_was_waited_for_is_no_measure_of_sending(
     assert estimates.typical_s("send") > 0
 
 
+@in_simulated_time
 async def test_an_answer_that_is_too_large_closes_its_topic_to_no_other() -> None:
     asking = Asking(mine=Rejected("too large"))
     await asking.ask("mine")
@@ -124,6 +129,7 @@ async def test_an_answer_that_is_too_large_closes_its_topic_to_no_other() -> Non
     assert asking.notices("mine") == [[]]
 
 
+@in_simulated_time
 async def test_where_the_topic_of_all_answers_takes_none_the_stage_is_told() -> None:
     asking = Asking(mine=Misconfigured("gone"), contexts=Misconfigured("gone too"))
 
