@@ -1,7 +1,6 @@
 """Send answers to the topics that queries name."""
 
 import asyncio
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, Generic, Protocol, TypeVar
@@ -48,19 +47,15 @@ class Replies(Generic[A]):
         *,
         noted: Callable[[A, str], A],
         emptied: Callable[[A, str], A] | None = None,
-        patience_s: float = _PATIENCE_S,
-        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """Set the topic of all answers.
 
         noted: returns an answer with a note. emptied: returns what may be read by all of an answer that may not, with a
-        note; None: no answer is private. patience_s: time for a named topic to take an answer.
+        note; None: no answer is private.
         """
         self._common = common
         self._noted = noted
         self._emptied = emptied or noted
-        self._patience_s = patience_s
-        self._clock = clock
         self._rests_until: dict[str, float] = {}
 
     async def send(self, received: Received[Any], answer: A, *, to: str | None, private: bool = False) -> bool:
@@ -80,10 +75,11 @@ class Replies(Generic[A]):
         return False
 
     async def _replied(self, received: Received[Any], answer: A, topic: str) -> bool:
-        if self._clock() < self._rests_until.get(topic, 0.0):
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._rests_until.get(topic, 0.0):
             return False
         try:
-            async with asyncio.timeout(self._patience_s):
+            async with asyncio.timeout(_PATIENCE_S):
                 await _send(replace(self._common, topic=topic), received, answer)
         except InfraError as error:
             _log.warning("a reply topic takes no answer", topic=topic, error=repr(error))
@@ -91,7 +87,7 @@ class Replies(Generic[A]):
         except TimeoutError:
             # It may take this one yet: the same answer twice is better than none.
             _log.warning("a reply topic took no answer in time; does it exist?", topic=topic, rest_s=_REST_S)
-            self._rests_until[topic] = self._clock() + _REST_S
+            self._rests_until[topic] = loop.time() + _REST_S
             return False
         return True
 
