@@ -207,6 +207,34 @@ class TestLoad:
         assert load.expected_s(12) == pytest.approx(base_s + each_s * 12, rel=0.02)
 
     @given(
+        usual=st.lists(st.tuples(st.integers(1, 4), st.floats(0.04, 0.06)), min_size=20, max_size=50),
+        outlier=st.tuples(st.integers(1, 4), times),
+        at_once=st.integers(1, 4),
+    )
+    def test_one_slow_lookup_is_not_expected_of_the_next(
+        self, usual: list[tuple[int, float]], outlier: tuple[int, float], at_once: int
+    ) -> None:
+        load = Load()
+        for number, seconds in [*usual, outlier]:
+            load.learn(number, seconds)
+
+        assert load.expected_s(at_once) <= 4 * 0.06
+
+    @given(usual=st.floats(0.001, 0.1), factor=st.floats(1, 20), at_once=st.integers(1, 16))
+    def test_what_stays_slow_or_becomes_quick_again_is_learnt_within_a_few_lookups(
+        self, usual: float, factor: float, at_once: int
+    ) -> None:
+        load = Load()
+        for seconds in [usual] * 20 + [factor * usual] * 24:
+            load.learn(at_once, seconds)
+        slow_s = load.expected_s(at_once)
+        for _ in range(40):
+            load.learn(at_once, usual)
+
+        assert slow_s >= 0.8 * factor * usual
+        assert load.expected_s(at_once) <= 2 * usual
+
+    @given(
         seen=st.lists(st.tuples(st.integers(1, 64), times), max_size=60),
         few=st.integers(1, 64),
         more=st.integers(0, 64),

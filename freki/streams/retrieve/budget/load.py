@@ -2,12 +2,15 @@
 
 _SHARE = 1 / 8
 """Weight of the latest value; earlier ones fade."""
+# As estimates of steps do: one lookup that was slow refuses no others, and what lasts is learnt within a few values.
+_MAX_TIMES = 4.0
+_MAX_S = 0.01
 _RIDGE = 0.1
 """Ridge in squared queries: without recent values of different numbers of queries, the line becomes flat again."""
 
 
 class Load:
-    """Regression line through recent durations, never falling.
+    """Regression line through recent durations, never falling, with bounded values.
 
     It is flat until different numbers of queries were seen, so that a first burst is admitted and learnt from.
     """
@@ -22,6 +25,10 @@ class Load:
     def learn(self, at_once: int, seconds: float) -> None:
         """Learn the duration of a lookup with so many queries at once."""
         # Moving moments: West, CACM 1979, doi:10.1145/359146.359153, with weights that fade.
+        if self._weight:
+            # Several at once may take as long as one after the other.
+            most_s = _MAX_TIMES * self.expected_s(at_once) * max(1.0, at_once / self._at_once)
+            seconds = min(seconds, max(most_s, _MAX_S))
         share = max(_SHARE, 1 / (1 + self._weight))
         self._weight = min(self._weight + 1, 1 / _SHARE)
         more, longer = at_once - self._at_once, seconds - self._seconds
