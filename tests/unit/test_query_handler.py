@@ -2,17 +2,28 @@
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from freki.schemas import ContextResult, DocumentId, NoticeKind, QueryId, ResultStatus, TenantId, VersionFloor
+from freki.schemas import (
+    ContextQuery,
+    ContextResult,
+    DocumentId,
+    NoticeKind,
+    QueryId,
+    ResultStatus,
+    TenantId,
+    VersionFloor,
+)
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
 from freki.schemas.index import RerankPair
 from freki.schemas.limits import QueryCount, TenantLimits
 from freki.streams.limits.queries import QueryLimits
 from freki.streams.limits.usage import UsageLedger
+from freki.streams.messages import Received
 from freki.streams.retrieve.handler import CROWDED
 from freki.streams.wire.from_settings import wall_clock
 from tests.unit.deliveries import DEAD_LETTERS, Event
@@ -64,6 +75,34 @@ async def test_no_tenant_takes_all_places_of_queries_that_wait(monkeypatch: pyte
     refused = {result.query_id for result in results if CROWDED in result.notices}
     assert refused == {"2", "3", "4"}, "one tenant has half of the places"
     assert len(results) == 6
+
+
+class Believing:
+    """An authenticator that takes the first principal for the user of a token."""
+
+    keeps_apart = False
+
+    async def admit(self, received: Received[ContextQuery]) -> Received[ContextQuery]:
+        return replace(received, asker=received.value.principals[0])
+
+
+async def test_no_user_takes_all_places_of_a_tenant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freki.streams.retrieve.handler.MAX_PATIENT", 8)
+    pipeline = await filled()
+    monkeypatch.setattr(pipeline.retrieving, "_authenticator", Believing())
+    of_ada, of_bob = (
+        [
+            question(query_id=QueryId(f"{user} {place}"), principals=(user,), at_least=LATER, deadline_ms=2_000)
+            for place in range(4)
+        ]
+        for user in ("ada", "bob")
+    )
+
+    results = await pipeline.ask_together(*of_ada, *of_bob)
+
+    waited = {result.query_id for result in results if CROWDED not in result.notices}
+    assert waited == {"ada 0", "ada 1", "bob 0"}, "one user has half of the tenant's places, which are half of all"
+    assert len(results) == 8
 
 
 async def test_an_answer_that_does_not_fit_a_record_is_refused_and_the_others_are_answered_once() -> None:

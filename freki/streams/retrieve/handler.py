@@ -99,8 +99,8 @@ class QueryHandler:
         self._answered = Answered()
         self._counted = Answered()
         """What counts for the limit of its tenant already."""
-        self._patient: dict[asyncio.Task[None], TenantId] = {}
-        """Queries that wait for versions, with their tenants."""
+        self._patient: dict[asyncio.Task[None], tuple[TenantId, str]] = {}
+        """Queries that wait for versions, with their tenants and users."""
 
     def take_over(self, *, reply_topics: Sequence[str], max_query_chars: int) -> None:
         """Judge later queries by these limits."""
@@ -131,9 +131,9 @@ class QueryHandler:
         for received in await self._in_time(await self._allowed(await self._valid(await self._admitted(batch)))):
             if not received.value.at_least:
                 prompt.append(received)
-            elif self._may_wait(received.value.tenant):
+            elif self._may_wait(received.value.tenant, received.asker):
                 task = asyncio.create_task(self._answer_later(received))
-                self._patient[task] = received.value.tenant
+                self._patient[task] = (received.value.tenant, received.asker)
                 self._answered.add(received)
                 task.add_done_callback(self._ended)
             else:
@@ -150,13 +150,17 @@ class QueryHandler:
             notice = Notice(stage="decode", kind=NoticeKind.REJECTED, message=letter.message)
             await self._send_refusal(_undecoded(letter, letter.key), notice, to=None)
 
-    def _may_wait(self, tenant: TenantId) -> bool:
+    def _may_wait(self, tenant: TenantId, user: str) -> bool:
         """Return whether one more query of a tenant may wait: it leaves as many places free as the tenant has.
 
-        So one tenant has half of them at most, two a third each, and another one always finds a free place.
+        So one tenant has half of them at most, two a third each, and another one always finds a free place. Users share
+        the places of their tenant the same way.
         """
-        own = sum(each == tenant for each in self._patient.values())
-        return own < MAX_PATIENT - len(self._patient)
+        others = sum(each != tenant for each, _ in self._patient.values())
+        most = (MAX_PATIENT - others + 1) // 2
+        own = len(self._patient) - others
+        of_user = sum(each == (tenant, user) for each in self._patient.values())
+        return own < most and (not user or of_user < most - own)
 
     async def _answer_later(self, received: Received[ContextQuery]) -> None:
         """Answer a query whose offset is committed: it cannot become a dead letter any more."""
