@@ -81,18 +81,20 @@ async def _check_store(settings: MilvusSettings) -> None:
 
 
 @asynccontextmanager
-async def open_outbox(settings: Settings) -> AsyncIterator[tuple[Outbox, Tracer]]:
-    """Open an outbox with its tracer."""
+async def open_outbox(settings: Settings, *, limit_s: float | None = None) -> AsyncIterator[tuple[Outbox, Tracer]]:
+    """Open an outbox with its tracer; limit_s: most seconds to wait for the broker; None: as long as it takes."""
     async with AsyncExitStack() as opened:
         tracer = opened.enter_context(tracing(settings.telemetry, "client"))
         producer = await opened.enter_async_context(KafkaProducer(settings.kafka))
-        yield Outbox(producer, tracer), tracer
+        yield Outbox(producer, tracer, limit_s=limit_s), tracer
 
 
 @asynccontextmanager
-async def open_publisher(settings: Settings, *, tombstones: bool = True) -> AsyncIterator[Publisher]:
-    """Open a publisher of changes."""
-    async with open_registry(settings) as registry, open_outbox(settings) as (outbox, _):
+async def open_publisher(
+    settings: Settings, *, tombstones: bool = True, limit_s: float | None = None
+) -> AsyncIterator[Publisher]:
+    """Open a publisher of changes; limit_s: as of its outbox."""
+    async with open_registry(settings) as registry, open_outbox(settings, limit_s=limit_s) as (outbox, _):
         yield Publisher(
             outbox=outbox,
             encode=Codec(DocumentChange, registry=registry).encode,

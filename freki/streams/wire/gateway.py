@@ -28,13 +28,15 @@ async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct |
     connect: opens a client for the queries of a tenant. direct: answers in this process, without the topics of queries.
     """
     topics = topics_of(settings)
+    # A caller waits for it, and an idempotent producer would for ever.
+    limit_s = settings.kafka.delivery_timeout_s
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))
         receipts = await opened.enter_async_context(
             Reader(settings.kafka, topics.outcomes.name, start="latest", registry=registry)
         )
         board = ReceiptBoard(receipts, Codec(IndexOutcome, registry=registry).decode)
-        outbox, _ = await opened.enter_async_context(open_outbox(settings))
+        outbox, _ = await opened.enter_async_context(open_outbox(settings, limit_s=limit_s))
         asker: QueryClient
         documents: Documents
         if direct is not None:
@@ -43,7 +45,7 @@ async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct |
             asker = await opened.enter_async_context(_client_of(settings, connect))
             documents = await opened.enter_async_context(open_document_asker(settings))
         gateway = Gateway(
-            publisher=await opened.enter_async_context(open_publisher(settings)),
+            publisher=await opened.enter_async_context(open_publisher(settings, limit_s=limit_s)),
             receipts=await opened.enter_async_context(board),
             asker=asker,
             documents=documents,
