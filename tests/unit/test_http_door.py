@@ -652,6 +652,29 @@ async def test_a_body_that_can_not_be_read_says_why(gateway: InProcess, content:
 
 
 @pytest.mark.parametrize(
+    ("path", "content", "name"),
+    [
+        ("queries", r'{"text": "a", "tenant": "one", "tenant": "two"}', '"tenant"'),
+        ("queries", r'{"text": "a", "t\u0065xt": "b"}', '"text"'),
+        ("queries/stream", r'{"text": "a", "text": "a"}', '"text"'),
+        ("answers", r'{"text": "a", "\ud83d": 1, "\ud83d": 2}', r'"\ud83d"'),
+        ("documents", r'{"document_id": "a", "content": "b", "attributes": {"year": "1", "year": "2"}}', '"year"'),
+        ("judgements", r'{"judge": "ada", "judge": "eve"}', '"judge"'),
+        ("vector_stores/t/search", r'{"query": "a", "filters": {"type": "eq", "type": "ne"}}', '"type"'),
+        ("operations/dead-letters/replay", r'{"letters": ["0/0"], "letters": ["0/1"]}', '"letters"'),
+    ],
+)
+async def test_a_field_that_comes_twice_is_refused(gateway: InProcess, path: str, content: str, name: str) -> None:
+    """A proxy that checks calls may have read the other one."""
+    async with door(gateway, operations=ScriptedOperations()) as client:
+        refused = await client.post(f"/v1/{path}", content=content, headers=JSON)
+
+    assert refused.status_code == 422
+    assert refused.json()["detail"] == f"body: {name} comes more than once in it; send it once"
+    assert (gateway.asked, gateway.changes, gateway.judgements) == ([], [], [])
+
+
+@pytest.mark.parametrize(
     ("method", "path", "has"),
     [
         ("DELETE", "/v1/documents/a?tenat=acme", "tenant, version, wait_ms"),

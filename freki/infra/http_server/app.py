@@ -31,7 +31,7 @@ from freki.infra.http_server.bodies import (
     judgement_of,
 )
 from freki.infra.http_server.door import Door, answered, asked, trace_of
-from freki.infra.http_server.guard import Guard, GuardedRoute, check_reach
+from freki.infra.http_server.guard import Guard, GuardedRoute, RepeatedName, check_reach
 from freki.infra.http_server.operations import Operations, add_operations
 from freki.infra.http_server.problems import DESCRIBED, Problem, problem_of
 from freki.infra.http_server.steps import add_steps
@@ -365,6 +365,8 @@ def _unreadable(error: BaseException | None) -> str | None:
             return f"byte {error.start} is no UTF-8; send JSON in UTF-8"
         case RecursionError():
             return "it is nested too deep"
+        case RepeatedName():
+            return str(error)
         case ValueError():
             # Of Python's integers: an error in JSON has a place, and comes another way.
             return "a number in it has too many digits"

@@ -1,7 +1,9 @@
 """Which requests the HTTP door lets in: hosts, origins, sizes, and who calls."""
 
 import ipaddress
+import json
 import re
+from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
@@ -148,6 +150,7 @@ class GuardedRoute(APIRoute):
         small = [_guard_of(judge) for judge in judges if judge.__name__ == Guard.caller.__name__]
 
         async def judged(request: Request) -> Response:
+            request = _UniqueNames(request.scope, request.receive)
             for judge in judges:
                 await judge(request)
             for guard in small:
@@ -155,6 +158,27 @@ class GuardedRoute(APIRoute):
             return await handle(request)
 
         return judged
+
+
+class RepeatedName(ValueError):
+    """A body of which one reader may take one value, and another one another."""
+
+
+class _UniqueNames(Request):
+    """A request in whose body no object has a name twice: a proxy that checks calls may have read the other value."""
+
+    async def json(self) -> Any:  # noqa: ANN401 - of Starlette
+        """Return what the body holds. Raises RepeatedName."""
+        return json.loads(await self.body(), object_pairs_hook=_unique)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        twice = next(name for name, count in Counter(name for name, _ in pairs).items() if count > 1)
+        # Escaped, as it may hold what UTF-8 cannot write.
+        raise RepeatedName(f"{json.dumps(twice)} comes more than once in it; send it once")
+    return found
 
 
 def _guard_of(judge: Judge) -> Guard:
