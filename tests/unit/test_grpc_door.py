@@ -358,6 +358,44 @@ async def test_a_trace_goes_on_and_a_request_id_comes_back(gateway: InProcess) -
     assert [f"{trace:032x}" for trace in gateway.traces] == [TRACE, "0" * 32]
 
 
+def frame(kind: int, flags: int, stream: int, content: bytes) -> bytes:
+    """Return a frame of HTTP/2."""
+    return len(content).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + content
+
+
+def headers(**named: bytes) -> bytes:
+    """Return headers as HPACK writes them literally."""
+    pairs = [(name.replace("_", "-").encode(), value) for name, value in named.items()]
+    pseudo = [
+        (b":method", b"POST"),
+        (b":scheme", b"http"),
+        (b":path", b"/freki.v1.Freki/RetrieveContext"),
+        (b":authority", b"localhost"),
+    ]
+    return b"".join(
+        b"\0" + bytes([len(name)]) + name + bytes([len(value)]) + value for name, value in [*pseudo, *pairs]
+    )
+
+
+@pytest.mark.parametrize("request_id", [b"a\xe9b", "aéb".encode(), b"a\x01b", b"a\nb"])
+async def test_a_request_id_that_can_not_come_back_does_not_fail_the_call(
+    gateway: InProcess, request_id: bytes
+) -> None:
+    """Clients of gRPC refuse to send such; others do not."""
+    message = freki_pb2.RetrieveContextRequest(query=freki_pb2.ContextQuery(text="a")).SerializeToString()
+    told = headers(te=b"trailers", content_type=b"application/grpc", x_request_id=request_id)
+    async with served(gateway) as (_, address):
+        reader, writer = await asyncio.open_connection(*address.split(":"))
+        writer.write(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + frame(1, 4, 1, told))
+        writer.write(frame(0, 1, 1, b"\0" + len(message).to_bytes(4) + message))
+        answer = await reader.readuntil(b"grpc-status")
+        writer.close()
+        await writer.wait_closed()
+
+    assert b"x-request-id" in answer
+    assert [query.text for query in gateway.asked] == ["a"]
+
+
 async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_name(gateway: InProcess) -> None:
     async with door(gateway, tokens=True) as client:
         for metadata in (None, (("authorization", "Basic good"),), (("authorization", "Bearer bad"),)):

@@ -99,7 +99,10 @@ class Call:
         given = [(name, value) for name, value in context.invocation_metadata() or () if isinstance(value, str)]
         self.metadata = dict(given)
         self._authorizations = [value for name, value in given if name == "authorization"]
-        self.request_id = self.metadata.get("x-request-id", "")[:64] or secrets.token_hex(8)
+        given_id = self.metadata.get("x-request-id", "")[:64]
+        # gRPC takes more than it sends.
+        is_sendable = given_id.isascii() and given_id.isprintable()
+        self.request_id = (given_id if is_sendable else "") or secrets.token_hex(8)
 
     async def judge(self, judge: Judge) -> None:
         """Find out who calls. Raises CallRefused."""
