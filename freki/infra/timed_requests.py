@@ -1,4 +1,4 @@
-"""Requests that do not arrive: their connections are closed, so that they do not use up the process's open files."""
+"""Requests that do not arrive, answers that nobody reads: their connections are closed, and use up no open files."""
 
 import asyncio
 from http import HTTPStatus
@@ -11,14 +11,17 @@ PATIENCE_S: Final = 10.0
 """Time in which headers must be there, and a small body, from the connection or the first byte on."""
 SLOWEST: Final = 10_000
 """Bytes a second from which on a large request may take longer."""
+UNREAD_S: Final = 60.0
+"""Time in which a client must take something of an answer that waits for it."""
 
 
 class TimedRequests(H11Protocol):
-    """The protocol of a server of uvicorn, which by itself waits for a request for ever."""
+    """The protocol of a server of uvicorn, which by itself waits for a client to send or read for ever."""
 
     _begun_s = 0.0
     _received = 0
     _timer: asyncio.TimerHandle | None = None
+    _unread_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Expect a request."""
@@ -35,11 +38,42 @@ class TimedRequests(H11Protocol):
         """Expect the rest of a request that was sent along with the last one."""
         super().on_response_complete()
         self._follow()
+        self._expect_reading()
+
+    def pause_writing(self) -> None:
+        """Expect that the client reads."""
+        super().pause_writing()
+        self._expect_reading()
+
+    def resume_writing(self) -> None:
+        """Expect no more: the client reads."""
+        super().resume_writing()
+        self._stop_reading()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._stop()
+        self._stop_reading()
         super().connection_lost(exc)
+
+    def _expect_reading(self) -> None:
+        self._stop_reading()
+        if (unread := self.transport.get_write_buffer_size()) > 0:
+            self._unread_timer = self.loop.call_later(UNREAD_S, self._look_at_unread, unread)
+
+    def _stop_reading(self) -> None:
+        if self._unread_timer is not None:
+            self._unread_timer.cancel()
+            self._unread_timer = None
+
+    def _look_at_unread(self, before: int) -> None:
+        """Close the connection if as many bytes wait as before, and none can have been added."""
+        is_at_rest = self.flow.write_paused or self.transport.is_closing()
+        if is_at_rest and self.transport.get_write_buffer_size() >= before:
+            # Closing it would wait until all is read.
+            self.transport.abort()
+        else:
+            self._expect_reading()
 
     def _follow(self) -> None:
         state = self.conn.their_state

@@ -216,6 +216,31 @@ async def test_a_request_that_comes_slowly_but_steadily_is_answered(
         await running
 
 
+async def test_a_connection_whose_client_reads_no_answer_is_closed(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Pages and the description of the API need no token."""
+    monkeypatch.setattr(timed_requests, "UNREAD_S", 0.05, raising=False)
+    is_lost = asyncio.Event()
+    lose = timed_requests.TimedRequests.connection_lost
+
+    def lost(protocol: timed_requests.TimedRequests, error: Exception | None) -> None:
+        lose(protocol, error)
+        is_lost.set()
+
+    monkeypatch.setattr(timed_requests.TimedRequests, "connection_lost", lost)
+    async with serving(capsys) as (_, url, _, running):
+        with socket.socket() as client:
+            client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
+            client.connect((httpx.URL(url).host, httpx.URL(url).port))
+            # More than the buffers of the system hold.
+            client.sendall(b"GET /v1/openapi.json HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n" * 500)
+            async with asyncio.timeout(60):
+                await is_lost.wait()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+
 def test_the_process_may_open_as_many_files_as_the_system_lets_it() -> None:
     """The usual limit of 1,024 is one of connections too, and then nobody is let in."""
     program = """\
