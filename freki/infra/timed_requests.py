@@ -48,20 +48,20 @@ class TimedRequests(H11Protocol):
     def resume_writing(self) -> None:
         """Expect no more: the client reads."""
         super().resume_writing()
-        self._stop_reading()
+        self._stop_expecting()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Expect nothing more."""
         self._stop()
-        self._stop_reading()
+        self._stop_expecting()
         super().connection_lost(exc)
 
     def _expect_reading(self) -> None:
-        self._stop_reading()
+        self._stop_expecting()
         if (unread := self.transport.get_write_buffer_size()) > 0:
             self._unread_timer = self.loop.call_later(UNREAD_S, self._look_at_unread, unread)
 
-    def _stop_reading(self) -> None:
+    def _stop_expecting(self) -> None:
         if self._unread_timer is not None:
             self._unread_timer.cancel()
             self._unread_timer = None

@@ -220,7 +220,7 @@ async def test_a_connection_whose_client_reads_no_answer_is_closed(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Pages and the description of the API need no token."""
-    monkeypatch.setattr(timed_requests, "UNREAD_S", 0.05, raising=False)
+    monkeypatch.setattr(timed_requests, "UNREAD_S", 0.05)
     is_lost = asyncio.Event()
     lose = timed_requests.TimedRequests.connection_lost
 
