@@ -141,7 +141,9 @@ def _address(settings: ServeSettings, port: int) -> str:
 @asynccontextmanager
 async def _recording(settings: Settings) -> AsyncIterator[OnRefused | None]:
     """Open the audit log for tokens that are refused here, before a worker sees them; None if there is none."""
-    async with open_outbox(settings) as (outbox, _), open_audit(settings, outbox) as audit:
+    # Whoever is refused waits for it.
+    limit_s = settings.kafka.delivery_timeout_s
+    async with open_outbox(settings, limit_s=limit_s) as (outbox, _), open_audit(settings, outbox) as audit:
 
         async def record(reason: RefusalReason, address: str) -> None:
             event = Event(kind=AuditKind.REFUSED, subject=f"freki serve, {address}", reason=reason)
