@@ -345,7 +345,7 @@ async def test_a_server_that_does_not_work_costs_no_document(world: World, reply
 
 async def test_a_server_that_stalls_holds_up_no_document_for_long(server: LlmServer, tmp_path: Path) -> None:
     server.script = server.stalls
-    async with LlmClient(settings(server, timeout_s=0.2)) as llm:
+    async with LlmClient(settings(server, timeout_s=1)) as llm:
         world = made(server, llm, tmp_path, batch_chunks=1)
         outcome = await world.publish(document())
 
