@@ -5,15 +5,19 @@ import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import aclosing, suppress
+from functools import partial
+from importlib import import_module
 from pathlib import Path
 from random import Random
 
 import pytest
 
-from freki.infra.sources import FileChange, FileEvent, read_source, walk, watch
+from freki.infra.sources import FileChange, FileEvent, FolderGone, read_source, walk, watch
 from freki.infra.sources.watch import FolderState
 from freki.schemas.errors import Rejected, Unavailable
 
+# The package has a function of this name.
+watching = import_module("freki.infra.sources.watch")
 CREATED, MODIFIED, REMOVED = FileChange.CREATED, FileChange.MODIFIED, FileChange.REMOVED
 
 
@@ -289,6 +293,55 @@ async def test_changes_are_seen_as_they_happen(folder: Path, tmp_path: Path) -> 
         write(folder / "other" / "d.md", "in the folder that was moved in")
         (folder / "sub").rename(tmp_path / "sub")
         assert await collect(events, 2) == [(CREATED, "other/d.md"), (REMOVED, "sub/b.md")]
+
+
+async def test_a_name_that_is_no_text_does_not_end_the_watch(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(watching, "_RESCAN_S", 0.1)
+    known = list(walk([folder]))
+    left_out: list[str] = []
+
+    def leave_out(error: Rejected) -> None:
+        left_out.append(str(error))
+
+    async with aclosing(watch(folder, known=known, settle_s=0.01, leave_out=leave_out)) as events:
+        write(folder / "c.md", "3")
+        assert await collect(events, 1) == [(CREATED, "c.md")]
+
+        write(folder / "gr\udcf6\udcdfe.md", "4")
+        write(folder / "d.md", "5")
+        assert await collect(events, 1) == [(CREATED, "d.md")]
+
+    assert left_out == [
+        f"'{folder}/gr\\udcf6\\udcdfe.md': the name is not UTF-8, so it can be no document id: rename the file"
+    ]
+
+
+async def test_names_that_are_no_text_all_the_time_hide_no_other_change(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    known = list(walk([folder]))
+    write(folder / "c.md", "3")
+    monkeypatch.setattr(watching, "awatch", partial(failing, 'Unable to decode path "gr\\xF6\\xDFe.md" to string'))
+
+    async with aclosing(watch(folder, known=known, settle_s=0)) as events:
+        assert await collect(events, 1) == [(CREATED, "c.md")]
+
+
+async def failing(reason: str, *_: object, **__: object) -> AsyncIterator[set[tuple[int, str]]]:
+    """Stand for `awatch` where something goes wrong."""
+    await asyncio.sleep(0)
+    if reason:
+        raise ExceptionGroup("unhandled errors in a TaskGroup", [RuntimeError(reason)])
+    yield set()
+
+
+async def test_an_error_of_the_operating_system_while_it_watches_is_told(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(watching, "awatch", partial(failing, "No space left on device"))
+
+    with pytest.raises(FolderGone, match=r"max_user_watches may be too low\): No space left on device"):
+        await anext(watch(folder))
 
 
 async def test_a_folder_on_a_disk_of_others_is_compared_again_and_again(folder: Path) -> None:

@@ -21,6 +21,8 @@ _LOOK_MS = 200
 SETTLE_S = 0.4
 """Time without change after which a file is stable: longer than replacing by editors and most pauses in writing."""
 _NEVER = -1
+_UNDECODABLE = "Unable to decode path"
+"""What watchfiles says of a name that is not UTF-8; it tells of no change afterwards."""
 _RESCAN_S = 15.0
 """Interval of full scans: the operating system drops events under load, and sends none for changes by other machines on
 a shared disk."""
@@ -96,18 +98,34 @@ async def watch(
 async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
     """Yield paths that may have changed, several times a second, and periodically the root."""
     rescan_at = time.monotonic()
-    try:
-        batches = awatch(
-            root, watch_filter=None, rust_timeout=_LOOK_MS, yield_on_timeout=True, ignore_permission_denied=True
-        )
-        async with aclosing(batches):
-            async for changes in batches:
-                places = {Path(path) for _, path in changes}
-                if time.monotonic() >= rescan_at:
-                    places, rescan_at = {root}, time.monotonic() + _RESCAN_S
+    async with aclosing(_told_places(root)) as batches:
+        async for places in batches:
+            if time.monotonic() < rescan_at:
                 yield places
-    except (OSError, RuntimeError) as error:
-        raise FolderGone(f"{root} cannot be watched (fs.inotify.max_user_watches may be too low): {error}") from error
+            else:
+                rescan_at = time.monotonic() + _RESCAN_S
+                yield {root}
+
+
+async def _told_places(root: Path) -> AsyncGenerator[set[Path], None]:
+    """Yield paths of which the operating system told events, several times a second."""
+    while True:
+        try:
+            batches = awatch(
+                root, watch_filter=None, rust_timeout=_LOOK_MS, yield_on_timeout=True, ignore_permission_denied=True
+            )
+            async with aclosing(batches):
+                async for changes in batches:
+                    yield {Path(path) for _, path in changes}
+        except (OSError, RuntimeError, ExceptionGroup) as error:
+            # What goes wrong while `awatch` waits comes in a group.
+            cause = error.exceptions[0] if isinstance(error, ExceptionGroup) else error
+            if _UNDECODABLE not in str(cause):
+                raise FolderGone(
+                    f"{root} cannot be watched (fs.inotify.max_user_watches may be too low): {cause}"
+                ) from error
+        # The name of a file is not UTF-8. The next full scan finds this file, and what else was told with it.
+        yield set()
 
 
 async def _everywhere(root: Path, poll_s: float) -> AsyncGenerator[set[Path], None]:
