@@ -420,6 +420,36 @@ async def test_what_is_fetched_is_the_head(repository: Repository, tmp_path: Pat
         assert git.head() == latest
 
 
+@pytest.mark.parametrize("branch", ["HEAD", "main"])
+async def test_a_branch_that_is_gone_at_the_remote_takes_no_document_back(
+    repository: Repository, tmp_path: Path, branch: str
+) -> None:
+    repository.commit({"a.md": "1"})
+    repository.git("clone", "--quiet", str(repository.path), str(tmp_path / "clone"))
+    repository.commit({"a.md": "2"}, time_s=AT + 60)
+    repository.git("branch", "--move", "main", "trunk")
+
+    with GitRepository(tmp_path / "clone", branch, max_bytes=1000) as git:
+        git.fetch()
+        with pytest.raises(Unavailable, match=f"{branch} follows refs/remotes/origin/main, which is gone"):
+            git.head()
+
+
+async def test_a_commit_that_follows_no_branch_is_the_head_after_a_fetch_too(
+    repository: Repository, tmp_path: Path
+) -> None:
+    first = repository.commit({"a.md": "1"})
+    repository.git("tag", "v1")
+    repository.git("clone", "--quiet", str(repository.path), str(tmp_path / "clone"))
+    repository.commit({"a.md": "2"}, time_s=AT + 60)
+
+    for branch in (first, "v1", "HEAD~0"):
+        with GitRepository(tmp_path / "clone", branch, max_bytes=1000) as git:
+            git.fetch()
+
+            assert git.head() == first
+
+
 async def test_a_clone_whose_branches_no_fetch_moves_is_refused(repository: Repository, tmp_path: Path) -> None:
     repository.commit({"a.md": "1"})
     repository.git("clone", "--quiet", "--bare", str(repository.path), str(tmp_path / "clone"))

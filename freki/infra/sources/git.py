@@ -51,8 +51,8 @@ class PathChange(NamedTuple):
 class GitRepository:
     """One branch of a repository. Methods block; only `fetch` modifies the repository.
 
-    They raise Rejected with the message of git, Unavailable where fetching or reading a content fails, Misconfigured
-    where git is missing.
+    They raise Rejected with the message of git, Unavailable where fetching or reading a content fails or the branch is
+    gone at the remote, Misconfigured where git is missing.
     """
 
     def __init__(self, path: Path, branch: str, *, max_bytes: int) -> None:
@@ -90,11 +90,27 @@ class GitRepository:
             whole = self._ask("rev-parse", "--show-toplevel").decode(errors="replace").strip()
             raise Rejected(f"{self._path} is a folder in the repository {whole}: name that")
         # A fetch leaves the branch that is checked out where it is.
-        followed = [f"{self._branch}@{{upstream}}"] if self._is_fetched else []
-        for branch in (*followed, self._branch):
-            with suppress(Rejected):
-                return self._ask("rev-parse", "--verify", "--quiet", f"{branch}^{{commit}}").decode().strip()
+        followed = self._upstream() if self._is_fetched else ""
+        with suppress(Rejected):
+            return (
+                self._ask("rev-parse", "--verify", "--quiet", f"{followed or self._branch}^{{commit}}").decode().strip()
+            )
+        if followed:
+            # Not the local branch instead, which may be far behind what was published.
+            raise Unavailable(
+                f"{self._path}: {self._branch} follows {followed}, which is gone: nothing is published; if it"
+                " was renamed, name the new one, such as origin/main, with --branch"
+            )
         raise Rejected(f"{self._path} has no commit at {self._branch}: name a branch with --branch")
+
+    def _upstream(self) -> str:
+        """Return the branch at the remote that the branch follows, whether it is there or not; empty if none."""
+        try:
+            branch = self._ask("rev-parse", "--symbolic-full-name", self._branch).decode().strip()
+        except Rejected:
+            return ""
+        is_branch = branch.startswith("refs/heads/")
+        return self._ask("for-each-ref", "--format=%(upstream)", branch).decode().strip() if is_branch else ""
 
     def has(self, commit: str) -> bool:
         """Return whether a commit exists: git prunes unreachable ones after a branch is rewritten."""
