@@ -204,6 +204,8 @@ def test_a_source_is_missing_only_if_it_is_a_file_of_this_machine(tmp_path: Path
     assert is_missing((tmp_path / "Größe 2.md").as_uri())
     assert not is_missing("https://example.org/nowhere")
     assert not is_missing("file://elsewhere/nowhere")
+    # Any producer may state any address.
+    assert not is_missing("http://[")
 
 
 def test_a_link_to_nowhere_and_what_a_linked_folder_leads_to_are_missing(tmp_path: Path) -> None:

@@ -217,7 +217,10 @@ def is_missing(uri: str) -> bool:
     A folder in its place is no file, nor is a link to nowhere. What is reached through a linked folder has another
     address.
     """
-    parts = urlsplit(uri)
+    try:
+        parts = urlsplit(uri)
+    except ValueError:
+        return False
     if parts.scheme != "file" or parts.netloc:
         return False
     path = os.fsdecode(unquote_to_bytes(parts.path))
