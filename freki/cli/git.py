@@ -32,10 +32,10 @@ async def publish_git(
     """Publish the files of a branch, later only the changes of its new commits."""
     settings = load_settings()
     readers = publishing.readers(settings)
-    name = name or repository.resolve().name.removesuffix(".git")
     whose = TenantId(publishing.tenant or settings.tenant)
     if not repository.is_dir():
         fail(f"{repository} is no folder", code=2)
+    name = name or repository.resolve().name.removesuffix(".git")
     with GitRepository(repository, branch, max_bytes=settings.claims.max_bytes) as git:
         async with open_feed(settings, f"git {whose}/{name}", Mark, wait=publishing.wait) as feed:
             source = GitSource(

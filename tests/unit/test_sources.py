@@ -116,6 +116,13 @@ def test_links_in_circles_and_to_nowhere_do_no_harm(tmp_path: Path) -> None:
     assert ids(tmp_path) == ["a/a.md"]
 
 
+def test_a_link_to_itself_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "loop").symlink_to("loop")
+
+    with pytest.raises(Rejected, match=r"loop: Too many levels of symbolic links"):
+        ids(tmp_path / "loop")
+
+
 def test_a_folder_that_is_named_by_a_link_is_read(tmp_path: Path) -> None:
     make(tmp_path, "real/a.md")
     (tmp_path / "link").symlink_to("real")

@@ -175,6 +175,14 @@ def test_a_linked_folder_is_not_followed_and_a_change_told_below_it_is_that_of_t
     assert settled(state, folder / "in" / "b.md", folder / "out" / "secret.md") == [(MODIFIED, "sub/b.md")]
 
 
+def test_a_link_to_itself_that_took_the_place_of_a_folder_removes_its_files(folder: Path) -> None:
+    state = state_of(folder)
+    shutil.rmtree(folder / "sub")
+    (folder / "sub").symlink_to("sub")
+
+    assert settled(state, folder / "sub" / "b.md") == [(REMOVED, "sub/b.md")]
+
+
 def test_a_folder_that_disappears_removes_no_document(folder: Path) -> None:
     state = state_of(folder)
     shutil.rmtree(folder)

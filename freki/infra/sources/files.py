@@ -271,8 +271,9 @@ def _one_id(earlier: Path, file: SourceFile) -> str:
 def _resolved(given: Path) -> Path:
     """Return a path without links, except that a link to a file keeps its place and name."""
     try:
-        path = given.resolve(strict=True)
-        return path if path.is_dir() else given.parent.resolve(strict=True) / given.name
+        # Not `resolve`, which before Python 3.13 raises RuntimeError for a link to itself.
+        path = Path(os.path.realpath(given, strict=True))
+        return path if path.is_dir() else Path(os.path.realpath(given.parent, strict=True)) / given.name
     except OSError as error:
         raise _translated(given, error) from error
 

@@ -1,6 +1,7 @@
 """Changes of a folder."""
 
 import asyncio
+import os
 import time
 from collections.abc import AsyncGenerator, Container, Iterable
 from contextlib import aclosing, suppress
@@ -208,7 +209,8 @@ class FolderState:
         """Return a path without linked folders, None for one out of the folder: the operating system follows links."""
         if path == self.root:
             return path
-        place = path.parent.resolve() / path.name
+        # Not `resolve`, which before Python 3.13 raises RuntimeError where a link to itself took the place of a folder.
+        place = Path(os.path.realpath(path.parent)) / path.name
         return place if place.is_relative_to(self.root) else None
 
     def _found(self, places: set[Path]) -> dict[Path, SourceFile | None]:
