@@ -674,6 +674,30 @@ async def test_deletions_come_with_a_version_above_what_was_published(site: Site
     assert "/c" not in paths(world)
 
 
+@pytest.mark.parametrize("accident", ["gone", "no link", "killed"])
+async def test_a_page_that_comes_back_wins_over_its_deletion_whatever_the_clock_says(site: Site, accident: str) -> None:
+    there, world = dict(site.pages), World()
+    await crawl(site, world)
+    site.time += 10_000_000
+    if accident == "gone":
+        site.pages["/c"] = 404
+    else:
+        site.pages["/b"] = page("B")
+    await crawl(site, world)
+    if accident == "killed":
+        # Before the deletion and the end of the crawl were recorded.
+        del world.ledger[-2:]
+    assert "/c" not in paths(world)
+    site.time -= 5_000_000
+    site.pages = there
+
+    # The first one goes on with the crawl that was killed.
+    for _ in range(2):
+        await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
 @pytest.mark.parametrize(
     "trouble",
     [

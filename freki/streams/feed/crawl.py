@@ -55,6 +55,8 @@ class Crawl:
         self._force = force
         self._delete_most = delete_most
         self._run = ""
+        self._deleted = 0
+        """Highest version of a deletion: the ledger has no entry of what is deleted."""
         self.report = Report()
         self._queues: dict[str, deque[str]] = {}
         self._depths: dict[str, int] = {}
@@ -107,7 +109,7 @@ class Crawl:
         # Not before: a crawl that stops asks for them again when it goes on.
         await self._ledger.write({url: replace(known, run=self._run) for url, known in self._refused.items()})
         await self._sweep()
-        await self._ledger.write({ITSELF: Visit(run=self._run)})
+        await self._ledger.write({ITSELF: Visit(run=self._run, version=self._deleted)})
         return self.report
 
     @property
@@ -119,13 +121,14 @@ class Crawl:
         self.report.known = sum(bool(visit.fingerprint) for _, visit in self._ledger)
         last, now = self._ledger[ITSELF], self._ports.now()
         readers = self._scope.readers
+        self._deleted = 0 if last is None else last.version
         # Only an unfinished run has links.
         is_same = last is not None and (last.links, last.readers) == (seeds, readers)
         if not self._force and last is not None and is_same and now - int(last.run) < RESUME_MS:
             self._run = last.run
             return
         self._run = str(now)
-        await self._ledger.write({ITSELF: Visit(run=self._run, links=seeds, readers=readers)})
+        await self._ledger.write({ITSELF: Visit(run=self._run, version=self._deleted, links=seeds, readers=readers)})
 
     def _found(self, url: str, depth: int) -> None:
         """Queue a URL, or its links if this run has visited it; again if it is now reachable at a smaller depth."""
@@ -331,7 +334,7 @@ class Crawl:
             self.report.unchanged += 1
             await self._arrive(answer.url, replace(visit, version=known.version))
             return
-        version = max(now, 1 + (0 if known is None else known.version))
+        version = max(now, 1 + max(self._deleted, 0 if known is None else known.version))
         change = upsert_of(answer, content, scope, version=version, now=now, language=study.language)
         await self._ledger.write(
             {answer.url: Visit(run="", fingerprint=visit.fingerprint, version=version, pending=True)}
@@ -492,9 +495,14 @@ class Crawl:
 
     async def _delete(self, gone: Sequence[tuple[str, Visit]]) -> None:
         now = self._ports.now()
+        versions = {url: max(now, visit.version + 1) for url, visit in gone}
+        self._deleted = max([self._deleted, *versions.values()])
+        itself = self._ledger[ITSELF]
+        if itself is not None:
+            await self._ledger.write({ITSELF: replace(itself, version=self._deleted)})
         await self._ledger.write({url: replace(visit, run="", links=(), pending=True) for url, visit in gone})
         await self._ports.publish(
-            [deletion_of(url, self._scope, version=max(now, visit.version + 1), now=now) for url, visit in gone]
+            [deletion_of(url, self._scope, version=version, now=now) for url, version in versions.items()]
         )
         self.report.deleted += len(gone)
 

@@ -22,7 +22,10 @@ BATCH_DELETIONS = 64
 
 @record
 class Visit:
-    """Ledger entry of a URL; the one of an unfinished crawl itself has the start pages as links, and its readers."""
+    """Ledger entry of a URL, or of the crawl itself: with the highest version of its deletions.
+
+    That of an unfinished crawl has the start pages as links, and its readers.
+    """
 
     run: str
     """Last crawl that reached the URL."""
