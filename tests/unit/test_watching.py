@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,9 +12,11 @@ from typing import Any, cast
 
 import pytest
 
+from freki.cli import changes
 from freki.cli import watch as watching
 from freki.cli.watch import WatchedFolder, WatchSession, follow_folders
 from freki.infra.settings import FolderSettings, Settings
+from freki.infra.sources import SourceFile, read_source
 from freki.schemas import DocumentChange, IndexOutcome, Operation
 from freki.schemas.errors import Unavailable
 from freki.streams.feed.files import FileFields, Publication
@@ -395,3 +398,29 @@ async def test_a_file_that_cannot_be_read_for_a_while_is_published_afterwards_th
             os.seteuid(0)
 
     assert capsys.readouterr().err.count("a.md: Permission denied") == 1
+
+
+async def test_a_file_whose_folder_is_away_while_it_is_read_is_published_when_it_is_back_as_it_was(
+    broker: Broker, handbook: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (handbook / "part").mkdir()
+    (handbook / "part" / "b.md").write_text("zwei")
+    reads = Counter[str]()
+
+    def read_meanwhile(file: SourceFile, *, max_bytes: int) -> bytes:
+        reads[file.path.name] += 1
+        if file.path.name == "b.md" and reads["b.md"] == 1:
+            (handbook / "part").rename(handbook.with_name("away"))
+            try:
+                return read_source(file, max_bytes=max_bytes)
+            finally:
+                handbook.with_name("away").rename(handbook / "part")
+        return read_source(file, max_bytes=max_bytes)
+
+    monkeypatch.setattr(changes, "read_source", read_meanwhile)
+
+    await during(
+        broker,
+        [watched(handbook)],
+        until(lambda: broker.documents == {"handbook/a.md": "eins", "handbook/part/b.md": "zwei"}),
+    )

@@ -180,10 +180,10 @@ def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = N
 
 
 def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
-    """Read a file. Raises Rejected where it is too large or missing, Inaccessible where it is not readable.
+    """Read a file. Raises Rejected where it is too large, Inaccessible where it is missing or not readable.
 
-    Raises Rejected, too, for a link or pipe that took its place, or that of a folder around it, since it was found: a
-    link may lead out of the folder, to what its users may not read themselves.
+    Raises Inaccessible, too, for a link or pipe that took its place, or that of a folder around it, since it was found:
+    a link may lead out of the folder, to what its users may not read themselves.
     """
     try:
         with open(file.content_path, "rb", opener=lambda path, flags: os.open(path, flags | _AS_FOUND)) as stream:
@@ -191,7 +191,10 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
             content = stream.read(max_bytes + 1)
     except OSError as error:
         if error.errno == ELOOP:
-            raise Rejected(f"{file.path}: became a link since it was found") from error
+            raise Inaccessible(file.path, "became a link since it was found") from error
+        if error.errno in _NOT_THERE:
+            # It may be back soon, with its folder, and nothing of it changed.
+            raise Inaccessible(file.path, error.strerror or str(error)) from error
         raise _translated(file.path, error) from error
     if len(content) > max_bytes:
         raise Rejected(f"{file.path} has more than {max_bytes} bytes: split it, or raise FREKI_CLAIMS__MAX_BYTES")
@@ -199,16 +202,16 @@ def read_source(file: SourceFile, *, max_bytes: int) -> bytes:
 
 
 def _check_place(descriptor: int, path: Path) -> None:
-    """Raise Rejected unless an open file is a regular one in the folder of its path."""
+    """Raise Inaccessible unless an open file is a regular one in the folder of its path."""
     if not S_ISREG(os.fstat(descriptor).st_mode):
-        raise Rejected(f"{path}: is no file any more")
+        raise Inaccessible(path, "is no file any more")
     try:
         place = (_OPEN_FILES / str(descriptor)).readlink()
     except OSError:
         # Only Linux tells where an open file is; elsewhere where its path leads to now.
         place = Path(os.path.realpath(path))
     if place.parent != path.parent:
-        raise Rejected(f"{path}: a folder in its path became a link, or was moved, since it was found")
+        raise Inaccessible(path, "a folder in its path became a link, or was moved, since it was found")
 
 
 def is_missing(uri: str) -> bool:
