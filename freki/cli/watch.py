@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -151,10 +151,12 @@ async def follow_folders(
 
 @dataclass(frozen=True)
 class _Unread:
-    """Files of a folder that could not be read; each reason is told once."""
+    """Files of a folder that could not be read, or were refused their id; each reason to read none is told once."""
 
     paths: set[Path] = field(default_factory=set)
     """Those to try again."""
+    _refused: dict[DocumentId, set[Path]] = field(default_factory=dict)
+    """Those whose id belonged to another file or source."""
     _told: dict[Path, str] = field(default_factory=dict)
 
     def make(self, path: Path, make: Make) -> DocumentChange | None:
@@ -169,6 +171,16 @@ class _Unread:
             raise
         self._told.pop(path, None)
         return change
+
+    def refuse(self, files: Iterable[SourceFile]) -> None:
+        """Take note of files whose id belongs to another file or source."""
+        for file in files:
+            self._refused.setdefault(file.document_id, set()).add(file.path)
+
+    def free(self, documents: Iterable[DocumentId]) -> None:
+        """Try those again that were refused the ids of documents that go."""
+        for document_id in documents:
+            self.paths.update(self._refused.pop(document_id, ()))
 
 
 class WatchSession:
@@ -239,7 +251,7 @@ class WatchSession:
     ) -> list[SourceFile]:
         """Publish what changed since the last time; return the files."""
         files = await asyncio.to_thread(_files_of, folder)
-        allowed, outdated = await self._identified(source, files)
+        allowed, outdated = await self._identified(source, files, unread)
         [missing] = await gone(source, [folder.path], files, self._index)
         if not delete_most and missing.documents and not files:
             raise FolderGone(
@@ -271,18 +283,20 @@ class WatchSession:
 
     async def _event_changes(self, source: FileSource, unread: _Unread, events: Sequence[FileEvent]) -> list[Make]:
         present = [event.file for event in events if event.change is not FileChange.REMOVED]
-        allowed, _ = await self._identified(source, present)
+        allowed, _ = await self._identified(source, present, unread)
         removed = (event.file for event in events if event.change is FileChange.REMOVED)
         known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]
+        unread.free(known)
         return [*deletions(source, known), *self._upserts(source, allowed, unread)]
 
     async def _identified(
-        self, source: FileSource, files: Sequence[SourceFile]
+        self, source: FileSource, files: Sequence[SourceFile], unread: _Unread
     ) -> tuple[list[SourceFile], set[DocumentId]]:
         """Return the files that may be published, and other documents of theirs; print whose id belongs to others."""
         assignment = await identify(source, files, self._index)
         show_conflicts(assignment.conflicts)
         refused = {conflict.source_uri for conflict in assignment.conflicts}
+        unread.refuse(file for file in files if file.uri in refused)
         return [file for file in files if file.uri not in refused], set(assignment.superseded)
 
     def _upserts(self, source: FileSource, files: Sequence[SourceFile], unread: _Unread) -> list[Make]:

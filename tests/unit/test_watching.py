@@ -424,3 +424,32 @@ async def test_a_file_whose_folder_is_away_while_it_is_read_is_published_when_it
         [watched(handbook)],
         until(lambda: broker.documents == {"handbook/a.md": "eins", "handbook/part/b.md": "zwei"}),
     )
+
+
+async def test_of_two_names_in_different_unicode_forms_the_one_that_stays_is_published(
+    broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    twins = [handbook / name for name in ("a\u0308.md", "\u00e4.md")]
+    for number, twin in enumerate(twins):
+        twin.write_text(str(number))
+    said: list[str] = []
+
+    def told() -> bool:
+        said.append(capsys.readouterr().err)
+        return "rename one of them" in "".join(said)
+
+    def published() -> str | None:
+        return broker.documents.get("handbook/\u00e4.md")
+
+    await during(broker, [watched(handbook)], until(told), until(lambda: published() is not None))
+    first = int(published() or "")
+
+    await during(
+        broker,
+        [watched(handbook)],
+        # Found by watching alone: the start is over.
+        then(lambda: (handbook / "a.md").write_text("zwei")),
+        until(lambda: broker.documents["handbook/a.md"] == "zwei"),
+        then(twins[first].unlink),
+        until(lambda: published() == str(1 - first)),
+    )
