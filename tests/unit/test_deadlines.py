@@ -218,7 +218,15 @@ class TestLoad:
         for number, seconds in [*usual, outlier]:
             load.learn(number, seconds)
 
-        assert load.expected_s(at_once) <= 4 * 0.06
+        assert load.expected_s(at_once) <= 8 * 0.06
+
+    @given(at_once=st.integers(1, 4))
+    def test_a_slow_first_lookup_is_forgotten_with_the_next(self, at_once: int) -> None:
+        load = Load()
+        for seconds in (2.5, 0.04):
+            load.learn(at_once, seconds)
+
+        assert load.expected_s(at_once + 1) < 0.2
 
     @given(usual=st.floats(0.001, 0.1), factor=st.floats(1, 20), at_once=st.integers(1, 16))
     def test_what_stays_slow_or_becomes_quick_again_is_learnt_within_a_few_lookups(

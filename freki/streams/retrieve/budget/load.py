@@ -24,10 +24,19 @@ class Load:
 
     def learn(self, at_once: int, seconds: float) -> None:
         """Learn the duration of a lookup with so many queries at once."""
+        if self._weight == 1 and seconds < self._seconds:
+            # In ascending order: a slow first value, of a worker that has just started, is bounded, too.
+            first = round(self._at_once), self._seconds
+            self._weight = 0.0
+            self._add(at_once, seconds)
+            at_once, seconds = first
+        self._add(at_once, seconds)
+
+    def _add(self, at_once: int, seconds: float) -> None:
         # Moving moments: West, CACM 1979, doi:10.1145/359146.359153, with weights that fade.
         if self._weight:
-            # Several at once may take as long as one after the other.
-            most_s = _MAX_TIMES * self.expected_s(at_once) * max(1.0, at_once / self._at_once)
+            # More at once than before may take as long as one after the other.
+            most_s = max(_MAX_TIMES, at_once / self._at_once) * self.expected_s(at_once)
             seconds = min(seconds, max(most_s, _MAX_S))
         share = max(_SHARE, 1 / (1 + self._weight))
         self._weight = min(self._weight + 1, 1 / _SHARE)
