@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal, Self
 
 from freki.client.broker import Broker
 from freki.client.messages import Headers, Outgoing
-from freki.client.tasks import cancel_and_wait
+from freki.client.tasks import cancel_and_wait, to_its_end
 from freki.client.wakeups import Pauses, Ringer, find_directory, pace
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.names import record, shown_time
@@ -92,11 +92,13 @@ class Producer:
 
     async def __aexit__(self, *_: object) -> None:
         """Send what is queued, for at most `timeout_s` of the Broker, then disconnect."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await stop_producer(client, self._broker.timeout_s)
-        if self._ringer is not None:
-            self._ringer.close()
+        try:
+            if self._client is not None:
+                client, self._client = self._client, None
+                await stop_producer(client, self._broker.timeout_s)
+        finally:
+            if self._ringer is not None:
+                self._ringer.close()
 
     async def send(self, *records: Outgoing) -> None:
         """Return when the broker has stored all records.
@@ -168,11 +170,13 @@ class Reader:
 
     async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await stop_consumer(client)
-        if self._pauses is not None:
-            self._pauses.close()
+        try:
+            if self._client is not None:
+                client, self._client = self._client, None
+                await stop_consumer(client)
+        finally:
+            if self._pauses is not None:
+                self._pauses.close()
 
     async def _take_position(self, client: "AIOKafkaConsumer") -> None:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above
@@ -221,7 +225,11 @@ async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
 
 
 async def stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
-    """Send what is queued, for at most `timeout_s` seconds, and disconnect."""
+    """Send what is queued, for at most `timeout_s` seconds, and disconnect, also if cancelled meanwhile."""
+    await to_its_end(_stop_producer(client, timeout_s))
+
+
+async def _stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
     # What the client's own `stop` does, which leaves a task that waits for ever for records that no broker takes.
     client._closed = True  # noqa: SLF001
     sending = client._sender.sender_task  # noqa: SLF001

@@ -12,6 +12,19 @@ async def cancel_and_wait(tasks: Collection[asyncio.Task[Any]]) -> None:
     await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def to_its_end(work: Coroutine[Any, Any, None]) -> None:
+    """Run clean-up to its end also if this task is cancelled meanwhile, and raise that afterwards. Raises its error."""
+    task, is_cancelled = asyncio.ensure_future(work), False
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError:
+            is_cancelled = True
+    if is_cancelled:
+        raise asyncio.CancelledError
+    task.result()
+
+
 async def ends_within(limit_s: float, work: Coroutine[Any, Any, object]) -> bool:
     """Run a piece of work for at most so many seconds; return whether it came to its end. Raises its error.
 

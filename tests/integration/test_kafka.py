@@ -274,6 +274,40 @@ async def test_a_record_that_is_too_large_is_rejected(kafka: KafkaSettings, topi
             await producer.send(topic, key=None, value=None)
 
 
+@pytest.mark.parametrize("after", [1, 2, 3])
+@pytest.mark.parametrize("kind", ["producer", "reader"])
+async def test_a_client_whose_end_is_cancelled_too_leaves_nothing_behind(
+    kafka: KafkaSettings, topic: str, kind: str, after: int
+) -> None:
+    client = KafkaProducer(kafka) if kind == "producer" else Reader(kafka, topic, start="latest")
+    before, there, is_open = asyncio.all_tasks(), wakeup_sockets(kafka), asyncio.Event()
+
+    async def use() -> None:
+        async with client:
+            is_open.set()
+            await asyncio.Event().wait()
+
+    using = asyncio.create_task(use())
+    await is_open.wait()
+    using.cancel()
+    for _ in range(after):
+        await asyncio.sleep(0)
+    using.cancel()
+    await asyncio.wait({using})
+
+    assert using.cancelled()
+    assert wakeup_sockets(kafka) == there
+    # A consumer that was told to stop stops by itself.
+    if left := asyncio.all_tasks() - before:
+        await asyncio.wait(left, timeout=60)
+    assert asyncio.all_tasks() == before
+
+
+def wakeup_sockets(kafka: KafkaSettings) -> set[str]:
+    directory = wakeups.find_directory(kafka.bootstrap)
+    return set() if directory is None else {path.name for path in directory.iterdir()}
+
+
 async def test_without_a_broker_every_client_names_the_setting(kafka: KafkaSettings) -> None:
     nowhere = kafka.model_copy(update={"bootstrap": f"127.0.0.1:{free_port()}", "delivery_timeout_s": 0.5})
 

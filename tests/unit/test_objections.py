@@ -26,6 +26,8 @@ from freki.schemas.avro import Codec
 from freki.schemas.index import Exclusions, Scope
 from freki.streams.privacy.objections import NOTHING, Objections
 from freki.streams.privacy.standing import case_key
+from freki.streams.retrieve.budget.attempts import FINISHING
+from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import wall_clock
 from tests.unit.deliveries import Event
 from tests.unit.pipelines import Pipeline
@@ -201,12 +203,16 @@ async def test_waiting_for_a_version_does_not_tell_that_a_document_is_there() ->
     await without.publish(document("b", "Der Rat entscheidet."))
 
     async def told(pipeline: Pipeline) -> Sequence[Notice]:
+        retriever = pipeline.retrieving._retriever
+        assert isinstance(retriever, Retriever)
+        # As of a worker that has answered before: it stops waiting in time to answer.
+        retriever._estimates.learn(FINISHING[0], 0.1)
         query = ContextQuery(
             query_id=QueryId("q"),
             tenant=T,
             text="Wer entscheidet über den Antrag?",
             asked_at=wall_clock(),
-            deadline_ms=500,
+            deadline_ms=1_000,
             at_least=(VersionFloor(document_id=A, version=1),),
         )
         return [each for each in (await pipeline.ask(query)).notices if each.stage == "wait"]

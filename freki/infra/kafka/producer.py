@@ -70,11 +70,13 @@ class KafkaProducer:
 
     async def __aexit__(self, *_: object) -> None:
         """Send queued records, as far as the broker takes them within a few seconds, then disconnect."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await stop_producer(client, _CLOSE_S)
-        if self._ringer is not None:
-            self._ringer.close()
+        try:
+            if self._client is not None:
+                client, self._client = self._client, None
+                await stop_producer(client, _CLOSE_S)
+        finally:
+            if self._ringer is not None:
+                self._ringer.close()
 
     async def send(
         self,

@@ -70,11 +70,13 @@ class Reader:
 
     async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
-        if self._client is not None:
-            client, self._client = self._client, None
-            await stop_consumer(client)
-        if self._pauses is not None:
-            self._pauses.close()
+        try:
+            if self._client is not None:
+                client, self._client = self._client, None
+                await stop_consumer(client)
+        finally:
+            if self._pauses is not None:
+                self._pauses.close()
 
     async def check(self) -> None:
         """Raise Unavailable if the broker does not answer on the connections of this reader."""
