@@ -92,13 +92,9 @@ class Producer:
 
     async def __aexit__(self, *_: object) -> None:
         """Send what is queued, for at most `timeout_s` of the Broker, then disconnect."""
-        try:
-            if self._client is not None:
-                client, self._client = self._client, None
-                await stop_producer(client, self._broker.timeout_s)
-        finally:
-            if self._ringer is not None:
-                self._ringer.close()
+        if self._client is not None:
+            client, self._client = self._client, None
+            await stop_producer(client, self._ringer, timeout_s=self._broker.timeout_s)
 
     async def send(self, *records: Outgoing) -> None:
         """Return when the broker has stored all records.
@@ -170,13 +166,9 @@ class Reader:
 
     async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
-        try:
-            if self._client is not None:
-                client, self._client = self._client, None
-                await stop_consumer(client)
-        finally:
-            if self._pauses is not None:
-                self._pauses.close()
+        if self._client is not None:
+            client, self._client = self._client, None
+            await stop_consumer(client, self._pauses)
 
     async def _take_position(self, client: "AIOKafkaConsumer") -> None:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above
@@ -224,9 +216,13 @@ async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
             client.seek(place, offset)
 
 
-async def stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
+async def stop_producer(client: "AIOKafkaProducer", ringer: Ringer | None, *, timeout_s: float) -> None:
     """Send what is queued, for at most `timeout_s` seconds, and disconnect, also if cancelled meanwhile."""
-    await to_its_end(_stop_producer(client, timeout_s))
+    try:
+        await to_its_end(_stop_producer(client, timeout_s))
+    finally:
+        if ringer is not None:
+            ringer.close()
 
 
 async def _stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
@@ -243,15 +239,19 @@ async def _stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
     await client.client.close()
 
 
-async def stop_consumer(client: "AIOKafkaConsumer") -> None:
-    """Disconnect a consumer, even if the broker is unreachable."""
+async def stop_consumer(client: "AIOKafkaConsumer", pauses: Pauses | None = None) -> None:
+    """Disconnect a consumer, even if the broker is unreachable, and close its pauses, if it has any."""
     stopping = asyncio.create_task(client.stop())
-    await asyncio.wait({stopping})
-    if stopping.cancelled():
-        # A fetch that waits to be tried again is cancelled, and that escapes: aiokafka's issue 647. This comes next.
-        await client._client.close()  # noqa: SLF001
-    else:
-        stopping.result()
+    try:
+        await asyncio.wait({stopping})
+        if stopping.cancelled():
+            # A fetch that waits to be tried again is cancelled, which escapes: aiokafka's issue 647. This comes next.
+            await client._client.close()  # noqa: SLF001
+        else:
+            stopping.result()
+    finally:
+        if pauses is not None:
+            pauses.close()
 
 
 def _wakeups_of(broker: Broker) -> Path | None:

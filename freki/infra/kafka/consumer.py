@@ -66,9 +66,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         # As Faust does, but for the way in which the consumer is stopped once the queue of calls has ended.
         await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
         if self._consumer is not None:
-            await stop_consumer(self._consumer)
-        if self._pauses is not None:
-            self._pauses.close()
+            await stop_consumer(self._consumer, self._pauses)
 
     def _stopped_set(self) -> None:
         # After a crash the thread has ended, and its loop takes no calls.

@@ -70,13 +70,9 @@ class KafkaProducer:
 
     async def __aexit__(self, *_: object) -> None:
         """Send queued records, as far as the broker takes them within a few seconds, then disconnect."""
-        try:
-            if self._client is not None:
-                client, self._client = self._client, None
-                await stop_producer(client, _CLOSE_S)
-        finally:
-            if self._ringer is not None:
-                self._ringer.close()
+        if self._client is not None:
+            client, self._client = self._client, None
+            await stop_producer(client, self._ringer, timeout_s=_CLOSE_S)
 
     async def send(
         self,

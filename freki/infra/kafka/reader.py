@@ -70,13 +70,9 @@ class Reader:
 
     async def __aexit__(self, *_: object) -> None:
         """Disconnect."""
-        try:
-            if self._client is not None:
-                client, self._client = self._client, None
-                await stop_consumer(client)
-        finally:
-            if self._pauses is not None:
-                self._pauses.close()
+        if self._client is not None:
+            client, self._client = self._client, None
+            await stop_consumer(client, self._pauses)
 
     async def check(self) -> None:
         """Raise Unavailable if the broker does not answer on the connections of this reader."""

@@ -92,9 +92,8 @@ class GitRepository:
         # A fetch leaves the branch that is checked out where it is.
         followed = self._upstream() if self._is_fetched else ""
         with suppress(Rejected):
-            return (
-                self._ask("rev-parse", "--verify", "--quiet", f"{followed or self._branch}^{{commit}}").decode().strip()
-            )
+            head = self._ask("rev-parse", "--verify", "--quiet", f"{followed or self._branch}^{{commit}}")
+            return head.decode().strip()
         if followed:
             # Not the local branch instead, which may be far behind what was published.
             raise Unavailable(
