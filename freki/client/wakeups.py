@@ -208,7 +208,7 @@ class Pauses:
 def pace(consumer: Any, directory: Path | None) -> Pauses | None:  # noqa: ANN401 - aiokafka is untyped
     """Let a started consumer of aiokafka pause between empty fetches, if there is a directory and sockets are possible.
 
-    Call it in the event loop of the consumer, and close the result after the consumer.
+    Call it in the event loop of the consumer, and give the result to `stop_consumer`.
     """
     if directory is None:
         return None
