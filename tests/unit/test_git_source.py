@@ -450,6 +450,24 @@ async def test_a_commit_that_follows_no_branch_is_the_head_after_a_fetch_too(
             assert git.head() == first
 
 
+@pytest.mark.parametrize(
+    ("checkout", "branch"),
+    [(("--detach",), "HEAD"), (("--no-track", "-b", "own"), "HEAD"), (("--no-track", "-b", "own"), "own")],
+    ids=["detached", "no upstream", "no upstream, by name"],
+)
+async def test_a_branch_that_no_fetch_moves_is_refused(
+    repository: Repository, tmp_path: Path, checkout: tuple[str, ...], branch: str
+) -> None:
+    repository.commit({"a.md": "1"})
+    repository.git("clone", "--quiet", str(repository.path), str(tmp_path / "clone"))
+    repository.git("-C", str(tmp_path / "clone"), "checkout", "--quiet", *checkout)
+
+    with GitRepository(tmp_path / "clone", branch, max_bytes=1000) as git:
+        git.fetch()
+        with pytest.raises(Rejected, match=f"{branch} follows no branch of the remote.*--branch, such as origin/main"):
+            git.head()
+
+
 async def test_a_clone_whose_branches_no_fetch_moves_is_refused(repository: Repository, tmp_path: Path) -> None:
     repository.commit({"a.md": "1"})
     repository.git("clone", "--quiet", "--bare", str(repository.path), str(tmp_path / "clone"))

@@ -1,6 +1,7 @@
 """A git repository, read by the git executable, which supports every repository format."""
 
 import os
+import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -59,7 +60,8 @@ class GitRepository:
         self._path = path
         self._branch = branch
         self._max_bytes = max_bytes
-        self._is_fetched = False
+        # Refspecs of the remotes, as configured; empty before the first fetch.
+        self._fetched = ""
         self._contents: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -75,12 +77,11 @@ class GitRepository:
         except (Rejected, subprocess.TimeoutExpired) as error:
             raise Unavailable(str(error)) from error
         try:
-            self._ask("config", "--get-regexp", r"^remote\..*\.fetch$")
+            self._fetched = self._ask("config", "--get-regexp", r"^remote\..*\.fetch$").decode(errors="replace")
         except Rejected as error:
             raise Rejected(
                 f"{self._path}: its branches stay as they are when it fetches: clone it with --mirror instead of --bare"
             ) from error
-        self._is_fetched = True
 
     def head(self) -> str:
         """Return the id of the head commit of the branch, after a fetch that of the branch it follows at the remote."""
@@ -90,7 +91,7 @@ class GitRepository:
             whole = self._ask("rev-parse", "--show-toplevel").decode(errors="replace").strip()
             raise Rejected(f"{self._path} is a folder in the repository {whole}: name that")
         # A fetch leaves the branch that is checked out where it is.
-        followed = self._upstream() if self._is_fetched else ""
+        followed = self._upstream() if self._fetched else ""
         with suppress(Rejected):
             head = self._ask("rev-parse", "--verify", "--quiet", f"{followed or self._branch}^{{commit}}")
             return head.decode().strip()
@@ -103,13 +104,23 @@ class GitRepository:
         raise Rejected(f"{self._path} has no commit at {self._branch}: name a branch with --branch")
 
     def _upstream(self) -> str:
-        """Return the branch at the remote that the branch follows, whether it is there or not; empty if none."""
+        """Return the branch at the remote that the branch follows, whether it is there or not.
+
+        Empty for tags and commits, and where a fetch moves the branch itself. Raises Rejected where none ever moves it.
+        """
         try:
             branch = self._ask("rev-parse", "--symbolic-full-name", self._branch).decode().strip()
         except Rejected:
             return ""
         is_branch = branch.startswith("refs/heads/")
-        return self._ask("for-each-ref", "--format=%(upstream)", branch).decode().strip() if is_branch else ""
+        upstream = self._ask("for-each-ref", "--format=%(upstream)", branch).decode().strip() if is_branch else ""
+        is_mirrored = is_branch and re.search(r":refs/(heads/|\*)", self._fetched)
+        if upstream or is_mirrored or not (is_branch or branch == "HEAD"):
+            return upstream
+        raise Rejected(
+            f"{self._path}: {self._branch} follows no branch of the remote, so that a fetch never moves it:"
+            " name one with --branch, such as origin/main"
+        )
 
     def has(self, commit: str) -> bool:
         """Return whether a commit exists: git prunes unreachable ones after a branch is rewritten."""
