@@ -30,14 +30,16 @@ from freki.schemas import (
     RequestKind,
     RerankerChoice,
     ResultStatus,
+    RootId,
     TypedBy,
     VersionFloor,
 )
 from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Unavailable
-from freki.schemas.index import Candidate, ManifestPage, PageId, RerankPair
+from freki.schemas.index import Candidate, ManifestPage, PageId, RerankPair, Root
 from freki.streams.ports import Embedder
 from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
+from tests.memory_index import MemoryIndex
 from tests.simulated_time import in_simulated_time
 from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -686,6 +688,28 @@ async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:
 
     assert ("wait", NoticeKind.FRESHNESS) not in kinds(met)
     assert ("wait", NoticeKind.FRESHNESS) in kinds(missed)
+
+
+class SlowToLook(Broken):
+    """A store that takes a while to look at roots."""
+
+    def __init__(self, index: MemoryIndex, seconds: float) -> None:
+        super().__init__(index)
+        self._seconds = seconds
+
+    async def roots(self, keys: Sequence[RootId]) -> Mapping[RootId, Root]:
+        await asyncio.sleep(self._seconds)
+        return await self._index.roots(keys)
+
+
+@in_simulated_time
+@pytest.mark.parametrize("seconds", [0.04, 60], ids=["a later look", "the first look"])
+async def test_a_floor_is_told_where_the_deadline_comes_during_a_look(world: World, seconds: float) -> None:
+    floor = VersionFloor(document_id=DocumentId("a"), version=2)
+
+    result = await ask(retriever(world, SlowToLook(world.index, seconds)), at_least=(floor,), deadline_ms=100)
+
+    assert ("wait", NoticeKind.FRESHNESS) in kinds(result)
 
 
 async def test_queries_of_one_batch_do_not_mix(world: World) -> None:

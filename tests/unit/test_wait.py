@@ -35,7 +35,9 @@ class Waiting:
     async def run(self) -> list[float]:
         """Wait until the deadline, and return when the index was looked at."""
         floor = VersionFloor(document_id=DocumentId("d"), version=1)
-        log = SimpleNamespace(clock_ns=lambda: int(self.now_s * 1e9), notice=lambda *_: None, ran=lambda *_: None)
+        log = SimpleNamespace(
+            clock_ns=lambda: int(self.now_s * 1e9), **dict.fromkeys(("notice", "ran", "retract"), lambda *_: None)
+        )
         query = SimpleNamespace(query=SimpleNamespace(tenant="t", at_least=(floor,)), log=log)
         in_flight = SimpleNamespace(begin=lambda _: None, end=lambda _: None)
         await wait_for_versions(cast("Any", self), cast("Any", self), cast("Any", in_flight), cast("Any", query))

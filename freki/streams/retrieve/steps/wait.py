@@ -25,6 +25,8 @@ async def wait_for_versions(roots: Roots, attempts: Attempts, in_flight: InFligh
     started_ns = query.log.clock_ns()
     # A query that only waits takes nothing from others.
     in_flight.end([query])
+    # The deadline may come during any look.
+    _note_missing(query, missing)
     while missing:
         found = await attempts([query], STEP, roots.roots(list(missing)))
         if found is None:
@@ -35,17 +37,20 @@ async def wait_for_versions(roots: Roots, attempts: Attempts, in_flight: InFligh
             for key, floor in missing.items()
             if key not in found or not query.may_show(found[key]) or found[key].version < floor.version
         }
+        query.log.retract(STEP)
+        _note_missing(query, missing)
         spare_s = attempts.spare_s(query, before=(*LOOKING_UP, *FINISHING))
         if not missing or spare_s < POLL_S:
             break
         waited_s = (query.log.clock_ns() - started_ns) / 1e9
         await asyncio.sleep(min(max(POLL_S, _POLL_SHARE * waited_s), _SLOWEST_POLL_S, spare_s))
     in_flight.begin([query])
-    _note_missing(query, missing)
     query.log.ran(STEP, started_ns, len(query.query.at_least))
 
 
 def _note_missing(query: ParsedQuery, missing: dict[RootId, VersionFloor]) -> None:
     for floor in missing.values():
-        message = f"document {floor.document_id!r} is not at version {floor.version} yet: ask again, or allow more time"
+        message = (
+            f"document {floor.document_id!r} was not seen at version {floor.version}: ask again, or allow more time"
+        )
         query.log.notice(STEP, NoticeKind.FRESHNESS, message)
