@@ -121,6 +121,19 @@ async def refused(code: grpc.StatusCode) -> AsyncIterator[dict[str, Any]]:
                         told[kind.__name__] = detail
 
 
+async def test_a_connection_without_calls_ends_and_the_next_call_opens_another(
+    gateway: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.infra.grpc_server.server.MOST_IDLE_MS", 1)
+    async with served(gateway) as (_, address), grpc.aio.insecure_channel(address) as channel:
+        await Client(channel).ask(text=TEXT)
+        async with asyncio.timeout(60):
+            await channel.wait_for_state_change(grpc.ChannelConnectivity.READY)
+        await Client(channel).ask(text=TEXT)
+
+    assert len(gateway.asked) == 2
+
+
 async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway: InProcess) -> None:
     condition = {"field": "language", "operator": "FILTER_OPERATOR_NE", "values": ["xx"]}
     async with door(gateway) as client:
@@ -167,8 +180,8 @@ async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> N
         (ResultStatus.EXPIRED, Code.DEADLINE_EXCEEDED, "EXPIRED"),
         (TimeoutError(), Code.DEADLINE_EXCEEDED, "NO_ANSWER"),
         (NotSent("the broker has not taken it"), Code.UNAVAILABLE, "UNAVAILABLE"),
-        (Unavailable("broker is gone"), Code.UNAVAILABLE, "UNAVAILABLE"),
-        (Misconfigured("the server may not write to its topic"), Code.UNAVAILABLE, "UNAVAILABLE"),
+        (Unavailable("the broker at secret:9092 does not answer"), Code.UNAVAILABLE, "UNAVAILABLE"),
+        (Misconfigured("the server may not write to its topic secret"), Code.UNAVAILABLE, "UNAVAILABLE"),
         (Rejected("longer than a record may be"), Code.INVALID_ARGUMENT, "INVALID"),
         (UnencodableError("ContextQuery: top_k must be int"), Code.INVALID_ARGUMENT, "INVALID"),
         (AlreadyAsked("query 1 still waits"), Code.ABORTED, "CONFLICT"),

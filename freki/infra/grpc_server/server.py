@@ -18,6 +18,8 @@ from freki.schemas.errors import Misconfigured
 
 LEAST_PING_INTERVAL_MS = 10_000
 """Least interval of a client's pings while no call is under way."""
+MOST_IDLE_MS = 600_000
+"""Time without a call after which a connection ends; clients connect anew with their next call by themselves."""
 MOST_METADATA_BYTES = 2 * MOST_TOKEN_BYTES
 """Most metadata of a call: the longest token, and others. By default gRPC refuses some calls from 8 KiB on."""
 SERVICES = (freki_service.SERVICE, wolf_service.SERVICE)
@@ -49,6 +51,8 @@ class GrpcServer:
                 ("grpc.max_receive_message_length", int(settings.max_body_mb * 1_000_000)),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_metadata_size", MOST_METADATA_BYTES),
+                # Anybody can open connections, also without a token.
+                ("grpc.max_connection_idle_ms", MOST_IDLE_MS),
                 # Services that watch their connections ping when idle, which would end a connection by default.
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
