@@ -5,7 +5,7 @@ from typing import Any, Protocol, Unpack
 from freki.client.aio import Client
 from freki.client.fields import QueryFields
 from freki.schemas import ContextHit, ContextResult, ResultStatus
-from freki.schemas.errors import Rejected, Unavailable
+from freki.schemas.errors import Rejected, Unanswered
 
 
 class Asks(Protocol):
@@ -30,14 +30,14 @@ def blocking(client: Any) -> Any:  # noqa: ANN401 - LangChain checks what it is 
 def hits_of(result: ContextResult) -> tuple[ContextHit, ...]:
     """Return the hits, best first; none if nothing was found.
 
-    Raises Rejected where the query broke a rule, and Unavailable where there was no time for it, or where there are
+    Raises Rejected where the query broke a rule, and Unanswered where there was no time for it, or where there are
     no hits and searching failed: an empty list would say that nothing is there.
     """
     if result.failures:
-        raise Unavailable(f"the query was not answered: {'; '.join(result.failures)}")
+        raise Unanswered(f"the query was not answered: {'; '.join(result.failures)}")
     if result.status in {ResultStatus.REJECTED, ResultStatus.EXPIRED}:
         told = "; ".join(notice.message for notice in result.notices) or result.status
-        kind = Rejected if result.status is ResultStatus.REJECTED else Unavailable
+        kind = Rejected if result.status is ResultStatus.REJECTED else Unanswered
         raise kind(f"the query was not answered: {told}")
     return result.hits
 

@@ -2,7 +2,8 @@
 
 InfraError
 ├── Unavailable   temporary: retry, then stop and read the records again
-│   └── Busy            the server said when to retry
+│   ├── Busy            the server said when to retry
+│   └── Unanswered      Freki itself has no answer yet, and says so to whoever asked
 └── Rejected      the request can never succeed as it is: do not retry
     └── Misconfigured   a setting or file is wrong: the message names it and the fix
 """
@@ -23,11 +24,21 @@ class InfraError(Exception):
         super().__init__(masked(message))
         self.gist = gist or self.gist
 
+    @property
+    def for_callers(self) -> str:
+        """What the sender of a request learns in place of an answer."""
+        return "a service behind this one failed: its log says which"
+
 
 class Unavailable(InfraError):
     """The same request may succeed later."""
 
     gist = "it does not answer"
+
+    @property
+    def for_callers(self) -> str:
+        """See `InfraError`."""
+        return "a service behind this one does not answer: its log says which"
 
 
 class Busy(Unavailable):
@@ -40,6 +51,15 @@ class Busy(Unavailable):
         self.wait_s = wait_s
 
 
+class Unanswered(Unavailable):
+    """There is no answer yet; the message says why, and nothing that only operators may know."""
+
+    @property
+    def for_callers(self) -> str:
+        """See `InfraError`."""
+        return str(self)
+
+
 class Rejected(InfraError):
     """The request can never succeed as it is."""
 
@@ -50,3 +70,8 @@ class Misconfigured(Rejected):
     """A setting or file is wrong; the message names it and the fix."""
 
     gist = "a setting is wrong, which the worker's log names"
+
+    @property
+    def for_callers(self) -> str:
+        """See `InfraError`."""
+        return "a setting of this service is wrong, or a right is missing: its log says which"

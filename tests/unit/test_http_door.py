@@ -259,8 +259,8 @@ async def test_missing_rights_and_an_answer_withheld_have_statuses_of_their_own(
     [
         (TimeoutError(), 504),
         (NotSent("the broker has not taken it"), 503),
-        (Unavailable("broker is gone"), 503),
-        (Misconfigured("the server may not write to its topic"), 503),
+        (Unavailable("the broker at secret:9092 does not answer"), 503),
+        (Misconfigured("the server may not write to its topic secret"), 503),
         (Rejected("the query is longer than a record may be"), 422),
         (UnencodableError("ContextQuery: ContextQuery.top_k must be int"), 422),
         (AlreadyAsked("query 1 still waits for its answer"), 409),
@@ -363,7 +363,7 @@ async def test_what_fails_after_the_first_event_is_an_event_of_its_own(
     gateway.ends = status
     async with door(gateway) as client:
         (*_, (name, problem)) = events_of((await client.post("/v1/queries/stream", json={"text": "a"})).text)
-        gateway.ends = Unavailable("broker is gone")
+        gateway.ends = Unavailable("the broker at secret:9092 does not answer")
         at_once = await client.post("/v1/queries/stream", json={"text": "a"})
 
     assert (name, problem["status"]) == ("error", REFUSED[status])
@@ -570,7 +570,11 @@ async def test_no_page_of_another_site_and_no_other_name_reaches_the_index(gatew
 
 
 @pytest.mark.parametrize(
-    "host", ["evil{.example", 'evil".example', "evil`.example:8780", "evil.example/health?", "[", ""]
+    "host",
+    [
+        *("evil{.example", 'evil".example', "evil`.example:8780", "evil.example/health?", "[", ""),
+        *("evil.example@127.0.0.1", "@127.0.0.1", "127.0.0.1/evil.example", "127.0.0.1?evil.example"),
+    ],
 )
 async def test_a_host_that_is_no_name_is_none_of_this_server(gateway: InProcess, host: str) -> None:
     """Browsers take names with such signs, and send them as they are."""

@@ -35,6 +35,7 @@ from freki.schemas import (
 from freki.schemas.avro import UndecodableError
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
+from freki.schemas.tools import Bearer
 from freki.streams.ports import QueryClient
 from freki.streams.tools.client import ClientsByTenant, ReconnectingClient
 from freki.streams.tools.definition import ARGUMENTS, INSTRUCTIONS, tools
@@ -276,6 +277,17 @@ async def test_a_world_that_is_down_is_an_error_of_the_tool_that_names_the_fix(e
 
     assert result.is_error
     assert fix in text_of(result)
+
+
+@pytest.mark.parametrize("kind", [Unavailable, Misconfigured])
+async def test_whoever_has_a_token_learns_no_hosts(kind: type[Unavailable | Misconfigured]) -> None:
+    tools = toolbox(Down(kind("10.1.2.3 does not answer")))
+
+    reply = await tools.call("semantic_search", {"query": "antrag"}, Bearer(tenant=TENANT, token=TEXTS[0]))
+
+    assert reply.failed
+    assert "10.1.2.3" not in reply.text
+    assert "log" in reply.text
 
 
 class Validating:

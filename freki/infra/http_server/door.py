@@ -14,9 +14,8 @@ from freki.infra.doors.callers import Caller, tenant_of
 from freki.infra.doors.gateway import NO_ANSWER, Gateway, retry_after_s, why_refused
 from freki.infra.http_server.bodies import Question, query_of
 from freki.infra.http_server.guard import Guard, as_problem
-from freki.infra.http_server.problems import Problem, problem_of
+from freki.infra.http_server.problems import Problem, unavailable
 from freki.schemas import ContextResult, ResultStatus, TenantId
-from freki.schemas.errors import Unavailable
 from freki.schemas.names import record
 
 T = TypeVar("T")
@@ -68,7 +67,7 @@ async def answered(answer: Awaitable[T]) -> T:
     try:
         return await answer
     except NotSent as error:
-        raise problem_of(Unavailable(str(error))) from error
+        raise unavailable(str(error)) from error
     except TimeoutError as error:
         raise Problem(HTTPStatus.GATEWAY_TIMEOUT, NO_ANSWER) from error
     except AlreadyAsked as error:

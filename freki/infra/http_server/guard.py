@@ -205,11 +205,15 @@ def _check_address(request: Request) -> None:
 
 
 def _name_of(host: str) -> str:
-    """Return the name in a `Host` header without its port, in small letters; empty if there is none."""
+    """Return the name in a `Host` header without its port, in small letters; empty if there is none.
+
+    A user before the name, or a path behind it, makes it none: a proxy may have taken another part for the name.
+    """
     try:
-        return urlsplit(f"//{host}").hostname or ""
+        parts = urlsplit(f"//{host}")
     except ValueError:
         return ""
+    return parts.hostname or "" if parts.netloc == host and "@" not in host else ""
 
 
 def _address(request: Request) -> str:

@@ -72,4 +72,9 @@ def problem_of(error: Problem | InfraError) -> Problem:
     # A setting of the server, or a right that it lacks, is no fault of the caller.
     if isinstance(error, Rejected) and not isinstance(error, Misconfigured):
         return Problem(HTTPStatus.UNPROCESSABLE_ENTITY, str(error))
-    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, str(error), headers={"Retry-After": "1"})
+    return unavailable(error.for_callers)
+
+
+def unavailable(why: str) -> Problem:
+    """Return the problem of a request that may be answered later."""
+    return Problem(HTTPStatus.SERVICE_UNAVAILABLE, why, headers={"Retry-After": "1"})

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from freki.operators.breadcrumb import writer_of
 from freki.schemas import ChunkCounts, ChunkId, DocumentChunk
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Unanswered
 from freki.schemas.index import IndexedChunk, ManifestEntry, Root, RowId, StoredRow, deleted
 from freki.schemas.names import record
 from freki.streams.ports import DocumentIndex
@@ -33,7 +33,7 @@ async def view_of(index: DocumentIndex, root: Root, *, first: int = 0, limit: in
     """Return a document with its chunks from the 0-based place `first` on; limit 0: all of them.
 
     Its root is the one that stands once the chunks are read: they are read again where it was replaced meanwhile.
-    Raises Unavailable for a document that changes each time.
+    Raises Unanswered for a document that changes each time.
     """
     for _ in range(_TRIES):
         view = await _read(index, root, first=first, limit=limit)
@@ -42,7 +42,7 @@ async def view_of(index: DocumentIndex, root: Root, *, first: int = 0, limit: in
         root = standing or deleted(root, tombstoned_at=root.tombstoned_at)
         if root.commit_id == view.root.commit_id:
             return view
-    raise Unavailable(f"{root.document_id!r} was replaced {_TRIES} times while it was read: ask again")
+    raise Unanswered(f"{root.document_id!r} was replaced {_TRIES} times while it was read: ask again")
 
 
 async def _read(index: DocumentIndex, root: Root, *, first: int, limit: int) -> DocumentView:

@@ -5,6 +5,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import structlog
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
@@ -17,6 +18,8 @@ from freki.schemas.tools import Bearer, ToolReply
 from freki.streams.ports import QueryClient
 from freki.streams.tools.definition import ARGUMENTS
 from freki.streams.tools.reply import reply_of
+
+_log = structlog.get_logger(__name__)
 
 _REFUSED = frozenset({ResultStatus.REJECTED, ResultStatus.EXPIRED})
 
@@ -73,14 +76,14 @@ class Toolbox:
         try:
             result = await self._client.ask(query, patience_s=patience_s, token=token)
         except NotSent as error:
-            return _unreachable(error)
+            return _unreachable(str(error))
         except TimeoutError:
             return ToolReply(
                 text=f"Freki gave no answer within {patience_s:.0f} s: call again; if that does not help, whoever runs "
                 "it should see with `freki status` whether a worker runs the retrieve stage"
             )
         except InfraError as error:
-            return _unreachable(error)
+            return _unreachable(str(error)) if token is None else _not_answered(error)
         except (AlreadyAsked, UndecodableError) as error:
             # Two calls at once with a token that serves one query; or a worker of another version.
             return ToolReply(text=str(error))
@@ -89,11 +92,17 @@ class Toolbox:
         return reply_of(result, kind=query.kind, mark=self._random_hex(8))
 
 
-def _unreachable(error: Exception) -> ToolReply:
+def _unreachable(why: str) -> ToolReply:
     return ToolReply(
-        text=f"Freki cannot be reached: {error}\nCall again once it runs: `freki up` starts a local stack, "
+        text=f"Freki cannot be reached: {why}\nCall again once it runs: `freki up` starts a local stack, "
         "FREKI_KAFKA__BOOTSTRAP names other brokers"
     )
+
+
+def _not_answered(error: InfraError) -> ToolReply:
+    """Tell a caller on another machine, who may learn no hosts of this one."""
+    _log.warning("call not answered", reason=str(error))
+    return ToolReply(text=f"Freki gave no answer: {error.for_callers}. Call again later")
 
 
 def _of_arguments(message: str, stands_for: Mapping[str, str]) -> str:
