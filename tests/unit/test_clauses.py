@@ -15,6 +15,8 @@ from freki.operators.analyse_query import CitedPlace, analyse_query, cited_claus
         ("What does clause 7.1 of the lease say?", ["7.1"]),
         ("see section 4.2 and chapter 3", ["4.2", "3"]),
         ("TOP 2.1 der Sitzung", ["2.1"]),
+        ("Ziffer IV, Nr. II und Abschnitt V", ["IV", "II", "V"]),
+        ("see section I above", []),
         ("Stand Nr. 6.3.2023", []),
         ("§ 3 Abs. 2 Nr. 1 BGB", []),
         ("Punkt 3 der Liste", []),
@@ -52,6 +54,8 @@ PLACES = (
         "a", "Rahmenvertrag Softwarepflege", ("6. Laufzeit", "6.1 Beginn"), "1. Mai\n2. Juni\n\n15.2 gilt entsprechend"
     ),
     CitedPlace("a", "Rahmenvertrag Softwarepflege", ("Kapitel 7: Ende",), "Siehe Ziffer 5.2 und die\n  5.3. Frist"),
+    CitedPlace("c", "Vereinbarung AZV", ("IV. Verfahren", "§ 8 Antrag"), "Text."),
+    CitedPlace("d", "Vereinbarung BZV", ("**IV Verfahren**",), "Text."),
 )
 
 
@@ -66,6 +70,10 @@ PLACES = (
         ("Klausel 6 des Rahmenvertrags", {2}),
         ("Kapitel 7", {3}),
         ("Kapitel 2", set()),
+        ("Kapitel 8", set()),
+        ("Abschnitt IV", {4}),
+        ("Ziffer IV der BZV", {5}),
+        ("Ziffer V", set()),
         ("Ziffer 5.20", set()),
         ("Ziffer 5.2 und 6.1 des Rahmenvertrags, Ziffer 6.1", {1, 2}),
         ("Die Haftung", set()),

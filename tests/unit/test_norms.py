@@ -144,6 +144,9 @@ PLACES = [
         # Of one document, the most relevant one, where the law has no short name.
         ("§ 3 Abs. 2", [0, 1, 2, 0, 0, 0, 0, 0]),
         ("Was steht in § 3 Absatz 2 des Netzwerkdurchsetzungsgesetzes?", [0, 1, 2, 0, 0, 0, 0, 0]),
+        # The annex is meant, not what it belongs to.
+        ("Anlage 1 zu § 3 Abs. 2 NetzDG", [0, 0, 0, 0, 0, 0, 0, 0]),
+        ("Anlage 1 (zu § 3e) und § 3 NetzDG", [0, 1, 1, 0, 0, 0, 0, 0]),
         # No law that is called so.
         ("§ 3 Abs. 2 StVO", [0, 0, 0, 0, 0, 0, 0, 0]),
         ("Wie schnell werden Inhalte entfernt?", [0, 0, 0, 0, 0, 0, 0, 0]),

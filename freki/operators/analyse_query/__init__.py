@@ -6,6 +6,7 @@ prototypes    the type by labelled examples, in vector space
 exact         terms that must match literally
 norms         sections of laws and articles, in any spelling
 clauses       numbered clauses of contracts and manuals
+divisions     annexes, parts and chapters of laws
 compared      two things that a question compares
 asked_term    the term whose meaning a question asks for
 designations  standards, identifiers and numbers, which count as a whole
@@ -17,6 +18,7 @@ from freki.operators.analyse_query.asked_term import asked_term
 from freki.operators.analyse_query.clauses import cited_clauses, clause_places
 from freki.operators.analyse_query.compared import compared
 from freki.operators.analyse_query.designations import absent_designations, designations
+from freki.operators.analyse_query.divisions import cited_divisions, division_levels
 from freki.operators.analyse_query.exact import exact_terms, folded, holds, phrases_of
 from freki.operators.analyse_query.norms import (
     MAX_NORMS,
@@ -41,10 +43,12 @@ __all__ = [
     "asked_term",
     "citation_levels",
     "cited_clauses",
+    "cited_divisions",
     "cited_norms",
     "clause_places",
     "compared",
     "designations",
+    "division_levels",
     "exact_terms",
     "example_wordings",
     "fit_prototypes",

@@ -7,6 +7,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
+from freki.schemas.divisions import DIVISION
 from freki.schemas.numerals import value_of_roman
 
 MAX_NAME_WORDS = 3
@@ -32,6 +33,8 @@ _SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
 _ARTICLE = re.compile(ARTICLES)
 _CLAUSES = re.compile(r"\s(?:Abs(?:atz|\.)?\s?(?P<digits>\d{1,3}[a-z]?)|(?P<roman>[IVX]{1,6}))\b")
 _ITEMS = re.compile(r"\s(?:Nr\.?|Nummer)\s?(\d{1,3}[a-z]?)\b")
+_OF_ANNEX = re.compile(rf"\b{DIVISION}\s{{1,3}}\(?zu\s(?:de[mn]\s)?$")
+_MOST_BEFORE = 40
 _ITEM_LINE = re.compile(r"^[^\w\n(]{0,8}(\d{1,3}[a-z]?)\\?[.)]\s", re.MULTILINE)
 _NUMBERED = re.compile(r"^\s{0,8}\((\d{1,3}[a-z]?)\)\s", re.MULTILINE)
 
@@ -129,6 +132,9 @@ def _citations(text: str) -> Iterator[_Citation]:
     found = list(_CITED.finditer(text))
     starts = [each.start() for each in found]
     for each, end in zip(found, [*starts[1:], len(text)], strict=False):
+        # Of `Anlage 3 zu § 5` the annex is meant.
+        if _OF_ANNEX.search(text, max(0, each.start() - _MOST_BEFORE), each.start()):
+            continue
         behind = _words(text[each.end() : end])[:MAX_NAME_WORDS]
         clauses = (clause["digits"] or str(value_of_roman(clause["roman"])) for clause in _CLAUSES.finditer(each[0]))
         yield _Citation(

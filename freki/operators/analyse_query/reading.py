@@ -5,6 +5,7 @@ import unicodedata
 from typing import NamedTuple
 
 from freki.operators.analyse_query.clauses import cited_clauses
+from freki.operators.analyse_query.divisions import cited_divisions
 from freki.operators.analyse_query.exact import exact_terms
 from freki.operators.analyse_query.norms import is_bare_citation
 from freki.operators.analyse_query.wording import type_by_wording
@@ -32,7 +33,7 @@ class QueryReading(NamedTuple):
     """Whether it has at most three words and is no question: BM25 is then better than vectors."""
     exact: tuple[ExactTerm, ...]
     cites: bool
-    """Whether it cites a section or article of a law, or a numbered clause."""
+    """Whether it cites a section or article of a law, a numbered clause, or a division such as an annex."""
 
 
 def analyse_query(text: str, *, language: str) -> QueryReading:
@@ -47,7 +48,9 @@ def analyse_query(text: str, *, language: str) -> QueryReading:
         query_type=type_by_wording(text, language=language) or (QueryType.FACTUAL if is_plain else None),
         keyword=0 < words <= MAX_KEYWORDS and not asks,
         exact=exact,
-        cites=any(term.kind is ExactKind.SECTION for term in exact) or any(cited_clauses(text)),
+        cites=any(term.kind is ExactKind.SECTION for term in exact)
+        or any(cited_clauses(text))
+        or any(cited_divisions(text)),
     )
 
 

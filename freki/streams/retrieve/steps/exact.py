@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from freki.operators.analyse_query import CitedPlace, citation_levels, clause_places, holds
+from freki.operators.analyse_query import CitedPlace, citation_levels, clause_places, division_levels, holds
 from freki.schemas import NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -40,7 +40,7 @@ def holds_quoted(query: ParsedQuery, chunk: LoadedChunk) -> bool:
 
 
 def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
-    """Put the chunks first that the query cites, as in `§ 3 Abs. 2 NetzDG` and `Ziffer 5.2`; others stay in order.
+    """Put the chunks first that the query cites, as in `§ 3 NetzDG`, `Ziffer 5.2` and `Anlage 3`; others stay in order.
 
     Vectors hardly tell § 3 from § 3e, nor one clause from the next.
     """
@@ -50,13 +50,16 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
     places = _places(found)
     levels = citation_levels(query.text, places)
     clauses = clause_places(query.text, places)
-    order = sorted(range(len(found)), key=lambda place: -max(levels[place], place in clauses))
+    divisions = division_levels(query.text, places)
+    # `Anlage 1 Nr. 2.3` and `§ 5 in Teil 2` are cited by both.
+    order = sorted(range(len(found)), key=lambda place: -(levels[place] + (place in clauses) + divisions[place]))
     return replace(selection, found=[found[place] for place in order]).after(CITED)
 
 
 def has_cited_clause(query: ParsedQuery, chunks: Sequence[LoadedChunk]) -> bool:
-    """Return whether one of the chunks holds a clause that the query cites."""
-    return bool(clause_places(query.text, _places(chunks)))
+    """Return whether one of the chunks holds a clause, or is of a division, that the query cites."""
+    places = _places(chunks)
+    return bool(clause_places(query.text, places)) or any(division_levels(query.text, places))
 
 
 def _places(chunks: Sequence[LoadedChunk]) -> list[CitedPlace]:

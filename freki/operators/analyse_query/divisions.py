@@ -1,0 +1,47 @@
+"""Annexes, parts and chapters that a text cites: `Anlage 3`, `Teil B`, `Zweiter Abschnitt`."""
+
+import re
+from collections.abc import Iterator, Sequence
+from itertools import islice
+
+from freki.operators.analyse_query.clauses import called_in, of_one_document
+from freki.operators.analyse_query.norms import MAX_NORMS, CitedPlace
+from freki.schemas.citations import NO_BREAK
+from freki.schemas.divisions import DIVISION, Division, division_of
+
+_CITED = re.compile(rf"\b{DIVISION}")
+_HEADING = re.compile(rf"[^\w§]{{0,12}}{DIVISION}")
+# Small sections are joined, and have their headings in the text, where `Anlage 3 genannten` is no heading.
+_LINE = re.compile(rf"^(?P<sign>#{{1,6}} )?[^\w§\n]{{0,4}}{DIVISION}(?(sign)|(?=[^\S\n]*(?:$|[(:–-])))", re.MULTILINE)
+
+
+def cited_divisions(text: str) -> Iterator[Division]:
+    """Yield the divisions that a text cites, in its order."""
+    yield from map(division_of, _CITED.finditer(text.translate(NO_BREAK)))
+
+
+def division_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
+    """Return of how many of the divisions that a query cites each place is a part.
+
+    Places are in order of relevance. A place is a part of a division if one of its headings begins with it, however its
+    number is written, or a heading in its text does. Of several documents that have one, that one counts
+    whose name has most words of the query; of equal ones the first.
+    """
+    levels = [0] * len(places)
+    asked = list(islice(dict.fromkeys(cited_divisions(query)), MAX_NORMS))
+    if not asked:
+        return levels
+    headed = [frozenset(_headings_of(place)) for place in places]
+    called = called_in(query, places)
+    for division in asked:
+        within = [place for place, held in enumerate(headed) if division in held]
+        for place in of_one_document(within, places, called):
+            levels[place] += 1
+    return levels
+
+
+def _headings_of(place: CitedPlace) -> Iterator[Division]:
+    for heading in place.headings:
+        if found := _HEADING.match(heading.translate(NO_BREAK)):
+            yield division_of(found)
+    yield from map(division_of, _LINE.finditer(place.text.translate(NO_BREAK)))
