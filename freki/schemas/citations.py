@@ -21,8 +21,10 @@ ROMAN = rf"(?=[IVX])X{{0,2}}(?:IX|IV|V?I{{0,3}})\b{_BEHIND}"
 before a verb."""
 
 PARTS = (
-    rf"(?:\s{ROMAN}(?:\s\d{{1,2}}\b)?)?"
-    r"(?:\s(?:Abs(?:atz|\.)?|Satz|S\.|Nr\.?|Nummer|Buchst\.|Buchstabe|lit\.?)\s?[\da-z]{1,4}\b){0,4}"
+    rf"(?:\s?\(\d{{1,3}}[a-z]?\)|\s{ROMAN}(?:\s\d{{1,2}}\b)?)?"
+    r"(?:\s(?:(?:(?:U|Unter)?Abs(?:atz|\.)?|Satz|S\.|Nr\.?|Nummer|Ziff(?:er|\.)|(?:Doppelb|B)uchst(?:abe|\.)|lit\.?)"
+    r"\s?(?:[\da-z]{1,4}|[IVX]{1,4})|(?:S|H[Ss]\.?|Halbs(?:atz|\.)|Alt(?:ernative|\.)?|Var(?:iante|\.)?)\s?\d{1,2}"
+    r"|Buchst\s?[a-z]{1,2})\b){0,6}"
 )
 """Pattern of the parts of a section behind its number."""
 

@@ -133,6 +133,12 @@ PLACES = [
     [
         ("§ 3 Abs. 2 NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
         ("§ 3 II NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("§ 3 Abs. II NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("§ 3 (2) NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("§3(2) NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("§ 3 Abs 2 S 1 Halbs 2 Nr 3 Buchst b NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 UAbs. 1 Buchst. b Doppelbuchst. aa NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
+        ("§ 3 Absatz 2 Unterabsatz 1 Halbsatz 2 Alternative 1 NetzDG", [0, 1, 2, 0, 0, 0, 0, 0]),
         ("Was regelt § 3 NetzDG?", [0, 1, 1, 0, 0, 0, 0, 0]),
         ("§ 3e NetzDG", [1, 0, 0, 0, 0, 0, 0, 0]),
         ("§§ 3 bis 4 NetzDG", [1, 1, 1, 0, 0, 0, 0, 0]),
@@ -177,6 +183,9 @@ ITEMS = [
         # An item counts within its clause.
         ("§ 3 Abs. 2 Nr. 2 PfG", [0, 0, 0, 1, 2, 3]),
         ("§ 3 II Nr. 2 PfG", [0, 0, 0, 1, 2, 3]),
+        ("§ 3 Abs 2 S 1 Nr 2 PfG", [0, 0, 0, 1, 2, 3]),
+        ("§ 3 Abs. 2 Ziff. 2 PfG", [0, 0, 0, 1, 2, 3]),
+        ("§ 3 (2) Ziffer 2 PfG", [0, 0, 0, 1, 2, 3]),
         ("§ 3 Abs. 1 Satz 1 Nr. 2 PfG", [0, 0, 0, 3, 1, 1]),
         ("§ 3 Abs. 4 Nr. 2 PfG", [0, 0, 0, 1, 1, 1]),
     ],

@@ -31,8 +31,8 @@ _WORD = re.compile(r"[^\W_]+")
 _SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
 
 _ARTICLE = re.compile(ARTICLES)
-_CLAUSES = re.compile(r"\s(?:Abs(?:atz|\.)?\s?(?P<digits>\d{1,3}[a-z]?)|(?P<roman>[IVX]{1,6}))\b")
-_ITEMS = re.compile(r"\s(?:Nr\.?|Nummer)\s?(\d{1,3}[a-z]?)\b")
+_CLAUSES = re.compile(r"(?:\sAbs(?:atz|\.)?\s?|\()(?P<digits>\d{1,3}[a-z]?)\b|\s(?P<roman>[IVX]{1,6})\b")
+_ITEMS = re.compile(r"\s(?:Nr\.?|Nummer|Ziff(?:er|\.))\s?(\d{1,3}[a-z]?)\b")
 _OF_ANNEX = re.compile(rf"\b{DIVISION}\s{{1,3}}\(?zu\s(?:de[mn]\s)?$")
 _MOST_BEFORE = 40
 _ITEM_LINE = re.compile(r"^[^\w\n(]{0,8}(\d{1,3}[a-z]?)\\?[.)]\s", re.MULTILINE)
