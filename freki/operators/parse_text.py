@@ -2,16 +2,28 @@
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import groupby, pairwise, repeat
+from itertools import groupby, pairwise
 from typing import NamedTuple
 
+from freki.schemas.divisions import ANNEXES, DIVISION, division_of
+from freki.schemas.numerals import value_of_roman
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
 
 _PARAGRAPH = re.compile(r"\S.*(?:\n.*\S.*)*")
+_DIVISION = re.compile(DIVISION)
+_UNNAMED_DIVISION = re.sub(r"\?P<\w+>", "?:", DIVISION)
 _HEADING = re.compile(
+    rf"""
+    (?: (?P<division>{DIVISION}) (?:[^\S\n]*(?:\n[^\S\n]*)?\(zu\b[^\n]{{0,100}}\))?
+        # `Anlage 3 Nr. 2` refers to an annex, and a line of another one goes on with a list.
+        (?: (?:[.:]?[^\S\n]+ | [^\S\n]*\n[^\S\n]*) (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b|{_UNNAMED_DIVISION})
+            [A-ZÄÖÜ(„“"»–-].{{0,200}} )?
+      | (?P<roman>[IVX]{{1,6}})\. [^\S\n]+ [A-ZÄÖÜ„“"»].{{0,100}}
+      |
+    """
     r"""
     # `[^\S\n]` also is the no-break space that word processors put after numbers.
-    (?: (?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.? [^\S\n]+ [^\W\d_].{0,100}
+        (?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.? [^\S\n]+ [^\W\d_].{0,100}
       | (?P<sign>§|Art(?:ikel|icle|\.|\b))(?:§|[^\S\n])* \d+[a-z]?(?:[-–]\d+[a-z]?)?
         # `§ 3 Abs. 2 BGB` refers to a paragraph.
         (?: (?:[.:]?[^\S\n]+ | [^\S\n]*\n[^\S\n]*(?=[A-ZÄÖÜ„“"»]))
@@ -74,8 +86,10 @@ def parse_text(source: str) -> ParsedDocument:
 
     A heading is a single numbered line that does not end like a sentence: `1.2 Title` or `TOP 1.2 Title` at the level
     of its number; `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1, whose title may be the next line; not a date
-    (`15. Mai 2024`) or an amount (`30 Euro`). Subsection `(1)` of a statute needs no blank line above it, nor do
-    sentences below a line that ends although their first word would have fitted. Consecutive decimal
+    (`15. Mai 2024`) or an amount (`30 Euro`). Above these are `Anlage 1 Title`, `II. Teil`, `Erster Abschnitt`, and
+    `I. Title` where `II.` follows, in the order in which they first enclose each other, annexes at level 1. Subsection
+    `(1)` of a statute needs no blank line above it, nor do sentences below a line that ends although their first word
+    would have fitted. Consecutive decimal or Roman
     numbers of the same level are a list, and consecutive paragraphs of a statute that all come again are its table of
     contents. A separate first line that does not end like a sentence is the title, with the next line if that begins
     with a small letter; else the line above `Sehr geehrte` is.
@@ -92,7 +106,8 @@ def _title(text: str, blocks: Sequence[Block]) -> str | None:
     subjects = [one for one, following in pairwise(blocks) if _SALUTATION.match(text, following.start)]
     for block in [*blocks[:1], *subjects[:1]] if len(blocks) > 1 else []:
         line = text[block.start : block.end]
-        if block.kind is BlockKind.PROSE and _TITLE.match(line) and not _MEASURE.match(line) and not _PLACE.match(line):
+        is_text = block.kind is BlockKind.PROSE or _DIVISION.match(line)
+        if is_text and _TITLE.match(line) and not _MEASURE.match(line) and not _PLACE.match(line):
             return _SUBJECT.sub("", one_line(line))
     return None
 
@@ -154,20 +169,72 @@ def _block(paragraph: _Paragraph, level: int) -> Block:
 
 def _heading_levels(paragraphs: Sequence[str]) -> Iterator[int]:
     """Yield the level of each paragraph, 0 for those that are no heading."""
-    found = [None if _MEASURE.match(paragraph) else _HEADING.match(paragraph) for paragraph in paragraphs]
+    found = _without_initials(
+        [None if _MEASURE.match(paragraph) else _HEADING.match(paragraph) for paragraph in paragraphs]
+    )
     titles = [one_line(heading.group()) if heading else "" for heading in found]
     last = {title: index for index, title in enumerate(titles)}
+    levels = _Levels()
     seen = 0
-    for (level, sign), run in groupby(found, key=_level):
-        row = titles[seen : seen + len(list(run))]
+    for (depth, sign), run in groupby(found, key=_rank):
+        headings = list(run)
+        row = titles[seen : seen + len(headings)]
         seen += len(row)
-        is_list = len(row) > 1 and level > 0 and (not sign or all(last[title] >= seen for title in row))
-        yield from repeat(0 if is_list else level, len(row))
+        is_list = len(row) > 1 and depth > 0 and (sign != _SIGNED or all(last[title] >= seen for title in row))
+        yield from (levels.of(heading) if heading and not is_list else 0 for heading in headings)
 
 
-def _level(heading: re.Match[str] | None) -> tuple[int, str]:
-    """Return the level of a heading and what stands before its number: none, `§` or `A`; level 0 without heading."""
+def _without_initials(found: Sequence[re.Match[str] | None]) -> list[re.Match[str] | None]:
+    """Return the headings without Roman numbers that do not count on from I to at least II: `V. Schmidt`."""
+    kept = list(found)
+    numbered = [(place, value_of_roman(each["roman"])) for place, each in enumerate(found) if each and each["roman"]]
+    last = 0
+    for (place, value), (_, following) in pairwise([*numbered, (0, 0)]):
+        if value == last + 1 > 1 or (value, following) == (1, 2):
+            last = value
+        else:
+            kept[place] = None
+    return kept
+
+
+_SIGNED, _ROMAN, _PLAIN = "signed", "roman", ""
+
+
+def _rank(heading: re.Match[str] | None) -> tuple[int, str]:
+    """Return the level of a heading by its own number, and its kind; level 0 without heading."""
     if not heading:
         return 0, ""
-    sign, number = heading["sign"], heading["number"] or heading["point"]
-    return (number.count(".") + 1, "") if number else (1, sign[0])
+    if number := heading["number"] or heading["point"]:
+        return number.count(".") + 1, _PLAIN
+    return 1, _ROMAN if heading["roman"] else _SIGNED
+
+
+class _Levels:
+    """The kinds of headings that enclose the next one, outermost first, with their levels."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, int] = {}
+        self._last = 0
+
+    def of(self, heading: re.Match[str]) -> int:
+        """Return the level of the next heading."""
+        kind = division_of(heading).kind if heading["division"] else _ROMAN if heading["roman"] else _PLAIN
+        if kind in ANNEXES:
+            self._cut(0)
+        elif heading["division"]:
+            self._close(_PLAIN)
+        depth, _ = _rank(heading)
+        base = self._open.get(kind, self._last + 1)
+        self._close(kind)
+        self._open[kind] = base
+        self._last = base + depth - 1
+        return self._last
+
+    def _close(self, kind: str) -> None:
+        """Close what is open of a kind, and within it."""
+        if kind in self._open:
+            self._cut([*self._open].index(kind))
+
+    def _cut(self, size: int) -> None:
+        self._open = dict([*self._open.items()][:size])
+        self._last = [0, *self._open.values()][-1]

@@ -19,6 +19,8 @@ _BEGINNINGS = {
     "untertitel": "untertitel",
     "titel": "titel",
 }
+ANNEXES = frozenset({"anlage", "anhang", "annex", "appendix"})
+"""Kinds that are part of no other."""
 _ANNEX = r"anl(?:agen?|\.)|anh(?:ang(?:e?s)?|änge|\.)|annex(?:es)?|appendi(?:x|ces)"
 _PART = (
     r"(?:unter)?abschn(?:itt(?:e[ns]?|s)?|\.)|(?:unter)?kap(?:iteln?|itels|\.)|(?:unter)?titel[ns]?"

@@ -57,7 +57,7 @@ def test_a_table_of_contents_may_have_other_white_space_than_the_headings() -> N
 
 
 @pytest.mark.parametrize("space", [*SPACES, "§", "§\u00a0", "1", "1.", "-"])
-@pytest.mark.parametrize("before", ["", "a", "1", "1.", "§", "Art. 1", "§ 1", "§ 1:", "-"])
+@pytest.mark.parametrize("before", ["", "a", "1", "1.", "§", "Art. 1", "§ 1", "§ 1:", "-", "Anlage", "Teil 1", "I."])
 @pytest.mark.parametrize("after", ["", "a", "1.", "\n-"])
 def test_no_line_takes_long(before: str, space: str, after: str) -> None:
     # What is quadratic would run into the suite's timeout.
@@ -269,6 +269,83 @@ def test_a_table_of_contents_of_a_statute_is_no_heading() -> None:
 
     assert headings(document) == [(1, "§ 1 Geltung"), (1, "§ 2 Kosten")]
     assert document.text[document.blocks[3].start :].startswith("§ 1 Geltung\n\nText.")
+
+
+def test_annexes_and_parts_are_headings_above_sections_and_numbers() -> None:
+    document = parse_text(
+        "Satzung\n\nErster Teil\n\nAbschnitt I\nAllgemeines\n\n§ 1 Geltung\n\nText.\n\nII. Abschnitt – Gebühren\n\n"
+        "§ 2 Höhe\n\nText.\n\n2. Teil: Ende\n\n§ 3 Inkrafttreten\n\nText.\n\nAnlage 1 (zu § 2)\n\n1. Auskünfte\n\n"
+        "Text.\n\n1.1 Mündliche\n\nText.\n\nAnlage 2a\n(zu § 3)\nMuster\n\nTeil B\n\nText.\n\nAnhang II\n\nText.\n"
+    )
+
+    assert headings(document) == [
+        (1, "Erster Teil"),
+        (2, "Abschnitt I Allgemeines"),
+        (3, "§ 1 Geltung"),
+        (2, "II. Abschnitt – Gebühren"),
+        (3, "§ 2 Höhe"),
+        (1, "2. Teil: Ende"),
+        (2, "§ 3 Inkrafttreten"),
+        (1, "Anlage 1 (zu § 2)"),
+        (2, "1. Auskünfte"),
+        (3, "1.1 Mündliche"),
+        (1, "Anlage 2a (zu § 3) Muster"),
+        (2, "Teil B"),
+        (1, "Anhang II"),
+    ]
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "Anlage 3 Nr. 2 der Satzung",
+        "Anlage 3 gilt entsprechend",
+        "Anlage 3 ist beigefügt.",
+        "Anlage 1 Lageplan\nAnlage 2 Foto",
+        "Anlage 1\nAnlage 2",
+        "Teil 3,5",
+        "Teilnahme 3",
+        "2. Teil der Maßnahme.",
+        "Nach\nAnlage 3",
+    ],
+)
+def test_references_to_annexes_and_lists_of_them_are_no_headings(paragraph: str) -> None:
+    assert headings(parse_text(f"Text.\n\n{paragraph}\n\nText.\n")) == []
+
+
+def test_roman_numbers_are_those_of_headings_where_they_count_on() -> None:
+    document = parse_text(
+        "Vereinbarung\n\nI. Zweck\n\nText.\n\n1. Begriffe\n\nText.\n\nII. Verfahren\n\nText.\n\nIII. Ende\n\nText.\n\n"
+        "V. Schmidt\n\nI. Meier\n\nRat\n"
+    )
+
+    assert headings(document) == [(1, "I. Zweck"), (2, "1. Begriffe"), (1, "II. Verfahren"), (1, "III. Ende")]
+    assert headings(parse_text("1. Zweck\n\nText.\n\nI. Zeit\n\nText.\n\nII. Ort\n\nText.\n\n2. Ende\n\nText.\n")) == [
+        (1, "1. Zweck"),
+        (2, "I. Zeit"),
+        (2, "II. Ort"),
+        (1, "2. Ende"),
+    ]
+    assert headings(parse_text("Text.\n\nI. Äpfel\n\nII. Birnen\n\nIII. Quitten\n")) == []
+
+
+def test_a_table_of_contents_with_parts_is_no_heading() -> None:
+    contents = "Abschnitt 1 Kosten\n\n§ 1 Höhe\n\nAbschnitt 2 Ende\n\n§ 2 Frist\n\n"
+    body = "Abschnitt 1 Kosten\n\n§ 1 Höhe\n\nText.\n\nAbschnitt 2 Ende\n\n§ 2 Frist\n\nText.\n"
+
+    assert headings(parse_text(f"{contents}Der Rat beschließt:\n\n{body}")) == [
+        (1, "Abschnitt 1 Kosten"),
+        (2, "§ 1 Höhe"),
+        (1, "Abschnitt 2 Ende"),
+        (2, "§ 2 Frist"),
+    ]
+
+
+def test_an_annex_with_a_file_of_its_own_is_called_so() -> None:
+    document = parse_text("Anlage 2 Gebührenverzeichnis\n\n1. Auskünfte\n\nText.\n")
+
+    assert document.title == "Anlage 2 Gebührenverzeichnis"
+    assert headings(document) == [(1, "Anlage 2 Gebührenverzeichnis"), (2, "1. Auskünfte")]
 
 
 def test_a_first_line_that_is_no_sentence_is_the_title() -> None:
