@@ -23,7 +23,7 @@ from rich.table import Table
 from bench.pipeline.copies import Copier, copy_id, is_copy
 from bench.pipeline.corpus import TENANT, Corpus, questions_of, some, text_of
 from freki.cli.show_processes import report
-from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Unready
+from freki.infra.local.children import Died, Event, NotReady, Ready, Restarting, Started
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import StackState, settings_for
 from freki.infra.models import embedder_identity, open_token_counter
@@ -140,7 +140,7 @@ def _note(event: Event, pids: dict[str, int], ready: Mapping[str, asyncio.Event]
         pids[event.name] = event.pid
     elif isinstance(event, Ready):
         ready[event.name].set()
-    elif isinstance(event, (Died, Restarting, Unready)):
+    elif isinstance(event, (Died, Restarting, NotReady)):
         ready[event.name].clear()
         report(event)
 

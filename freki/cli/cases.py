@@ -18,14 +18,14 @@ from freki.operators.audit_chain import Event
 from freki.operators.validate_case import validate_case
 from freki.schemas import AuditedDocument, AuditKind, Coverage, DocumentId, Hold, Objection, TenantId
 from freki.schemas.avro import Codec
-from freki.streams.privacy.standing import case_key
+from freki.streams.privacy.current_cases import case_key
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.topic_records import records_of
 
 Name = Annotated[str, typer.Argument(help="Name of the case, such as its number; the same name replaces it")]
-Standing = Annotated[str, typer.Argument(help="Name of the case, as the command `list` shows it")]
+ExistingName = Annotated[str, typer.Argument(help="Name of the case, as the command `list` shows it")]
 Documents = Annotated[
     list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them; also of documents to come")
 ]
@@ -110,7 +110,7 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
 
     @app.command(kind.end_command, help=kind.end_help)
     @command
-    async def end_case(name: Standing, tenant: Tenant = None) -> None:
+    async def end_case(name: ExistingName, tenant: Tenant = None) -> None:
         settings = load_settings()
         standing = await kind.read(settings, whose(settings, tenant))
         if name not in standing:

@@ -17,7 +17,7 @@ from freki.infra.kafka import Reader
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Mend, reconcile, reconcile_rows
+from freki.operators.reconcile import Difference, RepairAction, reconcile, reconcile_rows
 from freki.schemas import IndexOutcome, OutcomeStatus, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
@@ -110,7 +110,7 @@ async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: 
 
 def withhold_deletion(difference: Difference, stream: Stream) -> Difference:
     """Return a difference without a deletion where the stream may hold the document in a record that nobody decodes."""
-    if difference.mend is not Mend.DELETE or difference.name not in stream.undecodable:
+    if difference.repair is not RepairAction.DELETE or difference.name not in stream.undecodable:
         return difference
     problem = f"{difference.problem} as far as that can be read: {UNDECODABLE}"
     return Difference(difference.name, problem)

@@ -15,7 +15,7 @@ from freki.cli.arguments import ArgumentGroup, expanded
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.mass_deletion import DeleteMost, show_held_back
 from freki.cli.show import show_error
-from freki.cli.sources import Feed, SourceArguments, look_again, open_feed, show_first
+from freki.cli.sources import Feed, SourceArguments, open_feed, poll_repeatedly, show_first
 from freki.cli.words import counted
 from freki.infra.processes.child import Children
 from freki.infra.settings import CrawlSettings, Settings
@@ -118,7 +118,7 @@ async def crawl(
 
         allowed = crawled.delete_most
 
-        async def look(*, force: bool) -> bool:
+        async def poll(*, force: bool) -> bool:
             nonlocal allowed
             one = Crawl(ports, feed.ledger, scope, force=force, delete_most=allowed)
             try:
@@ -138,7 +138,7 @@ async def crawl(
                 return False
             return settled and not held_back
 
-        await look_again(look, every=publishing.every, force=publishing.force)
+        await poll_repeatedly(poll, every=publishing.every, force=publishing.force)
 
 
 def _seed(url: str) -> str:

@@ -8,7 +8,7 @@ import typer
 
 from freki.cli.arguments import expanded
 from freki.cli.context import command, console, fail, load_settings
-from freki.cli.sources import SourceArguments, look_again, open_feed, show_first
+from freki.cli.sources import SourceArguments, open_feed, poll_repeatedly, show_first
 from freki.cli.words import counted
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
 from freki.operators.recognise import recognise
@@ -47,7 +47,7 @@ async def publish_git(
                 media_type=_media_type,
             )
 
-            async def look(*, force: bool) -> bool:
+            async def poll(*, force: bool) -> bool:
                 if fetch:
                     await asyncio.to_thread(git.fetch)
                 tally = await source.sync(history=history, force=force)
@@ -58,7 +58,7 @@ async def publish_git(
                     )
                 return await feed.settle()
 
-            await look_again(look, every=publishing.every, force=publishing.force)
+            await poll_repeatedly(poll, every=publishing.every, force=publishing.force)
 
 
 def _media_type(path: str, content: bytes) -> str | None:

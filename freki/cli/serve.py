@@ -88,7 +88,7 @@ async def serve(
             # Models, and all of retrieval: most processes that serve need neither.
             from freki.streams.wire.direct import open_direct  # noqa: PLC0415
 
-            here = await opened.enter_async_context(open_direct(settings, reloader.takeovers))
+            here = await opened.enter_async_context(open_direct(settings, reloader.reloadable))
         gateway = await opened.enter_async_context(open_gateway(settings, connect=connect, direct=here))
         answerer = await opened.enter_async_context(open_answerer(settings))
         operations = Operations(lambda: of_local_stack(reloader.settings))
@@ -113,8 +113,8 @@ async def serve(
 
             return take_over
 
-        reloader.takeovers.add(prepare)
-        reloader.takeovers.add(telemetry_by)
+        reloader.reloadable.add(prepare)
+        reloader.reloadable.add(telemetry_by)
         following = asyncio.create_task(reloader.follow())
         opened.callback(following.cancel)
         if certificate is not None:

@@ -5,7 +5,7 @@ import signal
 from rich.text import Text
 
 from freki.cli.context import console
-from freki.infra.local.children import Died, Event, Ready, Restarting, Started, Stopped, Unready
+from freki.infra.local.children import Died, Event, NotReady, Ready, Restarting, Started, Stopped
 
 
 def report(event: Event) -> None:
@@ -15,7 +15,7 @@ def report(event: Event) -> None:
             console.print(f"[dim]{name}: started, process {pid}[/]")
         case Ready(name=name, after_s=after_s):
             console.print(f"{name}: ready after {after_s:.1f} s")
-        case Unready(name=name, reason=reason):
+        case NotReady(name=name, reason=reason):
             console.print(f"[yellow]{name}: not ready: {reason}[/]")
         case Died(name=name, returncode=code, lasted_s=lasted_s, last_lines=lines, loss=loss):
             how = f"killed by signal {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"

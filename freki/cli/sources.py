@@ -85,29 +85,29 @@ async def open_feed(settings: Settings, source: str, kind: type[T], *, wait: boo
         yield Feed(publisher, await opened.enter_async_context(open_ledger(settings, source, kind)), receipts)
 
 
-class Look(Protocol):
+class Poll(Protocol):
     """Poll of a source; force: publish what is unchanged too. Returns whether every change succeeded."""
 
     async def __call__(self, *, force: bool) -> bool:
         """Poll once."""
 
 
-async def look_again(look: Look, *, every: float | None, force: bool) -> None:
+async def poll_repeatedly(poll: Poll, *, every: float | None, force: bool) -> None:
     """Poll a source once, or every `every` seconds until SIGTERM or Ctrl-C, and through outages.
 
     force: publish what is unchanged too, until that has succeeded once.
     """
     if every is None:
-        if not await look(force=force):
+        if not await poll(force=force):
             raise typer.Exit(1)
         return
-    await run_until_stopped(_poll(look, every_s=every, force=force))
+    await run_until_stopped(_poll(poll, every_s=every, force=force))
 
 
-async def _poll(look: Look, *, every_s: float, force: bool) -> None:
+async def _poll(poll: Poll, *, every_s: float, force: bool) -> None:
     while True:
         try:
-            await look(force=force)
+            await poll(force=force)
             force = False
         except Unavailable as error:
             show_error(errors, f"{error}; trying again in {every_s:g} s")

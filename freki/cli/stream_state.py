@@ -8,7 +8,7 @@ from rich.progress import Progress
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Expected, Mend, expect
+from freki.operators.reconcile import Difference, Expected, RepairAction, expect
 from freki.schemas import DocumentChange, DocumentId, Operation, RootId, TenantId, Timestamp
 from freki.schemas.avro import Codec, DamagedError, UndecodableError
 from freki.schemas.names import document_of_key
@@ -91,7 +91,7 @@ class Stream:
             if len(lasts) > 1 and len(found) > (name not in deleted):
                 where = f"{'partitions' if len(found) > 1 else 'partition'} {' and '.join(map(str, found))}"
                 state = "was deleted, but has content" if name in deleted else "has content"
-                differences.append(Difference(name, f"{state} in {where}: {SCATTERED}", Mend.BURY))
+                differences.append(Difference(name, f"{state} in {where}: {SCATTERED}", RepairAction.SEND_NULLS))
         return differences
 
     @property
@@ -161,14 +161,14 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
 
 def _expect(stream: Stream, key: RootId, name: str, change: DocumentChange | None, stored: Stored) -> None:
     """Set what is expected of a document after a change or a tombstone, in whatever order its partitions are read."""
-    before, buried = stream.expected.get(key), version_in(stored.headers)
+    before, tombstone_version = stream.expected.get(key), version_in(stored.headers)
     recorded = recorded_at(stored.headers, Timestamp(stored.timestamp_ms))
-    if change is None and not buried:
+    if change is None and not tombstone_version:
         # It deletes what was recorded before it, also on another partition that is read later.
         stream.bare[key] = max(recorded, stream.bare.get(key, recorded))
         if before is not None and not before.deleted and recorded < stream.recorded[key]:
             return
-    after = expect(before, name, change, "" if change is None else _hash(change), buried=buried)
+    after = expect(before, name, change, "" if change is None else _hash(change), tombstone_version=tombstone_version)
     if after is None or after is before:
         return
     if not after.deleted and recorded < stream.bare.get(key, 0):

@@ -8,18 +8,18 @@ import typer
 from rich.text import Text
 
 from freki.cli.audited import record_command
-from freki.cli.bury import bury
 from freki.cli.comparison import INDEXED_S, Comparison, compare
 from freki.cli.context import command, console, load_settings
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
+from freki.cli.send_nulls import send_nulls
 from freki.cli.status import made_otherwise
 from freki.cli.words import counted
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Mend
+from freki.operators.reconcile import Difference, RepairAction
 from freki.schemas import (
     AuditKind,
     OutcomeStatus,
@@ -65,7 +65,7 @@ async def verify(
     async with open_index(settings) as index:
         compared = await compare(settings, index)
         await _show(settings, index, compared)
-        if repair and await _mend(settings, index, compared, patience_s=patience):
+        if repair and await _repair(settings, index, compared, patience_s=patience):
             compared = await compare(settings, index)
             _show_differences(compared.differences, "after the repair: ")
     if compared.differences or compared.lost:
@@ -116,14 +116,14 @@ def _loss(settings: Settings, compared: Comparison) -> str:
     )
 
 
-async def _mend(settings: Settings, index: MilvusIndex, compared: Comparison, *, patience_s: float) -> bool:
-    """Mend what can be mended, and say of each document what was done; return whether anything was tried."""
-    problems: defaultdict[str, set[Mend]] = defaultdict(set)
+async def _repair(settings: Settings, index: MilvusIndex, compared: Comparison, *, patience_s: float) -> bool:
+    """Repair what can be repaired, and say of each document what was done; return whether anything was tried."""
+    problems: defaultdict[str, set[RepairAction]] = defaultdict(set)
     for difference in compared.differences:
-        problems[difference.name].add(difference.mend)
+        problems[difference.name].add(difference.repair)
     by_name = {f"{root.tenant}/{root.document_id}": root for root in compared.roots.values()}
-    surplus = [by_name[name] for name, mends in problems.items() if Mend.DELETE in mends]
-    damaged = [name for name, mends in problems.items() if Mend.REPEAT in mends]
+    surplus = [by_name[name] for name, repairs in problems.items() if RepairAction.DELETE in repairs]
+    damaged = [name for name, repairs in problems.items() if RepairAction.REINDEX in repairs]
     keys = {name: root_id(*named) for name in damaged if (named := document_of_key(name.encode())) is not None}
     expected = compared.stream.expected
     wanted = {name: expected[key].version for name, key in keys.items() if key in expected}
@@ -140,23 +140,25 @@ async def _mend(settings: Settings, index: MilvusIndex, compared: Comparison, *,
             _say(name, _result(done, name.encode()))
     for name in (name for name in damaged if name not in wanted):
         _say(name, f"not reindexed: {NOT_STORED}")
-    buried = await _bury(settings, compared, [name for name, mends in problems.items() if Mend.BURY in mends])
-    for name in (name for name, mends in problems.items() if Mend.BY_HAND in mends):
+    sent = await _send_nulls(
+        settings, compared, [name for name, repairs in problems.items() if RepairAction.SEND_NULLS in repairs]
+    )
+    for name in (name for name, repairs in problems.items() if RepairAction.BY_HAND in repairs):
         _say(name, "left as it is")
     removed = await reclaim(index, committer, now=wall_clock)
     console.print(
         f"repaired: {len(surplus)} deleted, {len(wanted)} sent again, {counted(removed, 'row')} left behind removed"
     )
-    return bool(surplus or wanted or buried or removed)
+    return bool(surplus or wanted or sent or removed)
 
 
-async def _bury(settings: Settings, compared: Comparison, names: Collection[str]) -> bool:
-    """Bury superseded content, and say of each document where; return whether there was any."""
-    buried = await bury(settings, names, rejected=compared.rejected) if names else {}
-    for name, partitions in buried.items():
+async def _send_nulls(settings: Settings, compared: Comparison, names: Collection[str]) -> bool:
+    """Send null values after superseded content, and say of each document where; return whether there was any."""
+    sent = await send_nulls(settings, names, rejected=compared.rejected) if names else {}
+    for name, partitions in sent.items():
         where = " and ".join(map(str, partitions))
         _say(name, f"superseded content: null value sent to partition {where}" if partitions else _UNCERTAIN)
-    return any(buried.values())
+    return any(sent.values())
 
 
 async def _record(settings: Settings, surplus: Sequence[Root]) -> None:

@@ -291,7 +291,7 @@ def _changes(outcome: IndexOutcome) -> Iterator[Change]:
         yield outcome.tenant, outcome.document_id, outcome.version, operation
 
 
-class Correspondent(Follower, Generic[Q, A]):
+class RequestReplyClient(Follower, Generic[Q, A]):
     """Base of clients that send queries and wait for the answer under the same key."""
 
     def __init__(
@@ -363,7 +363,7 @@ class Correspondent(Follower, Generic[Q, A]):
                 answer.set_exception(error)
 
 
-class Asker(Correspondent[ContextQuery, ContextResult]):
+class Asker(RequestReplyClient[ContextQuery, ContextResult]):
     """Sender of queries that waits for their results."""
 
     def __init__(
@@ -394,7 +394,7 @@ class Asker(Correspondent[ContextQuery, ContextResult]):
         return await self._answered(key, self._record(query, key=key, token=token), patience_s=patience_s)
 
 
-class DocumentAsker(Correspondent[DocumentQuery, DocumentReport]):
+class DocumentAsker(RequestReplyClient[DocumentQuery, DocumentReport]):
     """Sender of document queries that waits for their reports."""
 
     async def ask(self, query: DocumentQuery, *, patience_s: float, token: str | None = None) -> DocumentReport:

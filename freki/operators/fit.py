@@ -32,4 +32,4 @@ def mismatches(start: ArchiveStart, generation: Generation, *, layout: int) -> l
 
 
 def _apart(generation: Generation) -> dict[str, tuple[str, int]]:
-    return {kind.value: (each.embedder, each.dim) for each in generation.apart for kind in each.kinds}
+    return {kind.value: (each.embedder, each.dim) for each in generation.kind_embedders for kind in each.kinds}

@@ -19,16 +19,16 @@ class Expected(NamedTuple):
     """Empty where deleted."""
 
 
-class Mend(StrEnum):
-    """How a difference can be mended."""
+class RepairAction(StrEnum):
+    """How a difference can be repaired."""
 
     DELETE = "DELETE"
     """Delete the document from the index."""
-    REPEAT = "REPEAT"
-    """Send its change again, with a request to make the version anew."""
+    REINDEX = "REINDEX"
+    """Send its change again, with a request to reindex the version."""
     SWEEP = "SWEEP"
     """Delete rows that nothing names."""
-    BURY = "BURY"
+    SEND_NULLS = "SEND_NULLS"
     """Send null values to the partitions of the topic that hold superseded content."""
     BY_HAND = "BY_HAND"
     """Only by its producer; the problem says how."""
@@ -39,20 +39,22 @@ class Difference(NamedTuple):
 
     name: str
     problem: str
-    mend: Mend = Mend.BY_HAND
+    repair: RepairAction = RepairAction.BY_HAND
 
 
 def expect(
-    before: Expected | None, name: str, change: DocumentChange | None, content_hash: str, *, buried: int = 0
+    before: Expected | None, name: str, change: DocumentChange | None, content_hash: str, *, tombstone_version: int = 0
 ) -> Expected | None:
     """Return the expected state of a document after one more change, None for a tombstone; the highest version wins.
 
-    buried: version that a tombstone deletes, as a deletion does; 0: it has none and deletes everything before it.
+    tombstone_version: version that a tombstone deletes, as a deletion does; 0: it has none and deletes everything
+    before it.
     """
     version = 0 if before is None else before.version
-    if change is None and not buried:
+    if change is None and not tombstone_version:
         return Expected(name, version, deleted=True, content_hash="")
-    at, deletes = (buried, True) if change is None else (change.version, change.operation is Operation.DELETE)
+    at = tombstone_version if change is None else change.version
+    deletes = change is None or change.operation is Operation.DELETE
     wins = deletes and before is not None and not before.deleted
     if at < version or (at == version and not wins):
         return before
@@ -68,29 +70,30 @@ def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> lis
         if (problem := _problem(document, found.get(key))) is not None
     ]
     differences += [
-        Difference(f"{root.tenant}/{root.document_id}", "is searchable, but not in the stream", Mend.DELETE)
+        Difference(f"{root.tenant}/{root.document_id}", "is searchable, but not in the stream", RepairAction.DELETE)
         for key, root in found.items()
         if key not in expected and not root.deleted
     ]
     return sorted(differences)
 
 
-def _problem(expected: Expected, root: Root | None) -> tuple[str, Mend] | None:
+def _problem(expected: Expected, root: Root | None) -> tuple[str, RepairAction] | None:
     if expected.deleted:
         if root is None or root.deleted:
             return None
-        return (f"was deleted, but version {root.version} is searchable", Mend.DELETE)
+        return (f"was deleted, but version {root.version} is searchable", RepairAction.DELETE)
     if root is None:
-        return f"version {expected.version} is not in the index", Mend.REPEAT
+        return f"version {expected.version} is not in the index", RepairAction.REINDEX
     if root.version == expected.version and not root.deleted:
         same = root.content_hash == expected.content_hash
-        return None if same else (f"version {root.version} has other content than the stream", Mend.REPEAT)
+        return None if same else (f"version {root.version} has other content than the stream", RepairAction.REINDEX)
     at = f"version {root.version}"
     state = f"the index has it as deleted at {at}" if root.deleted else f"{at} is searchable"
     problem = f"version {expected.version} is current, but {state}"
     if root.version < expected.version:
-        return problem, Mend.REPEAT
-    return f"{problem}, and the highest version wins: publish the document again with a higher one", Mend.BY_HAND
+        return problem, RepairAction.REINDEX
+    advice = "the highest version wins: publish the document again with a higher one"
+    return f"{problem}, and {advice}", RepairAction.BY_HAND
 
 
 def reconcile_rows(root: Root, manifest: Collection[RowId], pages: int, rows: Collection[RowId]) -> list[Difference]:
@@ -100,12 +103,12 @@ def reconcile_rows(root: Root, manifest: Collection[RowId], pages: int, rows: Co
     differences = []
     if pages != len(root.pages):
         problem = f"has {pages} manifest pages, its root says {len(root.pages)}"
-        differences.append(Difference(name, problem, Mend.REPEAT))
+        differences.append(Difference(name, problem, RepairAction.REINDEX))
     if missing := len(named - stored):
         problem = f"rows missing: {missing} of {len(named)}"
-        differences.append(Difference(name, problem, Mend.REPEAT))
+        differences.append(Difference(name, problem, RepairAction.REINDEX))
     if stale := len(stored - named):
         differences.append(
-            Difference(name, f"rows that its manifest does not name: {stale} of {len(stored)}", Mend.SWEEP)
+            Difference(name, f"rows that its manifest does not name: {stale} of {len(stored)}", RepairAction.SWEEP)
         )
     return differences

@@ -70,12 +70,12 @@ async def run_worker(
         async with Parts(settings, tracer, meters, Calls(meter)) as parts:
             stages = await make_stages(parts, names)
             health.opened(stages)
-            meters.observe_stages(lambda: {stage.name: stage.standing(wall_clock()) for stage in stages})
+            meters.observe_stages(lambda: {stage.name: stage.backlog(wall_clock()) for stage in stages})
             meters.observe_build_info(lambda: parts.described)
             parts.background.spawn(health.watch(parts.check_store))
             if reloader is not None:
-                reloader.takeovers.add(parts.takeovers.prepare)
-                reloader.takeovers.add(telemetry_by)
+                reloader.reloadable.add(parts.reloadable.prepare)
+                reloader.reloadable.add(telemetry_by)
                 reloader.record = parts.record_reload
                 parts.background.spawn(reloader.follow())
             await run_stages(stages, stop, look_behind=look_behind, on_ready=on_ready, beside=parts.background.tasks)

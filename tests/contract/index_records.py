@@ -8,10 +8,10 @@ import numpy as np
 from freki.schemas import EVERYONE, ChunkId, ChunkKind, DocumentId, Filter, RootId, TenantId, Timestamp
 from freki.schemas.arrays import Floats
 from freki.schemas.index import (
-    Apart,
     Attempt,
     Generation,
     IndexedChunk,
+    KindEmbedder,
     ManifestEntry,
     ManifestPage,
     PageHead,
@@ -25,12 +25,12 @@ from freki.schemas.index import (
 DIM = 4
 GENERATION = Generation(name="g1", embedder="model@1", dim=DIM, analyser="snowball@1")
 
-APART = Generation(
+WITH_KIND_EMBEDDER = Generation(
     name="g1",
     embedder="model@1",
     dim=DIM,
     analyser="snowball@1",
-    apart=(Apart(kinds=(ChunkKind.CODE,), embedder="coder@1", dim=3),),
+    kind_embedders=(KindEmbedder(kinds=(ChunkKind.CODE,), embedder="coder@1", dim=3),),
 )
 """Code has an embedder for itself."""
 

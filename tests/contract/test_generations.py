@@ -13,7 +13,7 @@ from freki.schemas import Timestamp
 from freki.schemas.index import GenerationEntry, Statistics, serving
 from freki.streams.wire.from_settings import settings_named
 from freki.streams.wire.serving import entry_of, leave_unreadable, serving_entry
-from tests.contract.index_records import APART, GENERATION, any_vectors, chunk, root
+from tests.contract.index_records import GENERATION, WITH_KIND_EMBEDDER, any_vectors, chunk, root
 
 
 @pytest.fixture
@@ -95,7 +95,7 @@ async def test_a_generation_that_can_be_read_goes_on_answering(own: MilvusSettin
 
 
 async def test_a_generation_goes_with_the_collections_of_all_its_embedders(own: MilvusSettings) -> None:
-    async with MilvusIndex(own, replace(APART, name="kinds")) as index, MilvusGenerations(own) as log:
+    async with MilvusIndex(own, replace(WITH_KIND_EMBEDDER, name="kinds")) as index, MilvusGenerations(own) as log:
         client = index._store._client
         there = set(await client.list_collections())
         await log.drop("kinds")

@@ -20,8 +20,8 @@ from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope, chunk_of_row
 from tests.contract.index_records import (
-    APART,
     GENERATION,
+    WITH_KIND_EMBEDDER,
     any_vectors,
     chunk,
     page,
@@ -180,7 +180,7 @@ async def test_opening_finishes_what_died_half_way(store: MilvusSettings) -> Non
         (replace(GENERATION, name="mine", embedder="other@2"), "'model@1', not 'other@2': put FREKI_MODELS__EMBEDDER"),
         (replace(GENERATION, name="mine", dim=8), "dim 4, not 8"),
         (replace(GENERATION, name="mine", analyser="plain@1"), "analyser 'snowball@1', not 'plain@1'"),
-        (replace(APART, name="mine"), "{'CODE': ['coder@1', 3]}: put FREKI_MODELS__EMBEDDERS back"),
+        (replace(WITH_KIND_EMBEDDER, name="mine"), "{'CODE': ['coder@1', 3]}: put FREKI_MODELS__EMBEDDERS back"),
     ],
 )
 async def test_an_index_that_was_made_with_something_else_is_not_opened(
@@ -199,11 +199,19 @@ async def test_an_index_that_was_made_with_something_else_is_not_opened(
     assert asyncio.all_tasks() == before
 
 
-@pytest.mark.parametrize("other", [GENERATION, replace(APART, apart=(replace(APART.apart[0], embedder="coder@2"),))])
+@pytest.mark.parametrize(
+    "other",
+    [
+        GENERATION,
+        replace(
+            WITH_KIND_EMBEDDER, kind_embedders=(replace(WITH_KIND_EMBEDDER.kind_embedders[0], embedder="coder@2"),)
+        ),
+    ],
+)
 async def test_an_index_with_other_embedders_for_some_kinds_is_not_opened(
     store: MilvusSettings, other: Generation
 ) -> None:
-    async with MilvusIndex(store, replace(APART, name="kinds")):
+    async with MilvusIndex(store, replace(WITH_KIND_EMBEDDER, name="kinds")):
         pass
 
     with pytest.raises(Misconfigured, match="put FREKI_MODELS__EMBEDDERS back, or set FREKI_MILVUS__GENERATION"):

@@ -13,15 +13,15 @@ from freki.infra.archive.writer import ArchiveWriter
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import MilvusSettings
 from freki.schemas import ChunkKind, Timestamp
-from freki.schemas.index import Apart, Attempt, Candidate, Generation, Root, RowId, Scope
+from freki.schemas.index import Attempt, Candidate, Generation, KindEmbedder, Root, RowId, Scope
 from freki.streams.archive import Exporter, Importer, ImportReport, export_index
 from tests.memory_archive import start_of
 from tests.stack import free_port, serving
 from tests.unit.revisions import ANALYSER, TENANT, World, a_family, revision
 
 SCOPE = Scope(tenant=TENANT, principals=(), levels=(0, 1, 2), filters=())
-CODE = Apart(kinds=(ChunkKind.CODE,), embedder="fake@48+aligned1", dim=49)
-GENERATION = Generation(name="source", embedder="fake@64+aligned1", dim=65, analyser=ANALYSER, apart=(CODE,))
+CODE = KindEmbedder(kinds=(ChunkKind.CODE,), embedder="fake@48+aligned1", dim=49)
+GENERATION = Generation(name="source", embedder="fake@64+aligned1", dim=65, analyser=ANALYSER, kind_embedders=(CODE,))
 
 
 async def fill(index: MilvusIndex) -> None:

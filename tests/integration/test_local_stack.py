@@ -16,7 +16,7 @@ import pytest_asyncio
 from pymilvus import DataType, MilvusClient, MilvusException
 
 from freki.infra.kafka import Reader
-from freki.infra.local.children import Died, Event, Ready, Started, Stopped, Unready
+from freki.infra.local.children import Died, Event, NotReady, Ready, Started, Stopped
 from freki.infra.local.ports import is_free
 from freki.infra.local.probes import broker_answers, store_answers
 from freki.infra.local.stack import LocalStack
@@ -91,7 +91,7 @@ async def test_a_store_whose_disk_refuses_a_write_forgets_it(tmp_path: Path) -> 
         with closing(MilvusClient(uri)) as client:
             assert [row["id"] for row in client.query("notes", filter="id > 0", output_fields=["id"])] == [1]
 
-    [unready] = [event for event in events if isinstance(event, Unready)]
+    [unready] = [event for event in events if isinstance(event, NotReady)]
     assert unready.reason.startswith(f"it could not read or write {tmp_path / 'store' / 'freki.db'}: free space")
 
 

@@ -45,8 +45,8 @@ from freki.schemas.query_options import MAX_DEADLINE_MS
 from freki.streams.client import Asker, DocumentAsker, Publisher
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import TOKEN_HEADER, Outgoing
+from freki.streams.privacy.current_cases import case_key
 from freki.streams.privacy.requests import report_key
-from freki.streams.privacy.standing import case_key
 from freki.streams.wire.connect import open_asker, open_document_asker, open_outbox, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.provision import apply_topics

@@ -24,7 +24,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.arrays import Floats
-from freki.schemas.index import Apart, Generation, IndexedChunk, RowId
+from freki.schemas.index import Generation, IndexedChunk, KindEmbedder, RowId
 from freki.streams.ingest.index import Indexer, IndexRules, ReceivedPart
 from tests.memory_index import MemoryIndex
 
@@ -72,8 +72,10 @@ def a_family() -> Family:
 
 def apart_index() -> MemoryIndex:
     """Make an index for that family."""
-    code = Apart(kinds=(ChunkKind.CODE,), embedder="fake@48+aligned1", dim=49)
-    return MemoryIndex(Generation(name="g1", embedder="fake@64+aligned1", dim=65, analyser=ANALYSER, apart=(code,)))
+    code = KindEmbedder(kinds=(ChunkKind.CODE,), embedder="fake@48+aligned1", dim=49)
+    return MemoryIndex(
+        Generation(name="g1", embedder="fake@64+aligned1", dim=65, analyser=ANALYSER, kind_embedders=(code,))
+    )
 
 
 @dataclass

@@ -24,7 +24,16 @@ from freki.schemas.archive import ArchiveManifest, ArchiveStart
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.index import Attempt, IndexedChunk, ManifestPage, Root
-from tests.contract.index_records import APART, GENERATION, NASTY, any_vectors, chunk, page, root, watermark
+from tests.contract.index_records import (
+    GENERATION,
+    NASTY,
+    WITH_KIND_EMBEDDER,
+    any_vectors,
+    chunk,
+    page,
+    root,
+    watermark,
+)
 from tests.memory_archive import start_of
 from tests.strategies import records
 
@@ -170,7 +179,7 @@ async def test_an_archive_holds_what_was_added_and_says_so(tmp_path: Path) -> No
 
 
 async def test_chunks_with_an_embedder_of_their_own_have_a_file_of_their_own(tmp_path: Path) -> None:
-    manifest = await written(tmp_path, documents("r1"), start_of(APART), width=7)
+    manifest = await written(tmp_path, documents("r1"), start_of(WITH_KIND_EMBEDDER), width=7)
 
     [volume] = manifest.volumes
     assert {file.holds: file.rows for file in volume.files} == {

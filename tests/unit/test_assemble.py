@@ -39,13 +39,17 @@ def assemble(
     hits: Sequence[ContextHit],
     expansions: Sequence[ContextExpansion] = (),
     *,
-    around: rooms.Around | None = None,
+    around: rooms.SurroundingChunks | None = None,
     **limits: Any,
 ) -> rooms.Assembly:
     """Assemble hits whose section is one chunk, unless their surroundings are given."""
     sections = {each.chunk_id: [each.parent] for each in hits if each.parent}
     return rooms.assemble(
-        hits, expansions, sentence_ends=sentence_ends, around=around or rooms.Around(sections, {}, {}), **limits
+        hits,
+        expansions,
+        sentence_ends=sentence_ends,
+        around=around or rooms.SurroundingChunks(sections, {}, {}),
+        **limits,
     )
 
 
@@ -138,7 +142,7 @@ def shown_lines(
     section: Sequence[ContextPart] = (),
     gaps: Collection[tuple[int, int]] = (),
 ) -> list[str]:
-    around = rooms.Around(
+    around = rooms.SurroundingChunks(
         sections={each.chunk_id: section for each in hits},
         headings={ChunkId(f"{number:032x}"): path for number, path in paths.items()},
         gaps={hits[0].document_id: gaps},
@@ -256,7 +260,7 @@ def test_each_sentence_stands_below_the_headings_of_its_chunk_within_the_budget(
         hits,
         max_tokens=max_tokens,
         count_tokens=count_tokens,
-        around=rooms.Around(
+        around=rooms.SurroundingChunks(
             sections={
                 each.chunk_id: chunks[data.draw(st.integers(0, at)) : data.draw(st.integers(at + 1, 6))]
                 for each, at in zip(hits, chosen, strict=True)
@@ -483,7 +487,7 @@ def test_rows_around_a_hit_stand_below_the_header_of_their_table(
     near = parts if beside else parts[1:] if is_before else parts[:1]
     at = start + len(table) + 1 if is_before else start - len(f"{PARAGRAPHS[0]}\n{header}\n")
     best = hit(1, at, at + len(PARAGRAPHS[0]), text=PARAGRAPHS[0], **{"before" if is_before else "after": tuple(near)})
-    around = rooms.Around({}, {}, {}, headers={ChunkId("a"): header, ChunkId("b"): header})
+    around = rooms.SurroundingChunks({}, {}, {}, headers={ChunkId("a"): header, ChunkId("b"): header})
     max_tokens *= 1 if count is count_words else 6
 
     assembly = assemble([best], max_tokens=max_tokens, count_tokens=count, around=around)
@@ -507,7 +511,7 @@ def test_rows_below_the_header_in_their_own_text_have_it_once() -> None:
         [best],
         max_tokens=80,
         count_tokens=count_words,
-        around=rooms.Around({}, {}, {}, headers={ChunkId("b"): header.strip()}),
+        around=rooms.SurroundingChunks({}, {}, {}, headers={ChunkId("b"): header.strip()}),
     ).text
 
     assert shown.count("Preis") == 1

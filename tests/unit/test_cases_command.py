@@ -7,7 +7,7 @@ from typer.testing import CliRunner
 
 from freki.cli.main import app
 from freki.schemas import Coverage, DocumentId, Hold, Objection, TenantId, Timestamp
-from freki.streams.privacy.standing import case_key
+from freki.streams.privacy.current_cases import case_key
 from freki.streams.wire import cases
 
 pytestmark = pytest.mark.usefixtures("folder")

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.cli import comparison
-from freki.cli.bury import superseding_nulls
 from freki.cli.comparison import Comparison, lasting, withhold_deletion
+from freki.cli.send_nulls import superseding_nulls
 from freki.cli.stream_state import Stream, take
 from freki.cli.verify import _show
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
-from freki.operators.reconcile import Difference, Expected, Mend, reconcile
+from freki.operators.reconcile import Difference, Expected, RepairAction, reconcile
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
@@ -27,8 +27,8 @@ from tests.unit.document_changes import change
 
 KEY = root_id(TenantId("t"), DocumentId("d"))
 AT, LATER = Timestamp(1_000), Timestamp(2_000)
-BEHIND = Difference("t/d", "version 2 is current, but version 1 is searchable", Mend.REPEAT)
-HOLES = Difference("t/d", "rows missing: 1 of 3", Mend.REPEAT)
+BEHIND = Difference("t/d", "version 2 is current, but version 1 is searchable", RepairAction.REINDEX)
+HOLES = Difference("t/d", "rows missing: 1 of 3", RepairAction.REINDEX)
 
 
 class Counts:
@@ -241,7 +241,7 @@ def test_no_null_value_follows_what_may_count() -> None:
 
     for moved in (twice, differing, unread):
         stream = moved.read((0, 1))
-        assert [each.mend for each in stream.scattered_differences] == [Mend.BURY]
+        assert [each.repair for each in stream.scattered_differences] == [RepairAction.SEND_NULLS]
         assert not list(superseding_nulls(stream, "t/d"))
 
 
@@ -316,11 +316,11 @@ def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:
     # As with a schema registry; this reader has none.
     take(stream, Event(key=b"t/d", value=b"\x00\x00\x00\x00\x01ab"), Codec(DocumentChange), ())
     (difference,) = reconcile(stream.expected, [root(KEY, tenant="t", document_id="d")])
-    assert difference.mend is Mend.DELETE
+    assert difference.repair is RepairAction.DELETE
 
     kept = withhold_deletion(difference, stream)
 
-    assert kept.mend is Mend.BY_HAND
+    assert kept.repair is RepairAction.BY_HAND
     assert "FREKI_REGISTRY__URL" in kept.problem
     take(stream, Event(key=b"t/d", value=None), Codec(DocumentChange), ())
     assert withhold_deletion(difference, stream) == difference

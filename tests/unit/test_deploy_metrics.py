@@ -13,7 +13,7 @@ from freki.schemas import ContextResult, IndexOutcome, LlmUse, Notice, NoticeKin
 from freki.schemas.identity import RefusalReason
 from freki.schemas.limits import LimitKind
 from freki.schemas.names import FIRST_YEAR_MS
-from freki.streams.observe.meters import Meters, Standing, Waiting
+from freki.streams.observe.meters import Meters, PartitionBacklog, StageBacklog
 from tests.strategies import records
 
 NOT_OURS = ("target_info", "process_virtual_memory_bytes", "process_open_fds", "process_max_fds")
@@ -64,7 +64,9 @@ def everything_happens(meters: Meters, calls: Calls, outcome: IndexOutcome, resu
     meters.count_audited(1)
     meters.count_unaudited(1)
     meters.count_reload(refused=True)
-    meters.observe_stages(lambda: {"embed": Standing((Waiting("topic", 0, records=1, age_s=2.0),), idle_s=1.0)})
+    meters.observe_stages(
+        lambda: {"embed": StageBacklog((PartitionBacklog("topic", 0, records=1, age_s=2.0),), idle_s=1.0)}
+    )
     meters.observe_build_info(lambda: {"version": "1", "generation": "g1", "embedder": "e", "reranker": "r"})
     calls.computed("embeddings", "model", tokens=100, seconds=0.1)
     calls.charged("m", 0.1)

@@ -39,7 +39,7 @@ from freki.streams.retrieve.direct import Batches, DirectAsker, Mailbox, Mailbox
 from freki.streams.retrieve.handler import QueryHandler
 from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.direct import open_direct
-from freki.streams.wire.reload import TakeOvers
+from freki.streams.wire.reload import ReloadableParts
 from tests.memory_index import MemoryIndex
 from tests.received import received_query
 from tests.unit.questions import TEXTS, gateway_of, now, retriever
@@ -313,5 +313,5 @@ async def test_tokens_that_serve_one_query_need_the_topic() -> None:
     auth = AuthSettings(jwks="keys.json", issuer="https://issuer.example.org", audience="freki", replay_window_s=60)
 
     with pytest.raises(Misconfigured, match="FREKI_SERVE__DIRECT"):
-        async with open_direct(Settings(auth=auth), TakeOvers()):
+        async with open_direct(Settings(auth=auth), ReloadableParts()):
             pass

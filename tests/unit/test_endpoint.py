@@ -7,7 +7,7 @@ from freki.infra.settings import TelemetrySettings
 from freki.infra.telemetry.endpoint import serving
 from freki.infra.telemetry.metrics import metering
 from freki.schemas.errors import Misconfigured
-from freki.streams.observe.meters import Meters, Standing, Waiting
+from freki.streams.observe.meters import Meters, PartitionBacklog, StageBacklog
 
 SERVED = TelemetrySettings(http_port=0)
 
@@ -60,7 +60,9 @@ def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
 def scraped() -> str:
     with metering(SERVED, "embed") as (meter, registry), serving(SERVED, registry, {}) as url:
         meters = Meters(meter)
-        meters.observe_stages(lambda: {"embed": Standing((Waiting("freki.chunks", 3, 12, 4.5),), idle_s=2.5)})
+        meters.observe_stages(
+            lambda: {"embed": StageBacklog((PartitionBacklog("freki.chunks", 3, 12, 4.5),), idle_s=2.5)}
+        )
         meters.observe_build_info(lambda: {"version": "1", "generation": "g1", "embedder": "e5", "reranker": ""})
         meters.record_batch("embed", records=8, max_records=32, seconds=0.2, failed=False)
         return httpx.get(f"{url}/metrics").text

@@ -8,11 +8,11 @@ from hypothesis import strategies as st
 
 from freki.infra.models import (
     FakeEmbedder,
-    apart_identities,
     check_models,
     embedder_identity,
     ensure_built,
     joint_identity,
+    kind_embedder_identities,
 )
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.multi_embedder import Family, UnrelatedCosines, likeness_of, open_embedder
@@ -97,7 +97,7 @@ def settings(tmp_path: Path) -> ModelSettings:
 
 async def test_the_identity_is_known_without_loading_a_model(settings: ModelSettings) -> None:
     fingerprint, dim = embedder_identity(settings)
-    (apart,) = apart_identities(settings)
+    (apart,) = kind_embedder_identities(settings)
 
     async with open_embedder(settings) as embedder:
         assert embedder.of(ChunkKind.PROSE).fingerprint == fingerprint
@@ -119,7 +119,7 @@ async def test_without_the_setting_there_is_one_embedder_as_ever(settings: Model
 async def test_kinds_that_name_the_default_have_none_of_their_own(settings: ModelSettings) -> None:
     same = settings.model_copy(update={"embedders": {ChunkKind.CODE: settings.embedder}})
 
-    assert apart_identities(same) == ()
+    assert kind_embedder_identities(same) == ()
     async with open_embedder(same) as embedder:
         assert isinstance(embedder, OnnxEmbedder)
 
@@ -128,7 +128,7 @@ async def test_kinds_that_name_the_same_model_share_it(settings: ModelSettings) 
     code = settings.embedders[ChunkKind.CODE]
     both = settings.model_copy(update={"embedders": {ChunkKind.CODE: code, ChunkKind.TABLE: code}})
 
-    (apart,) = apart_identities(both)
+    (apart,) = kind_embedder_identities(both)
     async with open_embedder(both) as embedder:
         assert embedder.of(ChunkKind.CODE) is embedder.of(ChunkKind.TABLE) is not embedder.of(ChunkKind.LIST)
     assert apart.kinds == (ChunkKind.TABLE, ChunkKind.CODE)
@@ -138,7 +138,7 @@ async def test_kinds_that_name_the_same_model_share_it(settings: ModelSettings) 
 def test_kinds_are_named_in_the_environment_in_any_case(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     monkeypatch.setenv(f"FREKI_MODELS__EMBEDDERS__{kind}", "all-MiniLM-L6-v2")
 
-    assert Settings().models.apart == {ChunkKind.CODE: "all-MiniLM-L6-v2"}
+    assert Settings().models.kind_embedders == {ChunkKind.CODE: "all-MiniLM-L6-v2"}
 
 
 async def test_every_model_is_checked(settings: ModelSettings) -> None:

@@ -24,8 +24,8 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.index import Exclusions, Scope
+from freki.streams.privacy.current_cases import case_key
 from freki.streams.privacy.objections import NOTHING, Objections
-from freki.streams.privacy.standing import case_key
 from freki.streams.retrieve.budget.attempts import FINISHING
 from freki.streams.retrieve.retriever import Retriever
 from freki.streams.wire.from_settings import wall_clock

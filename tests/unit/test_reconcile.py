@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.reconcile import Difference, Expected, Mend, expect, reconcile, reconcile_rows
+from freki.operators.reconcile import Difference, Expected, RepairAction, expect, reconcile, reconcile_rows
 from freki.schemas import DocumentChange, Operation, RootId
 from freki.schemas.index import PageId, Root, RowId
 from tests.contract.index_records import root
@@ -59,26 +59,30 @@ STATED = Expected(NAME, 3, deleted=False, content_hash="same")
 
 
 @pytest.mark.parametrize(
-    ("expected", "found", "mends"),
+    ("expected", "found", "repairs"),
     [
         pytest.param(STATED, held(), [], id="the same is no difference"),
         pytest.param(STATED, held(edition=7), [], id="nor is another edition of it"),
-        pytest.param(STATED, None, [Mend.REPEAT], id="what is missing is sent again"),
-        pytest.param(STATED, held(version=2), [Mend.REPEAT], id="so is what is newer than the index"),
-        pytest.param(STATED, held(version=2, deleted=True), [Mend.REPEAT], id="also where that is deleted"),
-        pytest.param(STATED, held(content_hash="x"), [Mend.REPEAT], id="the stream has the word on a version"),
-        pytest.param(STATED, held(version=4), [Mend.BY_HAND], id="what is newer in the index cannot be undone"),
-        pytest.param(STATED, held(deleted=True), [Mend.BY_HAND], id="nor can its deletion"),
-        pytest.param(STATED._replace(deleted=True), held(), [Mend.DELETE], id="what the stream deleted is deleted"),
+        pytest.param(STATED, None, [RepairAction.REINDEX], id="what is missing is sent again"),
+        pytest.param(STATED, held(version=2), [RepairAction.REINDEX], id="so is what is newer than the index"),
+        pytest.param(STATED, held(version=2, deleted=True), [RepairAction.REINDEX], id="also where that is deleted"),
+        pytest.param(STATED, held(content_hash="x"), [RepairAction.REINDEX], id="the stream has the word on a version"),
+        pytest.param(STATED, held(version=4), [RepairAction.BY_HAND], id="what is newer in the index cannot be undone"),
+        pytest.param(STATED, held(deleted=True), [RepairAction.BY_HAND], id="nor can its deletion"),
+        pytest.param(
+            STATED._replace(deleted=True), held(), [RepairAction.DELETE], id="what the stream deleted is deleted"
+        ),
         pytest.param(STATED._replace(deleted=True), None, [], id="what is deleted may be forgotten"),
-        pytest.param(None, held(), [Mend.DELETE], id="what the stream does not have is deleted"),
+        pytest.param(None, held(), [RepairAction.DELETE], id="what the stream does not have is deleted"),
         pytest.param(None, held(deleted=True), [], id="a deletion may be remembered for longer than the stream does"),
     ],
 )
-def test_each_difference_has_its_mend(expected: Expected | None, found: Root | None, mends: list[Mend]) -> None:
+def test_each_difference_has_its_repair(
+    expected: Expected | None, found: Root | None, repairs: list[RepairAction]
+) -> None:
     differences = reconcile({} if expected is None else {RootId("r"): expected}, [] if found is None else [found])
 
-    assert [(each.name, each.mend) for each in differences] == [(NAME, mend) for mend in mends]
+    assert [(each.name, each.repair) for each in differences] == [(NAME, repair) for repair in repairs]
 
 
 def test_lost_rows_and_pages_are_made_anew_and_rows_too_many_are_swept() -> None:
@@ -87,7 +91,7 @@ def test_lost_rows_and_pages_are_made_anew_and_rows_too_many_are_swept() -> None
     differences = reconcile_rows(damaged, [RowId("a"), RowId("b")], 1, [RowId("b"), RowId("c")])
 
     assert differences == [
-        Difference(NAME, "has 1 manifest pages, its root says 2", Mend.REPEAT),
-        Difference(NAME, "rows missing: 1 of 2", Mend.REPEAT),
-        Difference(NAME, "rows that its manifest does not name: 1 of 2", Mend.SWEEP),
+        Difference(NAME, "has 1 manifest pages, its root says 2", RepairAction.REINDEX),
+        Difference(NAME, "rows missing: 1 of 2", RepairAction.REINDEX),
+        Difference(NAME, "rows that its manifest does not name: 1 of 2", RepairAction.SWEEP),
     ]

@@ -43,7 +43,7 @@ def reloader(folder: Path, *, meters: Meters | None = None) -> tuple[Reloader, l
     def prepare(settings: Settings) -> TakeOver:
         return lambda: taken.append(settings.retrieval.top_k)
 
-    made.takeovers.add(prepare)
+    made.reloadable.add(prepare)
     return made, taken
 
 
@@ -153,7 +153,7 @@ async def test_one_part_that_cannot_use_them_leaves_all_parts_as_they_are(folder
     def prepare(_: Settings) -> TakeOver:
         raise Misconfigured("no tokenizer can be read from x.json")
 
-    with made.takeovers.add(prepare):
+    with made.reloadable.add(prepare):
         write(folder, "[retrieval]\ntop_k = 3\n")
         assert await made.reload() == ()
     assert "x.json" in made.check()["settings"]
@@ -173,7 +173,7 @@ async def test_a_part_that_was_being_opened_meanwhile_takes_them_over_too(folder
 
     write(folder, "[retrieval]\ntop_k = 5\n")
     await made.reload()
-    with made.takeovers.add(prepare, opened_by=opened_by), made.takeovers.add(prepare, opened_by=made.settings):
+    with made.reloadable.add(prepare, opened_by=opened_by), made.reloadable.add(prepare, opened_by=made.settings):
         assert taken == [5], "only the part that was opened by those of before"
         write(folder, "[retrieval]\ntop_k = 6\n")
         await made.reload()

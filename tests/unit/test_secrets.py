@@ -21,7 +21,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, Encoding, PrivateFormat
 from pydantic import BaseModel, SecretStr
 
-from freki.infra.http.credentials import apart
+from freki.infra.http.credentials import split_credentials
 from freki.infra.kafka import KafkaProducer
 from freki.infra.kafka.connection import ssl_context
 from freki.infra.kafka.tokens import Tokens
@@ -405,10 +405,10 @@ def test_only_credentials_are_masked(text: str, shown: str) -> None:
 
 
 def test_credentials_of_an_address_still_reach_its_server() -> None:
-    url, auth = apart(f"http://user:{ENCODED}@host:80/v1")
+    url, auth = split_credentials(f"http://user:{ENCODED}@host:80/v1")
 
     assert url == "http://host/v1"
     assert auth is not None
     request = next(auth.auth_flow(httpx.Request("GET", url)))
     assert request.headers["Authorization"] == httpx.BasicAuth("user", MARKER)._auth_header
-    assert apart("http://host/v1/") == ("http://host/v1/", None)
+    assert split_credentials("http://host/v1/") == ("http://host/v1/", None)

@@ -17,12 +17,12 @@ from freki.infra.local.children import (
     ChildSpec,
     Died,
     Event,
+    NotReady,
     Ready,
     Restarting,
     RestartPolicy,
     Started,
     Stopped,
-    Unready,
 )
 from freki.infra.local.logs import TAIL_LINES, BoundedLog
 from freki.infra.local.supervise import Supervisor
@@ -227,7 +227,7 @@ async def test_a_child_that_takes_too_long_to_become_ready_is_stopped(children: 
         async with children.supervisor(hanging):
             pass
 
-    assert events.story() == [("Started", "store"), ("Unready", "store"), ("Stopped", "store")]
+    assert events.story() == [("Started", "store"), ("NotReady", "store"), ("Stopped", "store")]
 
 
 async def test_what_was_emptied_is_prepared_before_dependents_start_anew(
@@ -276,15 +276,15 @@ async def test_a_child_that_says_it_lost_data_is_killed_and_its_dependents_start
     store = children.spec("store", losing, fatal_output=(b"file.cpp",), fatal_reason="free space")
 
     async with children.supervisor(store, children.spec("worker", depends_on=("store",))):
-        unready = await events.until(Unready, "store")
+        unready = await events.until(NotReady, "store")
         await events.until(Ready, "worker", times=2)
 
-    assert isinstance(unready, Unready)
+    assert isinstance(unready, NotReady)
     assert unready.reason == "free space"
-    down = events.story()[events.story().index(("Unready", "store")) :]
+    down = events.story()[events.story().index(("NotReady", "store")) :]
     # It may be dead by the time that it is stopped.
     assert down[1] in {("Stopped", "store"), ("Died", "store")}
-    assert [down[0], *down[2:4]] == [("Unready", "store"), ("Stopped", "worker"), ("Restarting", "store")]
+    assert [down[0], *down[2:4]] == [("NotReady", "store"), ("Stopped", "worker"), ("Restarting", "store")]
 
 
 async def test_a_child_that_lost_data_and_died_at_once_is_told_with_the_reason(children: Children) -> None:
@@ -338,7 +338,7 @@ async def test_a_child_that_cannot_be_prepared_is_started_anew(
     async with Supervisor([children.spec("broker")], log_dir=tmp_path, report=events, prepare=prepare):
         story = events.story()
 
-    assert events[1] == Unready(name="broker", reason="the broker left")
+    assert events[1] == NotReady(name="broker", reason="the broker left")
     assert story[-2:] == [("Started", "broker"), ("Ready", "broker")]
 
 

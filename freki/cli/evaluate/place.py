@@ -12,7 +12,7 @@ from freki.cli.receipts import collect, send
 from freki.cli.show import building
 from freki.cli.show_processes import report
 from freki.cli.words import counted
-from freki.infra.local.children import Died, Event, Restarting, Unready
+from freki.infra.local.children import Died, Event, NotReady, Restarting
 from freki.infra.local.stack import LocalStack
 from freki.infra.local.state import read_stack, settings_for
 from freki.infra.models import ensure_built
@@ -107,7 +107,7 @@ async def _own_stack(
 
 
 def _report_trouble(event: Event) -> None:
-    if isinstance(event, (Died, Restarting, Unready)):
+    if isinstance(event, (Died, Restarting, NotReady)):
         report(event)
 
 

@@ -31,10 +31,10 @@ from freki.schemas.errors import Rejected
 from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.parts import PartChoice
+from freki.streams.evaluate.scorer import TUNABLE
 from freki.streams.evaluate.trials import ALPHA, EXACT_BLEND, KEYWORD_ALPHA, USUAL_BLEND, grid, parse_tuned_option
 from freki.streams.evaluate.tuner import Tuner
 from freki.streams.evaluate.tuning import TunedSet, Tuning
-from freki.streams.evaluate.worth import TUNABLE
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,7 +12,7 @@ _LEAST = 4
 """Shorter credentials are not looked for: they cannot be told from other text."""
 
 
-def apart(url: str) -> tuple[str, httpx.BasicAuth | None]:
+def split_credentials(url: str) -> tuple[str, httpx.BasicAuth | None]:
     """Return a URL without name and password, and these as authentication; None without any.
 
     httpx quotes the URL of a request in its errors and logs. What is no URL is returned as it is.
@@ -26,7 +26,7 @@ def apart(url: str) -> tuple[str, httpx.BasicAuth | None]:
     return str(parsed.copy_with(userinfo=b"")), httpx.BasicAuth(parsed.username, parsed.password)
 
 
-def quoted(response: httpx.Response, text: str) -> str:
+def masked(response: httpx.Response, text: str) -> str:
     """Return text of a response with the credentials of its request masked: servers repeat wrong ones."""
     for secret in sorted(_sent(response.request), key=len, reverse=True):
         text = text.replace(secret, MASK)

@@ -17,7 +17,7 @@ import httpx
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
-from freki.infra.http.credentials import apart, quoted
+from freki.infra.http.credentials import masked, split_credentials
 from freki.infra.http.errors import gist_of, is_transient, text_of
 from freki.infra.settings import OAuthSettings
 from freki.infra.token_sources import token_of_command, token_of_file
@@ -84,7 +84,7 @@ class Tokens:
         scope = {} if settings.scope is None else {"scope": settings.scope}
         try:
             reply = httpx.post(
-                apart(settings.token_url or "")[0],
+                split_credentials(settings.token_url or "")[0],
                 data={"grant_type": "client_credentials", **scope},
                 auth=(settings.client_id or "", secret),
                 timeout=settings.timeout_s,
@@ -105,7 +105,7 @@ class _Reply(BaseModel, hide_input_in_errors=True):
 
 
 def _refusal(setting: str, reply: httpx.Response) -> InfraError:
-    said = f"{setting} answers {reply.status_code}: {quoted(reply, text_of(reply))[:200]}"
+    said = f"{setting} answers {reply.status_code}: {masked(reply, text_of(reply))[:200]}"
     if is_transient(reply.status_code):
         return Unavailable(said)
     return Misconfigured(f"{said}; check {_SECTION}CLIENT_ID, {_SECTION}CLIENT_SECRET and {_SECTION}SCOPE")

@@ -75,7 +75,7 @@ class Ready:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Unready:
+class NotReady:
     """A child did not become ready in time and is stopped."""
 
     name: str
@@ -117,7 +117,7 @@ class Stopped:
     name: str
 
 
-Event = Started | Ready | Unready | Died | Restarting | Stopped
+Event = Started | Ready | NotReady | Died | Restarting | Stopped
 
 
 def start_levels(specs: Sequence[ChildSpec]) -> list[tuple[str, ...]]:

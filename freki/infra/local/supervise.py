@@ -22,11 +22,11 @@ from freki.infra.local.children import (
     ChildSpec,
     Died,
     Event,
+    NotReady,
     Ready,
     Restarting,
     Started,
     Stopped,
-    Unready,
     start_levels,
 )
 from freki.infra.local.guard_process import GuardProcess
@@ -201,7 +201,7 @@ class Supervisor:
                 await _race(process.wait(), child.recalled.wait(), become_ready(), _loss_of_data(child, output))
             except (TimeoutError, InfraError) as error:
                 child.failure = str(error) or f"not ready within {child.spec.ready_timeout_s:g} s"
-                self._report(Unready(name=child.spec.name, reason=child.failure))
+                self._report(NotReady(name=child.spec.name, reason=child.failure))
             finally:
                 child.ready.clear()
                 await self._end(child, process, output, lasted_s=now() - started)

@@ -129,7 +129,7 @@ async def load_collections(settings: MilvusSettings) -> None:
 
 def _made_for(generation: Generation) -> dict[str, Any]:
     """Return the parameters of a generation, as stored in the descriptions of its collections."""
-    embedders = {kind.value: [each.embedder, each.dim] for each in generation.apart for kind in each.kinds}
+    embedders = {kind.value: [each.embedder, each.dim] for each in generation.kind_embedders for kind in each.kinds}
     return {
         # The first of these that differs is the one to tell: further embedders change the name of the first one, too.
         "embedders": embedders,

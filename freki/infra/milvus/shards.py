@@ -41,7 +41,7 @@ class Shard(NamedTuple):
 def shards_of(generation: Generation) -> tuple[Shard, ...]:
     """Return the shards of a generation, that of the default embedder first."""
     shards = [Shard(CHUNKS, frozenset(), 0, generation.dim, generation.width)]
-    for each in generation.apart:
+    for each in generation.kind_embedders:
         layout = CHUNKS._replace(name="_".join([CHUNKS.name, *(kind.lower() for kind in each.kinds)]))
         first = shards[-1].first + shards[-1].dim
         shards.append(Shard(layout, frozenset(each.kinds), first, each.dim, generation.width))

@@ -1,6 +1,6 @@
 """Models that run in this process: embedder and reranker on onnxruntime."""
 
-from freki.infra.models.cache import apart_identities, check_choices, embedder_identity, joint_identity
+from freki.infra.models.cache import check_choices, embedder_identity, joint_identity, kind_embedder_identities
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.embed_once import embed_once
 from freki.infra.models.embedder import OnnxEmbedder
@@ -21,7 +21,6 @@ __all__ = [
     "OnnxReranker",
     "RemoteEmbedder",
     "VectorCache",
-    "apart_identities",
     "check_choices",
     "check_models",
     "check_window",
@@ -30,6 +29,7 @@ __all__ = [
     "embedder_identity",
     "ensure_built",
     "joint_identity",
+    "kind_embedder_identities",
     "open_embedder",
     "open_token_counter",
 ]

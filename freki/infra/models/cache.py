@@ -23,7 +23,7 @@ from freki.infra.models.weights import wheel_file
 from freki.infra.settings import LATE_INTERACTION, REMOTE, ModelSettings, RemoteEmbedderSettings
 from freki.schemas import ChunkKind
 from freki.schemas.errors import Misconfigured, Unavailable
-from freki.schemas.index import Apart
+from freki.schemas.index import KindEmbedder
 
 _NOT_OURS = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EEXIST, errno.ENOTDIR)
 LOCK_TIMEOUT_S = 1800.0
@@ -73,7 +73,7 @@ def check_choices(settings: ModelSettings) -> None:
     """Raise Misconfigured where a chosen embedder or reranker is unknown, or a model of another kind."""
     if settings.embedder != REMOTE:
         _find(settings.embedder, ModelKind.EMBEDDER)
-    for chosen, kinds in apart_embedders(settings).items():
+    for chosen, kinds in kinds_by_embedder(settings).items():
         _find(chosen, ModelKind.EMBEDDER, f"EMBEDDERS__{kinds[0]}=")
     if settings.cross_encoder is not None:
         _find(settings.cross_encoder, ModelKind.RERANKER)
@@ -86,34 +86,34 @@ def embedder_identity(settings: ModelSettings) -> tuple[str, int]:
     """
     fingerprint, dim = _identity(settings, settings.embedder)
     fingerprint = late_fingerprint(fingerprint, settings.late_window_tokens)
-    return (aligned_fingerprint(fingerprint), dim + 1) if apart_embedders(settings) else (fingerprint, dim)
+    return (aligned_fingerprint(fingerprint), dim + 1) if kinds_by_embedder(settings) else (fingerprint, dim)
 
 
-def apart_identities(settings: ModelSettings) -> tuple[Apart, ...]:
+def kind_embedder_identities(settings: ModelSettings) -> tuple[KindEmbedder, ...]:
     """Return the additional embedders of some kinds of chunks, with fingerprint and dimension."""
     return tuple(
-        Apart(kinds=kinds, embedder=aligned_fingerprint(fingerprint), dim=dim + 1)
-        for chosen, kinds in apart_embedders(settings).items()
+        KindEmbedder(kinds=kinds, embedder=aligned_fingerprint(fingerprint), dim=dim + 1)
+        for chosen, kinds in kinds_by_embedder(settings).items()
         for fingerprint, dim in [_identity(settings, chosen, f"EMBEDDERS__{kinds[0]}=")]
     )
 
 
 def joint_identity(settings: ModelSettings) -> str:
     """Return the joint fingerprint of all embedders; vectors with equal ones are comparable."""
-    return joint_fingerprint(embedder_identity(settings)[0], apart_identities(settings))
+    return joint_fingerprint(embedder_identity(settings)[0], kind_embedder_identities(settings))
 
 
-def apart_embedders(settings: ModelSettings) -> dict[str, tuple[ChunkKind, ...]]:
+def kinds_by_embedder(settings: ModelSettings) -> dict[str, tuple[ChunkKind, ...]]:
     """Return the additional embedders with their kinds of chunks, in the order of kinds."""
     chosen: dict[str, tuple[ChunkKind, ...]] = {}
-    for kind, name in settings.apart.items():
+    for kind, name in settings.kind_embedders.items():
         chosen[name] = (*chosen.get(name, ()), kind)
     return chosen
 
 
-def joint_fingerprint(default: str, apart: Sequence[Apart]) -> str:
+def joint_fingerprint(default: str, kind_embedders: Sequence[KindEmbedder]) -> str:
     """Return the joint fingerprint of the default and additional embedders."""
-    return " ".join([default, *(f"{'+'.join(each.kinds)}:{each.embedder}" for each in apart)])
+    return " ".join([default, *(f"{'+'.join(each.kinds)}:{each.embedder}" for each in kind_embedders)])
 
 
 def aligned_fingerprint(fingerprint: str) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from freki.infra.models.cache import apart_embedders, apart_identities, cached, is_obtainable, obtain
+from freki.infra.models.cache import cached, is_obtainable, kind_embedder_identities, kinds_by_embedder, obtain
 from freki.infra.models.descriptions import (
     BundledSource,
     HubSource,
@@ -72,7 +72,7 @@ class ModelCheck:
 
 def describe_models(settings: ModelSettings) -> list[ModelInfo]:
     """Return the models of the registry, then directories chosen by the settings."""
-    names = [settings.embedder, *apart_embedders(settings), settings.cross_encoder]
+    names = [settings.embedder, *kinds_by_embedder(settings), settings.cross_encoder]
     chosen = [name for name in names if name and name not in MODELS and name != REMOTE]
     directories = [Path(name).expanduser() for name in chosen]
     return [
@@ -90,9 +90,9 @@ async def ensure_built(settings: ModelSettings, progress: Progress = unseen) -> 
 async def check_models(settings: ModelSettings) -> list[ModelCheck]:
     """Run known texts through the chosen models, and compare the output with known values."""
     # Errors name the setting.
-    apart_identities(settings)
+    kind_embedder_identities(settings)
     checks = [await _check_embedder(settings)]
-    checks += [await _check_embedder(alone(settings, chosen)) for chosen in apart_embedders(settings)]
+    checks += [await _check_embedder(alone(settings, chosen)) for chosen in kinds_by_embedder(settings)]
     if settings.cross_encoder:
         checks.append(await _check_reranker(settings))
     return checks
@@ -102,8 +102,8 @@ def _chosen(settings: ModelSettings) -> Iterator[tuple[str, ModelKind]]:
     if settings.embedder != REMOTE:
         yield settings.embedder, ModelKind.EMBEDDER
     # Errors name the setting.
-    apart_identities(settings)
-    for chosen in apart_embedders(settings):
+    kind_embedder_identities(settings)
+    for chosen in kinds_by_embedder(settings):
         yield chosen, ModelKind.EMBEDDER
     if settings.cross_encoder:
         yield settings.cross_encoder, ModelKind.RERANKER

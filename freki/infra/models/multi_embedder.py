@@ -17,7 +17,7 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from freki.infra.models.cache import aligned_fingerprint, apart_embedders, apart_identities, joint_fingerprint
+from freki.infra.models.cache import aligned_fingerprint, joint_fingerprint, kind_embedder_identities, kinds_by_embedder
 from freki.infra.models.embedder import OnnxEmbedder
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.models.remote import RemoteEmbedder
@@ -27,7 +27,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.schemas import ChunkKind
 from freki.schemas.embeddings import NO_NUMBERS, NO_ROWS, Embeddings
 from freki.schemas.errors import Misconfigured
-from freki.schemas.index import Apart
+from freki.schemas.index import KindEmbedder
 
 MOST_UNRELATED = 0.98
 """Maximum cosine of unrelated texts for alignment; above it an embedder hardly distinguishes texts."""
@@ -71,11 +71,11 @@ class Family:
     def __init__(
         self,
         default: Single,
-        apart: Sequence[tuple[tuple[ChunkKind, ...], Single]],
+        kind_embedders: Sequence[tuple[tuple[ChunkKind, ...], Single]],
         likeness: Sequence[UnrelatedCosines],
     ) -> None:
         """Combine a default embedder and additional ones; likeness: of each, the default first."""
-        embedders = [default, *(embedder for _, embedder in apart)]
+        embedders = [default, *(embedder for _, embedder in kind_embedders)]
         highest = max(each.asked for each in likeness)
         shares = [(highest - each.asked) / (1 - each.asked) for each in likeness]
         self.dim = sum(embedder.dim + 1 for embedder in embedders)
@@ -86,21 +86,21 @@ class Family:
             for embedder, share, first in zip(embedders, shares, firsts, strict=False)
         ]
         self._own = {
-            kind: member for (kinds, _), member in zip(apart, self._members[1:], strict=True) for kind in kinds
+            kind: member for (kinds, _), member in zip(kind_embedders, self._members[1:], strict=True) for kind in kinds
         }
         self.fingerprint = joint_fingerprint(
             self._members[0].fingerprint,
             [
-                Apart(kinds=kinds, embedder=member.fingerprint, dim=embedder.dim + 1)
-                for (kinds, embedder), member in zip(apart, self._members[1:], strict=True)
+                KindEmbedder(kinds=kinds, embedder=member.fingerprint, dim=embedder.dim + 1)
+                for (kinds, embedder), member in zip(kind_embedders, self._members[1:], strict=True)
             ],
         )
 
     @classmethod
-    async def measured(cls, default: Single, apart: Sequence[tuple[tuple[ChunkKind, ...], Single]]) -> Self:
+    async def measured(cls, default: Single, kind_embedders: Sequence[tuple[tuple[ChunkKind, ...], Single]]) -> Self:
         """Combine open embedders. Raises Misconfigured for one that does not distinguish texts."""
-        embedders = [default, *(embedder for _, embedder in apart)]
-        return cls(default, apart, [await likeness_of(embedder) for embedder in embedders])
+        embedders = [default, *(embedder for _, embedder in kind_embedders)]
+        return cls(default, kind_embedders, [await likeness_of(embedder) for embedder in embedders])
 
     def of(self, kind: ChunkKind) -> "Member":
         """Return the embedder of a kind."""
@@ -192,17 +192,17 @@ async def open_embedder(
 ) -> AsyncIterator[OnnxEmbedder | RemoteEmbedder | Family]:
     """Open the embedder of the settings, or several combined; each is made if it is not in the cache."""
     # First, so that errors name the setting.
-    apart_identities(settings)
+    kind_embedder_identities(settings)
     async with AsyncExitStack() as opened:
         if settings.embedder == REMOTE:
             yield await opened.enter_async_context(RemoteEmbedder(settings, calls=calls))
             return
         default = await opened.enter_async_context(OnnxEmbedder(settings, calls=calls))
-        apart = [
+        kind_embedders = [
             (kinds, await opened.enter_async_context(OnnxEmbedder(alone(settings, chosen), calls=calls)))
-            for chosen, kinds in apart_embedders(settings).items()
+            for chosen, kinds in kinds_by_embedder(settings).items()
         ]
-        yield await Family.measured(default, apart) if apart else default
+        yield await Family.measured(default, kind_embedders) if kind_embedders else default
 
 
 def alone(settings: ModelSettings, chosen: str) -> ModelSettings:

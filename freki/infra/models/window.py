@@ -31,6 +31,6 @@ def check_window(settings: ModelSettings, *, max_tokens: int, written_chars: int
         f"FREKI_MODELS__EMBEDDERS__{kind}={chosen} reads {window} tokens and cuts off what is longer, with its "
         f"context: set FREKI_CHUNKING__MAX_TOKENS to at most {window - context}{shorter}, or fewer characters for the "
         "formats that it embeds"
-        for kind, chosen in settings.apart.items()
+        for kind, chosen in settings.kind_embedders.items()
         if (window := window_tokens(settings, chosen)) < max_tokens + context
     ]

@@ -9,7 +9,7 @@ from typing import Any, Self
 import httpx
 from pydantic import ValidationError
 
-from freki.infra.http.credentials import apart, quoted
+from freki.infra.http.credentials import masked, split_credentials
 from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import RerankPair
@@ -22,7 +22,7 @@ class RankingService:
     """An HTTP client of one URL; errors are translated and name the section of the settings at fault."""
 
     def __init__(self, url: str, *, section: str, timeout_s: float) -> None:
-        self.url, auth = apart(url)
+        self.url, auth = split_credentials(url)
         self._section = section
         self._client = httpx.AsyncClient(auth=auth, timeout=timeout_s)
 
@@ -66,7 +66,7 @@ class RankingService:
         return scores
 
     def _refused(self, response: httpx.Response) -> InfraError:
-        message = f"{self.url} answered {response.status_code}: {quoted(response, text_of(response))[:200]}"
+        message = f"{self.url} answered {response.status_code}: {masked(response, text_of(response))[:200]}"
         return refusal(response, message, hint=f"see the settings {self._section}__…")
 
 

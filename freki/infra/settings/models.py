@@ -118,7 +118,7 @@ class ModelSettings(SettingsSection):
             )
         if REMOTE in self.embedders.values():
             raise ValueError("FREKI_MODELS__EMBEDDERS: `remote` embeds all kinds or none; name it as the only embedder")
-        if self.embedder == REMOTE and self.apart:
+        if self.embedder == REMOTE and self.kind_embedders:
             raise ValueError(
                 "FREKI_MODELS__EMBEDDERS beside FREKI_MODELS__EMBEDDER=remote is not possible: leave it out"
             )
@@ -133,10 +133,10 @@ class ModelSettings(SettingsSection):
     def all_embedders(self) -> str:
         """Names of all embedders, for display."""
         default = f"{self.remote.model or self.remote.url} (remote)" if self.embedder == REMOTE else self.embedder
-        return ", ".join([default, *(f"{name} for {kind}" for kind, name in self.apart.items())])
+        return ", ".join([default, *(f"{name} for {kind}" for kind, name in self.kind_embedders.items())])
 
     @property
-    def apart(self) -> dict[ChunkKind, str]:
+    def kind_embedders(self) -> dict[ChunkKind, str]:
         """Embedders of chunk kinds that differ from the default, in the order of kinds."""
         named = {kind: self.embedders.get(kind, self.embedder) for kind in ChunkKind}
         return {kind: name for kind, name in named.items() if name != self.embedder}

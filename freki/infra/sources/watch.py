@@ -135,7 +135,7 @@ async def _everywhere(root: Path, poll_s: float) -> AsyncGenerator[set[Path], No
         await asyncio.sleep(poll_s)
 
 
-class _Look(NamedTuple):
+class _Observation(NamedTuple):
     """The file at a path at the time of a check; None: no file."""
 
     file: SourceFile | None
@@ -178,7 +178,7 @@ class FolderState:
         self._naming = naming or Naming.of(folder)
         self._reported = {file.path: file for file in known}
         self._disks = _Disks(self._reported)
-        self._unsettled: dict[Path, _Look] = {}
+        self._unsettled: dict[Path, _Observation] = {}
         self._leave_out = leave_out
         self._left_out: set[str] = set()
 
@@ -259,7 +259,7 @@ class FolderState:
             return None
         look = self._unsettled.get(path)
         if look is None or look.file != file:
-            self._unsettled[path] = _Look(file, now)
+            self._unsettled[path] = _Observation(file, now)
             return None
         if now - look.since < self._settle_s or (file is None and reported and reported.document_id in awaited):
             return None

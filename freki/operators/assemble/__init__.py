@@ -7,7 +7,7 @@ units      boundaries at which a text may be cut
 cite       citations, and protection against forged ones
 """
 
-from freki.operators.assemble.assemble import Around, Assembly, Omitted, assemble
+from freki.operators.assemble.assemble import Assembly, Omitted, SurroundingChunks, assemble
 from freki.operators.assemble.cite import cite, place_of
 
-__all__ = ["Around", "Assembly", "Omitted", "assemble", "cite", "place_of"]
+__all__ = ["Assembly", "Omitted", "SurroundingChunks", "assemble", "cite", "place_of"]

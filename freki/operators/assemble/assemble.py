@@ -62,7 +62,7 @@ class Assembly(NamedTuple):
     """Cited chunks in the order of their citations."""
 
 
-class Around(NamedTuple):
+class SurroundingChunks(NamedTuple):
     """What is known of the chunks around hits."""
 
     sections: Mapping[ChunkId, Sequence[ContextPart]]
@@ -75,7 +75,7 @@ class Around(NamedTuple):
     """Headers of the tables that neighbours and chunks of sections continue."""
 
 
-NOTHING_KNOWN = Around({}, {}, {})
+NO_SURROUNDING_CHUNKS = SurroundingChunks({}, {}, {})
 
 
 def assemble(
@@ -85,7 +85,7 @@ def assemble(
     max_tokens: int,
     count_tokens: CountTokens,
     sentence_ends: SentenceEnds,
-    around: Around = NOTHING_KNOWN,
+    around: SurroundingChunks = NO_SURROUNDING_CHUNKS,
     matches_of: MatchesOf | None = None,
 ) -> Assembly:
     """Return the texts of hits and their surroundings below their citations, within `max_tokens`.
@@ -131,7 +131,7 @@ class _Choice:
         max_tokens: int,
         count_tokens: CountTokens,
         sentence_ends: SentenceEnds,
-        around: Around,
+        around: SurroundingChunks,
         matches_of: MatchesOf,
     ) -> None:
         self.cited: list[Cited] = []

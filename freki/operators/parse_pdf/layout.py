@@ -17,7 +17,7 @@ from freki.operators.parse_pdf.blocks import (
 )
 from freki.operators.parse_pdf.lines import TextLine, extended, vocabulary
 from freki.operators.parse_pdf.rows import ALIGNED, runs, with_whole_rows
-from freki.operators.parse_pdf.styles import MAX_LEVELS, Look, look_of, style_of
+from freki.operators.parse_pdf.styles import MAX_LEVELS, Typography, style_of, typography_of
 from freki.operators.parse_pdf.tables import Table
 from freki.schemas.outline import BlockKind, Part, stacked
 
@@ -63,19 +63,19 @@ def layout(items: Iterable[TextLine | Table], bookmarks: Iterable[Bookmark], *, 
 
 
 def _groups(items: Sequence[TextLine | Table], bookmarks: Iterable[Bookmark]) -> list[BlockGroup]:
-    look = look_of([item for item in items if isinstance(item, TextLine)])
-    code, titles = _code(items, look.step), _titles(items, bookmarks)
+    typography = typography_of([item for item in items if isinstance(item, TextLine)])
+    code, titles = _code(items, typography.step), _titles(items, bookmarks)
     in_table = {index: run for index, run in runs(items).items() if index not in code}
     groups: list[BlockGroup] = []
     for index, item in enumerate(items):
-        level = 0 if isinstance(item, Table) else titles.get(index, look.levels.get(style_of(item), 0))
+        level = 0 if isinstance(item, Table) else titles.get(index, typography.levels.get(style_of(item), 0))
         if isinstance(item, Table) or index in in_table:
             kind, number = BlockKind.TABLE, in_table.get(index, 0)
         elif index in code and index not in titles:
             kind, number = BlockKind.CODE, 0
         else:
             kind, number = (BlockKind.HEADING if level else BlockKind.PROSE), level
-        if groups and groups[-1][:2] == (kind, number) and _continues(groups[-1], item, look):
+        if groups and groups[-1][:2] == (kind, number) and _continues(groups[-1], item, typography):
             groups[-1].items.append(item)
         else:
             groups.append(BlockGroup(kind, number, [item]))
@@ -205,7 +205,7 @@ def _folded(title: str) -> str:
     return _NO_WORD.sub("", title).casefold()
 
 
-def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
+def _continues(group: BlockGroup, item: TextLine | Table, typography: Typography) -> bool:
     """Return whether an item of the same kind continues a group."""
     before = group.items[-1]
     if isinstance(before, Table) or isinstance(item, Table):
@@ -220,7 +220,7 @@ def _continues(group: BlockGroup, item: TextLine | Table, look: Look) -> bool:
     if item.page != before.page or step < 0:
         # Across a page or column, a paragraph continues with a lower-case letter.
         return item.text[:1].islower() and before.text[-1:] not in _SENTENCE_ENDS
-    usual = look.step if item.drawn else look.scan_step
+    usual = typography.step if item.drawn else typography.scan_step
     return step <= PARAGRAPH_STEP * usual and abs(item.size - before.size) <= _LARGEST_DIFFERENCE
 
 

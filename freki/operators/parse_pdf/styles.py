@@ -21,7 +21,7 @@ _LARGEST_USUAL_STEP = 4
 """Maximum usual line step, relative to the body size."""
 
 
-class Look(NamedTuple):
+class Typography(NamedTuple):
     """The heading styles and usual line steps of a document."""
 
     levels: Mapping[Style, int]
@@ -37,7 +37,7 @@ def style_of(line: TextLine) -> Style:
     return line.size, line.bold, line.drawn
 
 
-def look_of(lines: Sequence[TextLine]) -> Look:
+def typography_of(lines: Sequence[TextLine]) -> Typography:
     """Return the styles larger than the body, or as large and bold, ranked as headings, and the usual line steps.
 
     Scans have a body and a step of their own: OCR measures sizes, which compare with each other only.
@@ -45,7 +45,7 @@ def look_of(lines: Sequence[TextLine]) -> Look:
     drawn, scanned = [line for line in lines if line.drawn], [line for line in lines if not line.drawn]
     styles = sorted((style for each in (drawn, scanned) for style in _headings(_characters(each))), reverse=True)
     levels = {style: min(rank, MAX_LEVELS) for rank, style in enumerate(styles, start=1)}
-    return Look(levels, step=_usual_step(drawn), scan_step=_usual_step(scanned))
+    return Typography(levels, step=_usual_step(drawn), scan_step=_usual_step(scanned))
 
 
 def _characters(lines: Iterable[TextLine]) -> Counter[Style]:

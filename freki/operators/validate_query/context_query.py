@@ -33,7 +33,7 @@ from freki.schemas.query_options import QUERY_OPTIONS, QueryOption
 MAX_FILTERS = 32
 MAX_FILTER_VALUES = 256
 MAX_FILTER_CHARS = 1024
-MAXATTRIBUTE_PREFIX_KEY_CHARS = 128
+MAX_ATTRIBUTE_KEY_CHARS = 128
 MAX_FLOORS = 16
 MAX_READ = 20
 
@@ -144,7 +144,7 @@ def _number(option: QueryOption, value: float | None) -> None:
 def _filter(condition: Filter) -> None:
     field = condition.field
     if field.startswith(ATTRIBUTE_PREFIX):
-        check_line("filters.field", field.removeprefix(ATTRIBUTE_PREFIX), MAXATTRIBUTE_PREFIX_KEY_CHARS)
+        check_line("filters.field", field.removeprefix(ATTRIBUTE_PREFIX), MAX_ATTRIBUTE_KEY_CHARS)
     elif field not in FILTER_FIELDS:
         fields = f"{', '.join(FILTER_FIELDS)} or {ATTRIBUTE_PREFIX}KEY"
         raise InvalidQuery(f"filters.field: {field[:MAX_ID_CHARS]!r} cannot be filtered on; use {fields}")

@@ -4,7 +4,15 @@ docs/commit-protocol.md says how several workers write these without ever overwr
 """
 
 from freki.schemas.index.chunk_rows import ChunkContent, IndexedChunk, Passage, RowHead, StoredRow
-from freki.schemas.index.generation import Apart, Generation, GenerationEntry, Statistics, answering, offered, serving
+from freki.schemas.index.generation import (
+    Generation,
+    GenerationEntry,
+    KindEmbedder,
+    Statistics,
+    answering,
+    offered,
+    serving,
+)
 from freki.schemas.index.keys import (
     Attempt,
     CommitId,
@@ -23,7 +31,6 @@ from freki.schemas.index.search import Candidate, Exclusions, RerankPair, Scope
 from freki.schemas.index.selection import Selection
 
 __all__ = [
-    "Apart",
     "Attempt",
     "Candidate",
     "ChunkContent",
@@ -32,6 +39,7 @@ __all__ = [
     "Generation",
     "GenerationEntry",
     "IndexedChunk",
+    "KindEmbedder",
     "ManifestEntry",
     "ManifestPage",
     "PageHead",

@@ -8,7 +8,7 @@ from freki.schemas.names import ChunkKind, Timestamp, record
 
 
 @record
-class Apart:
+class KindEmbedder:
     """An additional embedder, for some kinds of chunks, which have a shard of their own."""
 
     kinds: tuple[ChunkKind, ...]
@@ -25,13 +25,13 @@ class Generation:
     """Fingerprint of the default embedder, for all kinds without one of their own."""
     dim: int
     analyser: str
-    apart: tuple[Apart, ...] = ()
+    kind_embedders: tuple[KindEmbedder, ...] = ()
     """Additional embedders; a full vector has one block per embedder, that of `embedder` first, then these in order."""
 
     @property
     def width(self) -> int:
         """Dimension of a full vector."""
-        return self.dim + sum(each.dim for each in self.apart)
+        return self.dim + sum(each.dim for each in self.kind_embedders)
 
 
 @record

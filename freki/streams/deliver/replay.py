@@ -88,7 +88,7 @@ class _Last(NamedTuple):
     """The last record of a key in a partition."""
 
     timestamp_ms: int
-    buried: int
+    tombstone_version: int
     """Version that a null value removes; 0: it states none, or there is a value."""
     state: Latest
 
@@ -99,7 +99,7 @@ def _latest(lasts: Sequence[_Last]) -> Latest:
     A null value of a version below the highest one removes what is older from its partition, and nothing else.
     """
     version = max(last.state.version for last in lasts)
-    standing = [last for last in lasts if not 0 < last.buried < version] or lasts
+    standing = [last for last in lasts if not 0 < last.tombstone_version < version] or lasts
     latest = max(standing, key=lambda last: (last.timestamp_ms, last.state.partition)).state
     return replace(latest, version=version)
 

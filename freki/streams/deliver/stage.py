@@ -20,7 +20,7 @@ from freki.streams.deliver.gather import Gathering
 from freki.streams.deliver.progress import Progress
 from freki.streams.messages import Headers
 from freki.streams.observe.lag import Lag
-from freki.streams.observe.meters import Meters, Standing
+from freki.streams.observe.meters import Meters, StageBacklog
 
 _log = structlog.get_logger(__name__)
 
@@ -83,9 +83,9 @@ class Stage:
         self._cancelled: set[asyncio.Task[None]] = set()
         self._draining = False
 
-    def standing(self, now: Timestamp) -> Standing:
+    def backlog(self, now: Timestamp) -> StageBacklog:
         """Return lag and idle time of the stage. Thread-safe."""
-        return Standing(waiting=self.lag.waiting(now), idle_s=self.progress.idle_s)
+        return StageBacklog(waiting=self.lag.waiting(now), idle_s=self.progress.idle_s)
 
     async def consume(self, stream: StreamT[Any], delivery: Delivery[Any], batching: Batching) -> None:
         """Deliver batches, and acknowledge each once all of its records are done."""

@@ -13,9 +13,9 @@ from freki.schemas.names import record
 from freki.streams.evaluate.answers import TIMED, AnswerLog, Plan, TimesBy
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.questions import TunedQuestion
+from freki.streams.evaluate.scorer import Answers, Scorer
 from freki.streams.evaluate.trials import KEYWORD_ALPHA, TunedOption
 from freki.streams.evaluate.tuning import Check, TriedValue, TuningStep
-from freki.streams.evaluate.worth import Answers, Worth
 
 SCREENED_SHARE = 1 / 3
 """Share of the questions in the survey."""
@@ -54,7 +54,7 @@ class Tuner:
         """Take the questions to tune on; `expect` is called with the number of remaining queries."""
         self._tuned = tuned
         self._ledger = ledger
-        self._worth = Worth(figure, seed=seed)
+        self._scorer = Scorer(figure, seed=seed)
         self._folds = folds
         self._seed = seed
         self._expect = expect
@@ -125,7 +125,7 @@ class Tuner:
     def _surveyed(self, option: TunedOption, plan: Plan, times: TimesBy) -> Survey:
         found = self._ledger.figures(plan)
         left = survivors(
-            self._worth.scores(found), present=option.present.text, fold_of=self._fold_of, folds=self._folds
+            self._scorer.scores(found), present=option.present.text, fold_of=self._fold_of, folds=self._folds
         )
         return Survey(found=found, times=_in_order(times), left=tuple(left))
 
@@ -138,10 +138,10 @@ class Tuner:
         plan = self._plan(option, asked, questions)
         await self._ledger.gather([plan])
         found = self._ledger.figures(plan)
-        scores = self._worth.scores(found)
+        scores = self._scorer.scores(found)
         choice = cross_validate(
             scores,
-            screened=self._worth.scores({value: survey.found[value] for value in scores}),
+            screened=self._scorer.scores({value: survey.found[value] for value in scores}),
             present=present,
             times=survey.times,
             fold_of=self._fold_of,
@@ -177,7 +177,7 @@ class Tuner:
                 continue
             # A dropped value was measured before any change: its gain is relative to the settings.
             source = survey.found if dropped else found
-            yield self._worth.tried(
+            yield self._scorer.tried(
                 value, source[value], present=present, beside=source[present], times=survey.times, dropped=dropped
             )
 
@@ -186,7 +186,7 @@ class Tuner:
         timed = {value: {asked: each[asked] for asked in few} for value, each in plan.items()}
         self._expect(self._ledger.asks([plan]) + _size(timed))
         (found_times,) = await self._ledger.gather([plan], timed=[timed])
-        return self._worth.checked(
+        return self._scorer.checked(
             self._ledger.figures(plan),
             _in_order(found_times),
             changed="changed",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from freki.schemas.names import Timestamp
-from freki.streams.observe.meters import Waiting
+from freki.streams.observe.meters import PartitionBacklog
 
 Place = tuple[str, int]
 """Topic and partition."""
@@ -32,12 +32,12 @@ class Lag:
         self._backlog = dict(backlog)
         self._since = {place: now if not records else self._since.get(place, now) for place, records in backlog.items()}
 
-    def waiting(self, now: Timestamp) -> tuple[Waiting, ...]:
+    def waiting(self, now: Timestamp) -> tuple[PartitionBacklog, ...]:
         """Return the lag of each partition."""
         # Copies, because another thread may call this.
         backlog, since = self._backlog, self._since
         return tuple(
-            Waiting(
+            PartitionBacklog(
                 topic, partition, records, max(0, now - since.get((topic, partition), now)) / 1000 if records else 0.0
             )
             for (topic, partition), records in backlog.items()

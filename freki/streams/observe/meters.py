@@ -20,7 +20,7 @@ _SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1)
 _HITS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 200)
 
 
-class Waiting(NamedTuple):
+class PartitionBacklog(NamedTuple):
     """Lag of a stage in one partition."""
 
     topic: str
@@ -31,10 +31,10 @@ class Waiting(NamedTuple):
     """Maximum age of the oldest of them, in seconds; 0 if there is none."""
 
 
-class Standing(NamedTuple):
+class StageBacklog(NamedTuple):
     """Lag and idle time of a stage."""
 
-    waiting: tuple[Waiting, ...]
+    waiting: tuple[PartitionBacklog, ...]
     idle_s: float
     """Seconds since the stage last finished a batch while records wait; else 0."""
 
@@ -209,7 +209,7 @@ class Meters:
         """Count a dead letter."""
         self._letters.add(1, {"stage": stage, "error.type": type(error).__qualname__})
 
-    def observe_stages(self, look: Callable[[], Mapping[str, Standing]]) -> None:
+    def observe_stages(self, look: Callable[[], Mapping[str, StageBacklog]]) -> None:
         """Register gauges of lag and idle time; look: returns both by stage, called in any thread."""
 
         def records(_: CallbackOptions) -> Iterable[Observation]:
@@ -240,9 +240,9 @@ class Meters:
         return self._meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_CALL_S)
 
 
-def _partitions(standings: Mapping[str, Standing]) -> Iterator[tuple[str, Waiting]]:
-    return ((stage, each) for stage, standing in standings.items() for each in standing.waiting)
+def _partitions(backlogs: Mapping[str, StageBacklog]) -> Iterator[tuple[str, PartitionBacklog]]:
+    return ((stage, each) for stage, backlog in backlogs.items() for each in backlog.waiting)
 
 
-def _place(stage: str, waiting: Waiting) -> dict[str, str]:
+def _place(stage: str, waiting: PartitionBacklog) -> dict[str, str]:
     return {"stage": stage, "topic": waiting.topic, "partition": str(waiting.partition)}

@@ -10,7 +10,7 @@ from freki.schemas.index import Exclusions
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.read_offsets import ReadOffsets
 from freki.streams.messages import Stored, place_of
-from freki.streams.privacy.standing import case_of, objected_whole
+from freki.streams.privacy.current_cases import case_of, objection_to_whole_tenant
 
 NOTHING = Exclusions()
 
@@ -74,10 +74,10 @@ class Objections:
             objection = decode(stored.value or b"")
         except ValueError as error:
             _warn(stored, error)
-            return objected_whole(tenant, name)
+            return objection_to_whole_tenant(tenant, name)
         if (objection.tenant, objection.name) != (tenant, name):
             _warn(stored, ValueError("the key does not name tenant and name of the value"))
-            return objected_whole(tenant, name)
+            return objection_to_whole_tenant(tenant, name)
         return objection
 
 

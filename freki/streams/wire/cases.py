@@ -6,7 +6,7 @@ from freki.infra.settings import Settings
 from freki.operators.held_by import held_by
 from freki.schemas import Hold, Objection, TenantId
 from freki.schemas.index import Root
-from freki.streams.privacy.standing import standing_holds, standing_objections
+from freki.streams.privacy.current_cases import current_holds, current_objections
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.topic_records import current_values
 
@@ -36,11 +36,11 @@ async def read_cases(settings: Settings, tenant: TenantId) -> Cases:
 
 async def read_holds(settings: Settings, tenant: TenantId) -> dict[str, Hold]:
     """Read the holds of a tenant, by name."""
-    holds = standing_holds(current_values(settings, topics_of(settings).holds.name, Hold))
+    holds = current_holds(current_values(settings, topics_of(settings).holds.name, Hold))
     return {each.name: each async for each in holds if each.tenant == tenant}
 
 
 async def read_objections(settings: Settings, tenant: TenantId) -> dict[str, Objection]:
     """Read the objections of a tenant, by name."""
-    objections = standing_objections(current_values(settings, topics_of(settings).objections.name, Objection))
+    objections = current_objections(current_values(settings, topics_of(settings).objections.name, Objection))
     return {each.name: each async for each in objections if each.tenant == tenant}

@@ -20,7 +20,7 @@ from freki.streams.wire.background import Background
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.health import Health
 from freki.streams.wire.parts import Parts
-from freki.streams.wire.reload import TakeOvers
+from freki.streams.wire.reload import ReloadableParts
 
 COMPONENT = "serve"
 REPORTS = 4
@@ -28,11 +28,11 @@ REPORTS = 4
 
 
 @asynccontextmanager
-async def open_direct(settings: Settings, takeovers: TakeOvers) -> AsyncIterator[Direct]:
+async def open_direct(settings: Settings, reloadable: ReloadableParts) -> AsyncIterator[Direct]:
     """Load the models, open the store, and answer as a worker of the retrieve stage does.
 
-    takeovers: gets what takes over changed settings. Raises Misconfigured with a replay window: uses of tokens are told
-    by their places on the topic.
+    reloadable: gets what takes over changed settings. Raises Misconfigured with a replay window: uses of tokens are
+    told by their places on the topic.
     """
     if settings.auth.replay_window_s:
         raise Misconfigured(
@@ -49,7 +49,7 @@ async def open_direct(settings: Settings, takeovers: TakeOvers) -> AsyncIterator
         meters = Meters(meter)
         parts = await opened.enter_async_context(Parts(settings, tracer, meters, Calls(meter), mailboxes=mailboxes))
         serving = await parts.open_serving()
-        takeovers.add(parts.takeovers.prepare)
+        reloadable.add(parts.reloadable.prepare)
         meters.observe_build_info(lambda: parts.described)
         health.opened_direct()
         parts.background.spawn(health.watch(parts.check_store))

@@ -211,14 +211,14 @@ def index_of(
 
 def generation_of(settings: Settings, *, embedder: str, dim: int) -> Generation:
     """Return the parameters of the generation in use; embedder, dim: fingerprint and dimension of its embedder."""
-    from freki.infra.models import apart_identities  # noqa: PLC0415
+    from freki.infra.models import kind_embedder_identities  # noqa: PLC0415
 
     return Generation(
         name=settings.milvus.generation,
         embedder=embedder,
         dim=dim,
         analyser=analyser_of(settings.lexical).version,
-        apart=apart_identities(settings.models),
+        kind_embedders=kind_embedder_identities(settings.models),
     )
 
 

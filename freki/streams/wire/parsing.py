@@ -37,7 +37,7 @@ async def open_outliner(
             define=contexts.definitions,
             lead_characters=contexts.document_chars if contexts.llm or contexts.summaries else 0,
             window_tokens=settings.models.late_window_tokens,
-            apart=settings.models.apart,
+            apart=settings.models.kind_embedders,
         )
         yield Outliner(
             rules,

@@ -65,7 +65,7 @@ from freki.streams.wire.from_settings import MIB, analyser_of, group_of, index_o
 from freki.streams.wire.limits import open_change_limits, open_query_limits
 from freki.streams.wire.parsing import open_outliner
 from freki.streams.wire.provision import check_shares, check_sources
-from freki.streams.wire.reload import TakeOvers
+from freki.streams.wire.reload import ReloadableParts
 from freki.streams.wire.rules import rules_of
 
 if TYPE_CHECKING:
@@ -127,8 +127,8 @@ class Parts:
         self.query_limits: QueryLimits | None = None
         self._change_limits: ChangeLimits | None = None
         self._others: list[Parts] = []
-        self.takeovers = TakeOvers()
-        self.takeovers.add(lambda after: partial(self._keep, after))
+        self.reloadable = ReloadableParts()
+        self.reloadable.add(lambda after: partial(self._keep, after))
 
     async def __aenter__(self) -> Self:
         self._registry = await self.opened.enter_async_context(open_registry(self.settings))

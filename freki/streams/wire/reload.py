@@ -39,7 +39,7 @@ class SettingsSource(NamedTuple):
     """Outermost names that the process uses; changes of others are none of its own."""
 
 
-class TakeOvers:
+class ReloadableParts:
     """Parts of a process that take over settings."""
 
     def __init__(self) -> None:
@@ -91,7 +91,7 @@ class Reloader:
     def __init__(self, source: SettingsSource, settings: Settings, *, meters: Meters | None = None) -> None:
         """Create a reloader; settings: in force, which may name other servers than the source, those of a stack."""
         self.settings = settings
-        self.takeovers = TakeOvers()
+        self.reloadable = ReloadableParts()
         self.record: Callable[[Sequence[str]], Awaitable[None]] = _nothing
         """Called with the names of the settings that are about to change; raises Unavailable to prevent it."""
         self._source = source
@@ -160,7 +160,7 @@ class Reloader:
             # Servers and folders may be those of a local stack, which no file names.
             changed = {name for name, value in after if value != getattr(self._read, name)} & {*self._source.sections}
             settings = self.settings.model_copy(update={name: getattr(after, name) for name in changed})
-            take_over = self.takeovers.prepare(settings)
+            take_over = self.reloadable.prepare(settings)
             await self.record(names.reloading)
             take_over()
             self.settings = settings

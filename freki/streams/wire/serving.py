@@ -81,7 +81,7 @@ async def open_serving(parts: "Parts") -> Serving:
             def prepare(after: Settings) -> TakeOver:
                 return handlers.prepare(settings_of(after, entry))
 
-            with parts.takeovers.add(prepare, opened_by=opened_by):
+            with parts.reloadable.add(prepare, opened_by=opened_by):
                 yield _Answering(handlers.queries, handlers.documents, own)
 
     answering = Serving(log, open_generation)

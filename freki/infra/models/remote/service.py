@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 from pydantic import ValidationError
 
-from freki.infra.http.credentials import apart, quoted
+from freki.infra.http.credentials import masked, split_credentials
 from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.infra.models.remote.interfaces import INTERFACES, Answer
 from freki.infra.settings import RemoteEmbedderSettings
@@ -44,7 +44,7 @@ class EmbeddingService:
             raise Misconfigured(f"{SECTION}__URL names no service, and FREKI_MODELS__EMBEDDER=remote needs one")
         self._settings = settings
         self._interface = INTERFACES[settings.interface]
-        self._places = [apart(url) for url in (settings.url, *settings.fallback_urls)]
+        self._places = [split_credentials(url) for url in (settings.url, *settings.fallback_urls)]
         self._probe: Floats | None = None
         self._verified = {0}
         """Indexes of addresses that give the vectors of the first one."""
@@ -158,7 +158,7 @@ def _translated(url: str) -> Iterator[None]:
         yield
     except httpx.HTTPStatusError as error:
         response = error.response
-        message = f"{url} answered {response.status_code}: {quoted(response, text_of(response))[:200]}"
+        message = f"{url} answered {response.status_code}: {masked(response, text_of(response))[:200]}"
         raise refusal(response, message, hint=f"see the settings {SECTION}__…") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         # The error may quote a part of a password.

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from freki.operators.age import age_ms
 from freki.operators.analyse_query import absent_designations, asked_term
-from freki.operators.assemble import Around, Assembly, Omitted, assemble, cite, place_of
+from freki.operators.assemble import Assembly, Omitted, SurroundingChunks, assemble, cite, place_of
 from freki.operators.augment import leaf_gaps, neighbour_parts, section_part
 from freki.operators.breadcrumb import writer_of, written_in
 from freki.operators.chunk import sentence_ends
@@ -85,7 +85,7 @@ class Composer:
             max_tokens=query.options.context_tokens,
             count_tokens=query.count_tokens or _counter(self._count_tokens, found.found),
             sentence_ends=sentence_ends,
-            around=_around(retrieval),
+            around=_surrounding_chunks(retrieval),
             matches_of=lambda hit: matches(query, hit.text, language=hit.language),
         )
         query.log.ran(STEP, started_ns, len(hits))
@@ -262,10 +262,10 @@ def _judged(query: EmbeddedQuery, hits: LocatedHits, hit: LocatedHit, covered: T
     )
 
 
-def _around(retrieval: Retrieval) -> Around:
+def _surrounding_chunks(retrieval: Retrieval) -> SurroundingChunks:
     found, passages = retrieval.hits.found, retrieval.surroundings.passages
     near = {hit.root.document_id: hit.near for hit in found}
-    return Around(
+    return SurroundingChunks(
         sections={hit.chunk_id: _section_chunks(retrieval, hit) for hit in found},
         headings={chunk_id: passage.heading_path for chunk_id, passage in passages.items()},
         gaps={document_id: leaf_gaps(entries) for document_id, entries in near.items()},

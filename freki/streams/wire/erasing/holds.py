@@ -7,7 +7,7 @@ from functools import partial
 
 from freki.infra.settings import Settings
 from freki.schemas import Hold, TenantId
-from freki.streams.privacy.standing import standing_holds
+from freki.streams.privacy.current_cases import current_holds
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.topic_records import current_values
 
@@ -47,4 +47,4 @@ def open_holds(settings: Settings) -> RecentHolds:
 
 async def _read(settings: Settings) -> Sequence[Hold]:
     values = current_values(settings, topics_of(settings).holds.name, Hold)
-    return [hold async for hold in standing_holds(values)]
+    return [hold async for hold in current_holds(values)]

@@ -15,10 +15,10 @@ _LOWEST = 1
 """Version of a null value that deletes nothing of a document with a higher one; without any it would delete all."""
 
 
-async def bury(
+async def send_nulls(
     settings: Settings, names: Collection[str], *, rejected: Collection[Version]
 ) -> Mapping[str, Collection[int]]:
-    """Bury superseded content of documents; return in which partitions, by name.
+    """Send null values after superseded content of documents; return in which partitions, by name.
 
     rejected: versions that do not count, because no index has them.
     """

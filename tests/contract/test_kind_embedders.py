@@ -14,7 +14,7 @@ from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.errors import Rejected
 from freki.schemas.index import IndexedChunk
-from tests.contract.index_records import APART, chunk, head, row, scope
+from tests.contract.index_records import WITH_KIND_EMBEDDER, chunk, head, row, scope
 from tests.memory_index import MemoryIndex
 
 Index = MilvusIndex | MemoryIndex
@@ -38,7 +38,7 @@ def asked(prose: tuple[float, ...], coded: tuple[float, ...]) -> Floats:
     return (in_block(PROSE, *prose) + in_block(CODE, *coded))[None]
 
 
-class ApartContract:
+class KindEmbedderContract:
     """A subclass supplies an empty index."""
 
     async def test_a_row_comes_back_with_the_vector_of_its_embedder(self, index: Index) -> None:
@@ -143,15 +143,15 @@ class ApartContract:
         assert (await index.statistics()).chunks == 0
 
 
-class TestMemoryIndex(ApartContract):
+class TestMemoryIndex(KindEmbedderContract):
     @pytest.fixture
     def index(self) -> MemoryIndex:
-        return MemoryIndex(APART)
+        return MemoryIndex(WITH_KIND_EMBEDDER)
 
 
-class TestMilvusIndex(ApartContract):
+class TestMilvusIndex(KindEmbedderContract):
     @pytest.fixture
     async def index(self, store: MilvusSettings) -> AsyncIterator[MilvusIndex]:
         # New collections: those that had rows once behave in another way.
-        async with MilvusIndex(store, replace(APART, name=f"apart_{secrets.token_hex(4)}")) as opened:
+        async with MilvusIndex(store, replace(WITH_KIND_EMBEDDER, name=f"kinds_{secrets.token_hex(4)}")) as opened:
             yield opened

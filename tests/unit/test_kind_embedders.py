@@ -19,7 +19,7 @@ contents = st.one_of(st.none(), st.lists(st.tuples(st.sampled_from("uvwx"), st.b
 histories = st.lists(st.tuples(st.sampled_from("ab"), contents), min_size=1, max_size=6)
 
 
-def apart(**changes: Any) -> World:
+def with_kind_embedder(**changes: Any) -> World:
     return World(index=apart_index(), embedder=a_family(), **changes)
 
 
@@ -44,7 +44,7 @@ async def kinds(world: World, document: str) -> dict[str, tuple[str, ChunkKind]]
 async def test_text_that_moves_between_kinds_leaves_no_row_anywhere_whatever_crashes(
     history: list[tuple[str, list[tuple[str, bool]] | None]], crashes: list[tuple[int, bool]], batch: int
 ) -> None:
-    world = apart()
+    world = with_kind_embedder()
     states: dict[str, dict[str, bool] | None] = {"a": None, "b": None}
     allowed: dict[str, list[list[str] | None]] = {"a": [None], "b": [None]}
     events = []
@@ -78,7 +78,7 @@ async def test_text_that_moves_between_kinds_leaves_no_row_anywhere_whatever_cra
 
 
 async def test_text_that_becomes_code_is_embedded_by_the_embedder_for_code() -> None:
-    world = apart(vectors=VectorCache("family", 1_000_000))
+    world = with_kind_embedder(vectors=VectorCache("family", 1_000_000))
     await world.feed(revision("a", 1, ["u", "v"]))
 
     (outcome,) = await world.feed(revision("a", 2, ["u", "v"], code=["v"]))
@@ -91,7 +91,7 @@ async def test_text_that_becomes_code_is_embedded_by_the_embedder_for_code() -> 
 
 
 async def test_new_access_rights_keep_the_vectors_of_all_embedders() -> None:
-    world = apart()
+    world = with_kind_embedder()
     await world.feed(revision("a", 1, ["u", "v"], code=["v"]))
     key = root_id(TENANT, DocumentId("a"))
     before = {row.chunk_id: vector for row, vector in (await rows_of(world.index, key)).values()}
@@ -107,7 +107,7 @@ async def test_new_access_rights_keep_the_vectors_of_all_embedders() -> None:
 
 
 async def test_one_ranking_holds_chunks_of_all_embedders() -> None:
-    world = apart()
+    world = with_kind_embedder()
     await world.feed(revision("a", 1, ["red wine", "red shoes", "blue sky"], code=["red shoes"]))
     scope = Scope(tenant=TENANT, principals=(), levels=(ChunkLevel.PARAGRAPH,), filters=())
 
@@ -122,7 +122,7 @@ async def test_one_ranking_holds_chunks_of_all_embedders() -> None:
 
 
 async def test_the_score_is_the_product_of_the_rows_of_question_and_chunk() -> None:
-    world = apart()
+    world = with_kind_embedder()
     await world.feed(revision("a", 1, ["red wine", "red shoes", "blue sky"], code=["red shoes"]))
     scope = Scope(tenant=TENANT, principals=(), levels=(ChunkLevel.PARAGRAPH,), filters=())
     question = (await world.embedder.embed_queries(["the red wine"])).vectors
@@ -136,7 +136,7 @@ async def test_the_score_is_the_product_of_the_rows_of_question_and_chunk() -> N
 
 
 async def test_a_question_is_answered_with_chunks_of_all_embedders() -> None:
-    world = apart()
+    world = with_kind_embedder()
     texts = ["red wine", "red shoes", "blue sky", "blue whale"]
     await world.feed(revision("a", 1, texts, code=["red shoes", "blue sky"]))
 
@@ -149,7 +149,7 @@ async def test_a_question_is_answered_with_chunks_of_all_embedders() -> None:
 
 
 async def test_an_unrelated_chunk_is_not_chosen_because_it_has_another_embedder() -> None:
-    world = apart()
+    world = with_kind_embedder()
     await world.feed(revision("a", 1, ["red wine old", "red wine new", "red wine", "blue sky"], code=["blue sky"]))
 
     places = []

@@ -15,8 +15,8 @@ TUNABLE = tuple(figure for figure in FIGURES if figure.name not in (RECALL_100, 
 """Figures that an answer as served can tell: the others need more hits, or a chosen threshold."""
 
 
-class Worth:
-    """Judgement by one figure. Gains above 0 are better, even if a lower figure is better."""
+class Scorer:
+    """Scores answers by one figure. Gains above 0 are better, even if a lower figure is better."""
 
     def __init__(self, figure: Figure, *, seed: int) -> None:
         self._name = figure.name

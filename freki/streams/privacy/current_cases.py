@@ -1,4 +1,4 @@
-"""Holds and objections as they stand on their topics: by tenant and name, the last record of each counts."""
+"""Current holds and objections on their topics: by tenant and name, the last record of each counts."""
 
 from collections.abc import AsyncIterable, AsyncIterator
 
@@ -21,7 +21,7 @@ def case_of(key: bytes) -> tuple[str, str]:
     return tenant, name
 
 
-def held_whole(tenant: str, name: str) -> Hold:
+def hold_on_whole_tenant(tenant: str, name: str) -> Hold:
     """Return what counts in place of a hold that cannot be read: all of its tenant is held."""
     return Hold(
         tenant=TenantId(tenant),
@@ -33,7 +33,7 @@ def held_whole(tenant: str, name: str) -> Hold:
     )
 
 
-def objected_whole(tenant: str, name: str) -> Objection:
+def objection_to_whole_tenant(tenant: str, name: str) -> Objection:
     """Return what counts in place of an objection that cannot be read: all of its tenant is left out."""
     return Objection(
         tenant=TenantId(tenant),
@@ -45,21 +45,21 @@ def objected_whole(tenant: str, name: str) -> Objection:
     )
 
 
-async def standing_holds(values: AsyncIterable[tuple[bytes, Hold | None]]) -> AsyncIterator[Hold]:
+async def current_holds(values: AsyncIterable[tuple[bytes, Hold | None]]) -> AsyncIterator[Hold]:
     """Yield the holds that stand; values: the last value by key, None: it cannot be decoded."""
     async for key, hold in values:
         case = _readable(key)
         if case is not None:
-            yield hold if hold is not None and (hold.tenant, hold.name) == case else held_whole(*case)
+            yield hold if hold is not None and (hold.tenant, hold.name) == case else hold_on_whole_tenant(*case)
 
 
-async def standing_objections(values: AsyncIterable[tuple[bytes, Objection | None]]) -> AsyncIterator[Objection]:
+async def current_objections(values: AsyncIterable[tuple[bytes, Objection | None]]) -> AsyncIterator[Objection]:
     """Yield the objections that stand; values: the last value by key, None: it cannot be decoded."""
     async for key, objection in values:
         case = _readable(key)
         if case is not None:
             is_its = objection is not None and (objection.tenant, objection.name) == case
-            yield objection if objection is not None and is_its else objected_whole(*case)
+            yield objection if objection is not None and is_its else objection_to_whole_tenant(*case)
 
 
 def _readable(key: bytes) -> tuple[str, str] | None:
