@@ -19,7 +19,7 @@ from rich.console import Console
 from rich.progress import Progress
 
 from bench.pipeline import (
-    doors,
+    apis,
     freshness,
     generations,
     growth,
@@ -48,7 +48,7 @@ MEASUREMENTS: Mapping[str, Measurement] = {
     "republish": republish,
     "steps": steps,
     "query": query,
-    "doors": doors,
+    "apis": apis,
     "overload": overload,
     "rights": rights,
     "protection": protection,

@@ -13,9 +13,9 @@ import typer
 from freki.cli.context import command, errors, of_local_stack, read_or_exit
 from freki.cli.reloading import on_hangup, source_of
 from freki.client.tasks import cancel_and_wait
-from freki.infra.doors.callers import Callers, OnRefused
-from freki.infra.doors.certificate import Certificate, open_certificate
-from freki.infra.doors.sizes import QuerySizes
+from freki.infra.api.callers import Callers, OnRefused
+from freki.infra.api.certificate import Certificate, open_certificate
+from freki.infra.api.sizes import QuerySizes
 from freki.infra.extras import require
 from freki.infra.listening import listening, server_config
 from freki.infra.settings import ServeSettings, Settings

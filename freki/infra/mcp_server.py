@@ -10,7 +10,7 @@ import structlog
 from pydantic import ValidationError
 
 from freki import __version__
-from freki.infra.doors.callers import SEVERAL_TOKENS
+from freki.infra.api.callers import SEVERAL_TOKENS
 from freki.infra.listening import listening, server_config
 from freki.infra.settings import McpSettings
 from freki.schemas.errors import Misconfigured

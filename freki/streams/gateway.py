@@ -1,4 +1,4 @@
-"""What the doors of one process share: one publisher, one reader of receipts, one client for queries."""
+"""What the APIs of one process share: one publisher, one reader of receipts, one client for queries."""
 
 import asyncio
 import uuid
@@ -65,7 +65,7 @@ class Direct:
 class Gateway:
     """Publishes, asks and judges, for any number of callers at once."""
 
-    def __init__(  # noqa: PLR0913 - all that doors share
+    def __init__(  # noqa: PLR0913 - all that the APIs share
         self,
         *,
         publisher: Publisher,

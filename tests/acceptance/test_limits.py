@@ -1,4 +1,4 @@
-"""Limits of tenants on the whole of Freki, whatever the door."""
+"""Limits of tenants on the whole of Freki, whatever the API."""
 
 import json
 

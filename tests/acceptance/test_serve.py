@@ -16,7 +16,7 @@ from playwright.async_api import Page, expect
 from tests.acceptance.conftest import Freki
 from tests.acceptance.helpers import environment
 from tests.chromium import needs_chromium, open_chromium
-from tests.http_door import events_of
+from tests.http_api import events_of
 from tests.llm_server import LlmServer, an_llm_server, asked_of, writes
 from tests.scripted_server import Reply
 

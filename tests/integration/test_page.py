@@ -11,7 +11,7 @@ import uvicorn
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, Page, expect
 
-from freki.infra.doors.gateway import NO_ANSWER
+from freki.infra.api.gateway import NO_ANSWER
 from freki.infra.http_server.operations import MOST_LETTERS
 from freki.schemas import (
     ChunkId,
@@ -26,7 +26,7 @@ from freki.schemas import (
 from freki.schemas.answer import StreamEnd
 from freki.streams.answering import Answerer
 from tests.chromium import needs_chromium, open_chromium
-from tests.http_door import InProcess, ScriptedOperations, Unlimited, app_of, letter, receipt
+from tests.http_api import InProcess, ScriptedOperations, Unlimited, app_of, letter, receipt
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 

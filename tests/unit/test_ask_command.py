@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from freki.cli import ask as command
 from freki.cli.main import app
 from freki.schemas import ContextQuery, ContextResult
-from tests.http_door import InProcess
+from tests.http_api import InProcess
 from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import World, revision
 

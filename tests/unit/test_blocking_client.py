@@ -13,7 +13,7 @@ import pytest
 from freki.client import BlockingClient, Broker, ClientClosed, DocumentId, IndexOutcome, TenantId, Unavailable, aio
 from freki.client.messages import Outgoing
 from freki.schemas.avro import Codec
-from tests.http_door import receipt
+from tests.http_api import receipt
 from tests.unit.test_thin_client import Bus, BusProducer, BusReader, StoredAnswer
 
 PATIENCE_S = 60.0

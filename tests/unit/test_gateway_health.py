@@ -1,4 +1,4 @@
-"""Doors know whether the broker answers before a probe asks."""
+"""APIs know whether the broker answers before a probe asks."""
 
 import asyncio
 from collections.abc import Iterator

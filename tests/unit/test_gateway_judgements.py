@@ -1,4 +1,4 @@
-"""What the doors store of a judgement: anybody who may query may judge."""
+"""What the APIs store of a judgement: anybody who may query may judge."""
 
 from typing import Any
 

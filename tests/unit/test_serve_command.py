@@ -1,4 +1,4 @@
-"""Both doors of `freki serve` start, and stop, together."""
+"""Both APIs of `freki serve` start, and stop, together."""
 
 import asyncio
 import json
@@ -20,13 +20,13 @@ import pytest
 
 from freki.cli import serve
 from freki.infra import timed_requests
-from freki.infra.doors.callers import Callers
-from freki.infra.doors.certificate import Certificate, open_certificate
+from freki.infra.api.callers import Callers
+from freki.infra.api.certificate import Certificate, open_certificate
 from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.proto.freki.v1 import freki_pb2
-from tests.http_door import SIZES, InProcess, app_of
+from tests.http_api import SIZES, InProcess, app_of
 from tests.kafka.certificates import Authority
 from tests.unit.questions import TEXTS
 from tests.unit.revisions import TENANT, World, revision
@@ -48,7 +48,7 @@ class Gateway(InProcess):
 async def serving(
     capsys: pytest.CaptureFixture[str], certificate: Certificate | None = None
 ) -> AsyncIterator[tuple[Gateway, str, str, "asyncio.Task[None]"]]:
-    """Run both doors; give the gateway, the addresses of HTTP and gRPC, and what ends when they do."""
+    """Run both APIs; give the gateway, the addresses of HTTP and gRPC, and what ends when they do."""
     world = World()
     await world.feed(revision("a", 1, TEXTS))
     gateway: Any = Gateway(world)

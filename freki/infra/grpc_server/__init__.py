@@ -1,1 +1,1 @@
-"""The gRPC door: documents and queries of services, by the contracts of `freki/schemas/proto`."""
+"""The gRPC API: documents and queries of services, by the contracts of `freki/schemas/proto`."""

@@ -1,4 +1,4 @@
-"""What all calls of the gRPC door share: who calls, trace, request id, deadline, and how errors are told."""
+"""What all calls of the gRPC API share: who calls, trace, request id, deadline, and how errors are told."""
 
 import asyncio
 import secrets
@@ -18,9 +18,9 @@ from opentelemetry.context import attach
 from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
 from freki.client.exchange import AlreadyAsked, NotSent
-from freki.infra.doors.callers import Caller, CallRefused, Judge, Wrong
-from freki.infra.doors.gateway import NO_ANSWER, retry_after_s, why_refused
-from freki.infra.doors.sizes import QuerySizes, fitting
+from freki.infra.api.callers import Caller, CallRefused, Judge, Wrong
+from freki.infra.api.gateway import NO_ANSWER, retry_after_s, why_refused
+from freki.infra.api.sizes import QuerySizes, fitting
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -57,7 +57,7 @@ _BELOW: Mapping[type[Exception], tuple[grpc.StatusCode, str]] = {
     # A token that serves one query only came twice at once.
     AlreadyAsked: (grpc.StatusCode.ABORTED, "CONFLICT"),
 }
-"""What fails below the door; the first that fits counts."""
+"""What fails below the API; the first that fits counts."""
 _log = structlog.get_logger(__name__)
 Q = TypeVar("Q", bound=Message)
 A = TypeVar("A", bound=Message)

@@ -7,9 +7,9 @@ from dataclasses import replace
 import grpc
 from google.protobuf.message import Message
 
-from freki.infra.doors.callers import Callers, tenant_of
-from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
-from freki.infra.doors.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
+from freki.infra.api.callers import Callers, tenant_of
+from freki.infra.api.gateway import MOST_WAIT_MS, Gateway
+from freki.infra.api.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
 from freki.infra.grpc_server.calls import Call, CallFailed, answered, streamed, too_large, unary
 from freki.schemas import (
     ContextQuery,
@@ -30,7 +30,7 @@ SERVICE = proto.DESCRIPTOR.services_by_name["Freki"].full_name
 
 
 class FrekiService:
-    """Answers calls by the gateway that all doors share."""
+    """Answers calls by the gateway that all APIs share."""
 
     def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes) -> None:
         """Create it; tenant: of calls that name none."""

@@ -1,13 +1,13 @@
-"""The server of the gRPC door, with health and reflection."""
+"""The server of the gRPC API, with health and reflection."""
 
 import grpc
 from grpc_health.v1 import health
 from grpc_reflection.v1alpha import reflection
 
-from freki.infra.doors.callers import Callers, check_tokens
-from freki.infra.doors.certificate import Certificate
-from freki.infra.doors.gateway import Gateway
-from freki.infra.doors.sizes import QuerySizes
+from freki.infra.api.callers import Callers, check_tokens
+from freki.infra.api.certificate import Certificate
+from freki.infra.api.gateway import Gateway
+from freki.infra.api.sizes import QuerySizes
 from freki.infra.grpc_server import freki_service, wolf_service
 from freki.infra.grpc_server.freki_service import FrekiService
 from freki.infra.grpc_server.unauthenticated import HealthService, OpenCalls, ReflectionService

@@ -1,4 +1,4 @@
-"""Health and reflection of the gRPC door. They need no token, so each address may have only so many calls open."""
+"""Health and reflection of the gRPC API. They need no token, so each address may have only so many calls open."""
 
 import asyncio
 from collections import Counter
@@ -12,8 +12,8 @@ from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_reflection.v1alpha import reflection
 from grpc_reflection.v1alpha.reflection_pb2 import ServerReflectionRequest, ServerReflectionResponse
 
-from freki.infra.doors.callers import network_of
-from freki.infra.doors.sizes import QuerySizes
+from freki.infra.api.callers import network_of
+from freki.infra.api.sizes import QuerySizes
 from freki.infra.grpc_server.calls import CallFailed, address_of, read_message, telling
 
 MOST_OPEN: Final = 50

@@ -5,9 +5,9 @@ from statistics import fmean
 import grpc
 
 from freki.client.hits import hits_of
-from freki.infra.doors.callers import Callers, tenant_of
-from freki.infra.doors.gateway import Gateway
-from freki.infra.doors.sizes import QuerySizes
+from freki.infra.api.callers import Callers, tenant_of
+from freki.infra.api.gateway import Gateway
+from freki.infra.api.sizes import QuerySizes
 from freki.infra.grpc_server.calls import Call, CallFailed, answered, unary
 from freki.infra.grpc_server.freki_service import in_time
 from freki.schemas import CitationStyle, ContextHit, ContextQuery, ContextResult, NoticeKind, QueryId, Timestamp
@@ -18,7 +18,7 @@ _LEFT_OUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
 
 
 class WolfService:
-    """Answers calls by the gateway that all doors share."""
+    """Answers calls by the gateway that all APIs share."""
 
     def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes) -> None:
         """Create it; tenant: of calls without a token."""

@@ -1,1 +1,1 @@
-"""The HTTP door: an application for services and a page for people."""
+"""The HTTP API: an application for services and a page for people."""

@@ -10,9 +10,9 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from freki.infra.doors.callers import Caller
+from freki.infra.api.callers import Caller
+from freki.infra.http_server.api import HttpApi, asked
 from freki.infra.http_server.bodies import Question
-from freki.infra.http_server.door import Door, asked
 from freki.infra.http_server.events import MEDIA_TYPE, event, streamed
 from freki.schemas import ContextResult
 from freki.schemas.answer import (
@@ -45,9 +45,9 @@ class Answerer(Protocol):
         """Return where the words of a question stand in its hits."""
 
 
-def add_answers(app: FastAPI, door: Door, answerer: Answerer) -> None:
+def add_answers(app: FastAPI, api: HttpApi, answerer: Answerer) -> None:
     """Add the route."""
-    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+    Known = Annotated[Caller, Depends(api.guard.caller)]  # noqa: N806 - a type
     told = {
         200: {
             "content": {MEDIA_TYPE: {}},
@@ -63,7 +63,7 @@ def add_answers(app: FastAPI, door: Door, answerer: Answerer) -> None:
     )
     async def answer(body: Question, request: Request, caller: Known, *, write: Write = True) -> StreamingResponse:
         # Asked before the response begins, so that a refusal has its status.
-        result = await asked(door, body, request, caller)
+        result = await asked(api, body, request, caller)
         return streamed(_events(answerer, body.text, result, wanted=write))
 
 

@@ -1,4 +1,4 @@
-"""The application of the HTTP door: documents, queries and judgements as JSON, and the page."""
+"""The application of the HTTP API: documents, queries and judgements as JSON, and the page."""
 
 import asyncio
 import secrets
@@ -18,10 +18,11 @@ from starlette.routing import Match, Route
 from starlette.staticfiles import StaticFiles
 
 from freki import __version__
-from freki.infra.doors.callers import Caller, Callers
-from freki.infra.doors.gateway import MOST_WAIT_MS, Gateway
-from freki.infra.doors.sizes import QuerySizes, fitting
+from freki.infra.api.callers import Caller, Callers
+from freki.infra.api.gateway import MOST_WAIT_MS, Gateway
+from freki.infra.api.sizes import QuerySizes, fitting
 from freki.infra.http_server.answers import Answerer, add_answers
+from freki.infra.http_server.api import HttpApi, answered, asked, trace_of
 from freki.infra.http_server.bodies import (
     Document,
     Question,
@@ -30,7 +31,6 @@ from freki.infra.http_server.bodies import (
     documents_query,
     judgement_of,
 )
-from freki.infra.http_server.door import Door, answered, asked, trace_of
 from freki.infra.http_server.guard import Guard, GuardedRoute, RepeatedName, check_reach
 from freki.infra.http_server.operations import Operations, add_operations
 from freki.infra.http_server.problems import DESCRIBED, Problem, problem_of
@@ -107,11 +107,11 @@ def make_app(
     """Return the application.
 
     tenant: of calls that name none. callers, sizes: tell who calls, and how large a call without a document may be; all
-    doors of the process share them. answerer: writes answers and marks hits. operations: for the routes of operators;
+    APIs of the process share them. answerer: writes answers and marks hits. operations: for the routes of operators;
     None: there are none. Raises Misconfigured if callers are believed and other machines could call.
     """
     check_reach(settings, tokens=callers.have_tokens)
-    door = Door(gateway=gateway, guard=Guard(settings, callers, sizes), tenant=tenant)
+    api = HttpApi(gateway=gateway, guard=Guard(settings, callers, sizes), tenant=tenant)
     app = FastAPI(
         title="Freki",
         version=__version__,
@@ -124,29 +124,29 @@ def make_app(
     )
     app.router.route_class = GuardedRoute
     # For whoever changes its settings while it runs.
-    app.state.guard = door.guard
+    app.state.guard = api.guard
     # Set when the server is told to stop: streams that never end would hold it up.
     app.state.stopping = asyncio.Event()
     _handle_errors(app)
-    _check_requests(app, door.guard)
-    _add_questions(app, door)
-    add_steps(app, door)
-    add_answers(app, door, answerer)
-    add_vector_stores(app, door)
-    _add_changes(app, door)
-    _add_documents(app, door)
+    _check_requests(app, api.guard)
+    _add_questions(app, api)
+    add_steps(app, api)
+    add_answers(app, api, answerer)
+    add_vector_stores(app, api)
+    _add_changes(app, api)
+    _add_documents(app, api)
     if operations is not None:
-        add_operations(app, door, operations)
+        add_operations(app, api, operations)
     _add_page(app, gateway)
     return app
 
 
-def _add_questions(app: FastAPI, door: Door) -> None:
-    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+def _add_questions(app: FastAPI, api: HttpApi) -> None:
+    Known = Annotated[Caller, Depends(api.guard.caller)]  # noqa: N806 - a type
 
     @app.post("/v1/queries", summary="Send a query")
     async def ask(body: Question, request: Request, caller: Known) -> ContextResult:
-        return await asked(door, body, request, caller)
+        return await asked(api, body, request, caller)
 
     @app.post("/v1/judgements", status_code=204, summary="Judge a document as an answer to a query")
     async def judge(body: Verdict, caller: Known) -> None:
@@ -154,19 +154,19 @@ def _add_questions(app: FastAPI, door: Door) -> None:
         by = caller.name.partition("/")[2] if caller.token is not None else body.judge
         if not by:
             raise Problem(HTTPStatus.UNPROCESSABLE_ENTITY, "judge: say who judges")
-        await door.gateway.judge(judgement_of(body, tenant=door.tenant_of(caller, body.tenant), judge=by))
+        await api.gateway.judge(judgement_of(body, tenant=api.tenant_of(caller, body.tenant), judge=by))
 
 
-def _add_changes(app: FastAPI, door: Door) -> None:
-    Known = Annotated[Caller, Depends(door.guard.publisher)]  # noqa: N806 - a type
+def _add_changes(app: FastAPI, api: HttpApi) -> None:
+    Known = Annotated[Caller, Depends(api.guard.publisher)]  # noqa: N806 - a type
     stored: dict[int | str, dict[str, Any]] = {
         202: {"description": "Stored; no receipt yet", "content": {"application/json": {"schema": _STORED}}}
     }
 
     @app.post("/v1/documents", summary="Publish a document", responses=stored)
     async def publish(body: Document, request: Request, caller: Known, wait_ms: Wait = 10_000) -> IndexOutcome:
-        change = change_of(body, tenant=door.tenant_of(caller, body.tenant))
-        return await _changed(door.gateway, change, request, wait_ms)
+        change = change_of(body, tenant=api.tenant_of(caller, body.tenant))
+        return await _changed(api.gateway, change, request, wait_ms)
 
     @app.delete("/v1/documents/{document_id:path}", summary="Delete a document", responses=stored)
     async def delete(
@@ -179,17 +179,17 @@ def _add_changes(app: FastAPI, door: Door) -> None:
         wait_ms: Wait = 10_000,
     ) -> IndexOutcome:
         change = DocumentChange(
-            tenant=door.tenant_of(caller, named),
+            tenant=api.tenant_of(caller, named),
             document_id=DocumentId(document_id),
             operation=Operation.DELETE,
             version=version,
             occurred_at=Timestamp(0),
         )
-        return await _changed(door.gateway, change, request, wait_ms)
+        return await _changed(api.gateway, change, request, wait_ms)
 
 
-def _add_documents(app: FastAPI, door: Door) -> None:
-    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+def _add_documents(app: FastAPI, api: HttpApi) -> None:
+    Known = Annotated[Caller, Depends(api.guard.caller)]  # noqa: N806 - a type
 
     @app.get("/v1/documents", summary="List documents")
     async def list_documents(
@@ -203,7 +203,7 @@ def _add_documents(app: FastAPI, door: Door) -> None:
         cursor: Cursor = None,
     ) -> DocumentReport:
         query = documents_query(
-            tenant=door.tenant_of(caller, named),
+            tenant=api.tenant_of(caller, named),
             kind=DocumentQueryKind.LIST,
             principals=principals,
             prefix=prefix,
@@ -211,7 +211,7 @@ def _add_documents(app: FastAPI, door: Door) -> None:
             limit=limit,
             cursor=cursor,
         )
-        return await _report(door.gateway, query, caller)
+        return await _report(api.gateway, query, caller)
 
     @app.get("/v1/documents/{document_id:path}", summary="Show a document with its chunks")
     async def show(
@@ -224,14 +224,14 @@ def _add_documents(app: FastAPI, door: Door) -> None:
         cursor: Cursor = None,
     ) -> DocumentReport:
         query = documents_query(
-            tenant=door.tenant_of(caller, named),
+            tenant=api.tenant_of(caller, named),
             kind=DocumentQueryKind.SHOW,
             principals=principals,
             document_id=DocumentId(document_id),
             limit=limit,
             cursor=cursor,
         )
-        return await _report(door.gateway, query, caller)
+        return await _report(api.gateway, query, caller)
 
 
 def _add_page(app: FastAPI, gateway: Gateway) -> None:

@@ -1,4 +1,4 @@
-"""What requests of the HTTP door hold: the records of the topics, without what the door fills in."""
+"""What requests of the HTTP API hold: the records of the topics, without what the API fills in."""
 
 import json
 from base64 import b64decode
@@ -28,7 +28,7 @@ _FILLED_IN: dict[type[Any], set[str]] = {
     DocumentChange: {"operation", "claim"},
     Judgement: {"at"},
 }
-"""What the door knows itself."""
+"""What the API knows itself."""
 
 
 class Body(BaseModel):

@@ -1,4 +1,4 @@
-"""Which requests the HTTP door lets in: hosts, origins, sizes, and who calls."""
+"""Which requests the HTTP API lets in: hosts, origins, sizes, and who calls."""
 
 import ipaddress
 import json
@@ -14,8 +14,8 @@ from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
 
-from freki.infra.doors.callers import LOOPBACK, Caller, Callers, CallRefused, Judge, Wrong, check_tokens
-from freki.infra.doors.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
+from freki.infra.api.callers import LOOPBACK, Caller, Callers, CallRefused, Judge, Wrong, check_tokens
+from freki.infra.api.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured

@@ -11,9 +11,9 @@ from fastapi import Depends, FastAPI, Query
 from pydantic import Field, TypeAdapter
 from starlette.responses import StreamingResponse
 
-from freki.infra.doors.callers import Caller
+from freki.infra.api.callers import Caller
+from freki.infra.http_server.api import HttpApi
 from freki.infra.http_server.bodies import Body
-from freki.infra.http_server.door import Door
 from freki.infra.http_server.events import MEDIA_TYPE, event, streamed
 from freki.schemas import IndexOutcome
 from freki.schemas.errors import InfraError
@@ -54,9 +54,9 @@ class Replay(Body):
 Everything = Annotated[bool, Query(alias="all", description="Also those sent again or superseded")]
 
 
-def add_operations(app: FastAPI, door: Door, operations: Operations) -> None:
+def add_operations(app: FastAPI, api: HttpApi, operations: Operations) -> None:
     """Add the routes. All of them need an operator; the replay is a POST of JSON, which no form of a site can send."""
-    Operator = Annotated[Caller, Depends(door.guard.operator)]  # noqa: N806 - a type
+    Operator = Annotated[Caller, Depends(api.guard.operator)]  # noqa: N806 - a type
 
     @app.get("/v1/operations/overview", summary="State of stages, workers and generations")
     async def overview(_: Operator) -> Overview:
@@ -77,7 +77,7 @@ def add_operations(app: FastAPI, door: Door, operations: Operations) -> None:
         responses={200: {"content": {MEDIA_TYPE: {}}, "description": "Events: ready, receipt, failed"}},
     )
     async def receipts(caller: Operator) -> StreamingResponse:
-        may_go_on = partial(door.guard.is_still_operator, caller)
+        may_go_on = partial(api.guard.is_still_operator, caller)
         return streamed(_events(operations, may_go_on), until=app.state.stopping)
 
 

@@ -1,4 +1,4 @@
-"""Errors of the HTTP door as problem details (RFC 9457)."""
+"""Errors of the HTTP API as problem details (RFC 9457)."""
 
 import json
 from collections.abc import Mapping
@@ -7,7 +7,7 @@ from typing import Final
 
 from starlette.responses import JSONResponse
 
-from freki.infra.doors.sizes import fitting
+from freki.infra.api.sizes import fitting
 from freki.schemas.errors import InfraError, Misconfigured, Rejected
 
 MEDIA_TYPE: Final = "application/problem+json"
@@ -66,7 +66,7 @@ class Problem(Exception):
 
 
 def problem_of(error: Problem | InfraError) -> Problem:
-    """Return what failed below the door as a problem."""
+    """Return what failed below the API as a problem."""
     if isinstance(error, Problem):
         return error
     # A setting of the server, or a right that it lacks, is no fault of the caller.

@@ -11,9 +11,9 @@ from pydantic import TypeAdapter
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
-from freki.infra.doors.callers import Caller
+from freki.infra.api.callers import Caller
+from freki.infra.http_server.api import HttpApi, answered, checked_result, trace_of
 from freki.infra.http_server.bodies import Question, query_of
-from freki.infra.http_server.door import Door, answered, checked_result, trace_of
 from freki.infra.http_server.events import MEDIA_TYPE, event, streamed
 from freki.infra.http_server.problems import Problem, problem_of
 from freki.schemas import ContextHit, ContextResult, StageTime
@@ -24,9 +24,9 @@ _log = structlog.get_logger(__name__)
 Heard = StageTime | ContextResult
 
 
-def add_steps(app: FastAPI, door: Door) -> None:
+def add_steps(app: FastAPI, api: HttpApi) -> None:
     """Add the route."""
-    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+    Known = Annotated[Caller, Depends(api.guard.caller)]  # noqa: N806 - a type
     described: dict[int | str, dict[str, Any]] = {
         200: {
             "description": "Events `step` (StageTime), `hit` (ContextHit), then `result` (ContextResult without its"
@@ -42,8 +42,8 @@ def add_steps(app: FastAPI, door: Door) -> None:
         responses=described,
     )
     async def stream(body: Question, request: Request, caller: Known) -> StreamingResponse:
-        query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
-        heard = door.gateway.stream(query, token=caller.token)
+        query = query_of(body, tenant=api.tenant_of(caller, body.tenant))
+        heard = api.gateway.stream(query, token=caller.token)
         # A query that is refused at once has a status of its own.
         with trace_of(request):
             first = await answered(anext(heard))

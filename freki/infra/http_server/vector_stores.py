@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 
 from freki.client.hits import hits_of
-from freki.infra.doors.callers import Caller
+from freki.infra.api.callers import Caller
+from freki.infra.http_server.api import HttpApi, answered, checked_result, trace_of
 from freki.infra.http_server.bodies import Body
-from freki.infra.http_server.door import Door, answered, checked_result, trace_of
 from freki.infra.http_server.problems import Problem
 from freki.schemas import (
     ATTRIBUTE_PREFIX,
@@ -105,16 +105,16 @@ class Page(BaseModel):
     next_page: None = None
 
 
-def add_vector_stores(app: FastAPI, door: Door) -> None:
+def add_vector_stores(app: FastAPI, api: HttpApi) -> None:
     """Add the route."""
-    Known = Annotated[Caller, Depends(door.guard.caller)]  # noqa: N806 - a type
+    Known = Annotated[Caller, Depends(api.guard.caller)]  # noqa: N806 - a type
 
     @app.post("/v1/vector_stores/{vector_store_id}/search", summary="Search, in the form of OpenAI's vector stores")
     async def search(vector_store_id: str, body: StoreSearch, request: Request, caller: Known) -> Page:
         least = body.ranking_options.score_threshold
         query = ContextQuery(
             query_id=QueryId(""),
-            tenant=door.tenant_of(caller, vector_store_id),
+            tenant=api.tenant_of(caller, vector_store_id),
             text=body.query,
             asked_at=Timestamp(0),
             top_k=body.max_num_results,
@@ -123,7 +123,7 @@ def add_vector_stores(app: FastAPI, door: Door) -> None:
             reranker=RerankerChoice.NONE if body.ranking_options.ranker == "none" else None,
         )
         with trace_of(request):
-            result = checked_result(await answered(door.gateway.ask(query, token=caller.token)))
+            result = checked_result(await answered(api.gateway.ask(query, token=caller.token)))
         return Page(search_query=body.query, data=[_found(hit) for hit in hits_of(result)])
 
 

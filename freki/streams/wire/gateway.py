@@ -1,4 +1,4 @@
-"""What the doors of a process share: HTTP, gRPC, and agents."""
+"""What the APIs of a process share: HTTP, gRPC, and agents."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -23,7 +23,7 @@ Connect = Callable[[TenantId], AbstractAsyncContextManager[QueryClient]]
 
 @asynccontextmanager
 async def open_gateway(settings: Settings, *, connect: Connect, direct: Direct | None = None) -> AsyncIterator[Gateway]:
-    """Open what all doors of one process share.
+    """Open what all APIs of one process share.
 
     connect: opens a client for the queries of a tenant. direct: answers in this process, without the topics of queries.
     """

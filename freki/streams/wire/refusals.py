@@ -3,8 +3,8 @@
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from freki.infra.api.certificate import open_certificate
 from freki.infra.claims.store import ClaimStore
-from freki.infra.doors.certificate import open_certificate
 from freki.infra.kafka.connection import client_options
 from freki.infra.keys import key_service
 from freki.infra.llm.client import LlmClient

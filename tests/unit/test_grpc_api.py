@@ -1,4 +1,4 @@
-"""The gRPC door, with a real server and client: what it sends on, what it refuses, and how it says so."""
+"""The gRPC API, with a real server and client: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
 import gc
@@ -16,9 +16,9 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
 
 from freki.client.exchange import AlreadyAsked, NotSent
-from freki.infra.doors.callers import Callers
-from freki.infra.doors.certificate import open_certificate
-from freki.infra.doors.sizes import QuerySizes
+from freki.infra.api.callers import Callers
+from freki.infra.api.certificate import open_certificate
+from freki.infra.api.sizes import QuerySizes
 from freki.infra.grpc_server import calls
 from freki.infra.grpc_server.server import GrpcServer
 from freki.infra.grpc_server.unauthenticated import MOST_OPEN
@@ -30,7 +30,7 @@ from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.limits import LIMIT
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
-from tests.http_door import ADA, SIZES, InProcess, app_of, identify
+from tests.http_api import ADA, SIZES, InProcess, app_of, identify
 from tests.kafka.certificates import Authority
 from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import TENANT, World
@@ -99,7 +99,7 @@ async def served(
 
 
 @asynccontextmanager
-async def door(gateway: InProcess, **given: Any) -> AsyncIterator[Client]:
+async def connected(gateway: InProcess, **given: Any) -> AsyncIterator[Client]:
     async with served(gateway, **given) as (_, address), grpc.aio.insecure_channel(address) as channel:
         yield Client(channel)
 
@@ -136,7 +136,7 @@ async def test_a_connection_without_calls_ends_and_the_next_call_opens_another(
 
 async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway: InProcess) -> None:
     condition = {"field": "language", "operator": "FILTER_OPERATOR_NE", "values": ["xx"]}
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         none = freki_pb2.WideningList()
         result = await client.ask(text=TEXT, top_k=2, filters=[condition], widen=none)
         await client.ask(text=TEXT, widen=freki_pb2.WideningList(values=["WIDENING_SYNONYMS"]))
@@ -151,7 +151,7 @@ async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway:
 
 
 async def test_an_empty_tenant_is_not_the_default_one(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         with pytest.raises(grpc.aio.AioRpcError) as refused:
             await client.ask(text=TEXT, tenant="")
 
@@ -161,7 +161,7 @@ async def test_an_empty_tenant_is_not_the_default_one(gateway: InProcess) -> Non
 
 
 async def test_steps_come_first_then_hits_then_the_rest(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         events = [event async for event in client.stream(text=TEXT)]
 
     kinds = [event.WhichOneof("event") for event in events]
@@ -193,7 +193,7 @@ async def test_each_failure_is_a_status_with_its_reason(
     gateway: InProcess, ends: Any, code: grpc.StatusCode, reason: str
 ) -> None:
     gateway.ends = ends
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         async with refused(code) as told:
             await client.ask(text="a")
         async with refused(code):
@@ -208,7 +208,7 @@ async def test_each_failure_is_a_status_with_its_reason(
 
 
 async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         unknown = freki_pb2.ContextQuery(text="a")
         unknown.fusion = 99  # type: ignore[assignment] # as of a newer client
         async with refused(Code.INVALID_ARGUMENT) as told:
@@ -238,21 +238,21 @@ async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
 async def test_bytes_that_are_no_message_are_an_invalid_argument(
     gateway: InProcess, method: str, message: bytes
 ) -> None:
-    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+    async with connected(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
         await client.channel.unary_unary(f"/freki.v1.{method}")(message)
 
     assert told["ErrorInfo"].reason == "INVALID"
 
 
 async def test_bytes_that_are_no_message_end_a_stream_of_answers_the_same_way(gateway: InProcess) -> None:
-    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT):
+    async with connected(gateway) as client, refused(Code.INVALID_ARGUMENT):
         async for _ in client.channel.unary_stream("/freki.v1.Freki/StreamContext")(b"\xff\xff\xff"):
             pass
 
 
 @pytest.mark.parametrize("method", ["Freki/RetrieveContext", "Freki/IndexDocument", "Wolf/Enrich"])
 async def test_no_message_of_a_stranger_is_parsed(gateway: InProcess, method: str) -> None:
-    async with door(gateway, tokens=True, failures_per_minute=2) as client:
+    async with connected(gateway, tokens=True, failures_per_minute=2) as client:
         for code in (Code.UNAUTHENTICATED, Code.UNAUTHENTICATED, Code.RESOURCE_EXHAUSTED):
             async with refused(code):
                 await client.channel.unary_unary(f"/freki.v1.{method}")(b"\xff\xff\xff")
@@ -267,7 +267,7 @@ async def test_a_stranger_is_refused_before_a_message_is_there(gateway: InProces
         for message in NO_MESSAGES:
             yield message
 
-    async with door(gateway, tokens=True) as client:
+    async with connected(gateway, tokens=True) as client:
         async with refused(Code.UNAUTHENTICATED):
             await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=60)
         # Else gRPC would wait for it without end.
@@ -289,7 +289,7 @@ async def test_a_message_is_not_awaited_without_end(
             yield message
 
     with caplog.at_level(logging.ERROR):
-        async with door(gateway) as client:
+        async with connected(gateway) as client:
             async with refused(Code.DEADLINE_EXCEEDED) as told:
                 await client.channel.stream_unary(f"/freki.v1.{method}")(unfinished(), timeout=60)
             is_refused.set()
@@ -306,7 +306,7 @@ async def test_a_call_without_a_message_is_an_invalid_argument(
             yield message
 
     with caplog.at_level(logging.ERROR):
-        async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+        async with connected(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
             await client.channel.stream_unary("/freki.v1.Freki/RetrieveContext")(none())
 
     assert told["detail"] == "the call has no message"
@@ -314,7 +314,7 @@ async def test_a_call_without_a_message_is_an_invalid_argument(
 
 
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         waited = await client.index(document_id="a/b.pdf", file=b"%PDF", principals=["ada"])
         stored = await client.index(document_id="a/b.pdf", text="§ 1", version=7, wait_ms=0)
         deleted = await client.delete(document_id="a/b.pdf", tenant="other", version=8, wait_ms=1)
@@ -331,14 +331,14 @@ async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gat
 
 async def test_a_document_that_can_not_be_indexed_is_refused_with_the_reason(gateway: InProcess) -> None:
     gateway.status = OutcomeStatus.REJECTED
-    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+    async with connected(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
         await client.index(document_id="a", text="b")
 
     assert told["detail"] == "it is no PDF"
 
 
 async def test_the_deadline_of_a_call_is_that_of_its_query(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         await client.ask(text="a")
         await client.ask(text="a", timeout=300)
         await client.ask(text="a", timeout=300, deadline_ms=100)
@@ -358,7 +358,7 @@ async def test_the_deadline_of_a_call_is_that_of_its_query(gateway: InProcess) -
 
 
 async def test_a_trace_goes_on_and_a_request_id_comes_back(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         call = client.ask(
             text="a", metadata=(("traceparent", f"00-{TRACE}-00f067aa0ba902b7-01"), ("x-request-id", "7"))
         )
@@ -410,7 +410,7 @@ async def test_a_request_id_that_can_not_come_back_does_not_fail_the_call(
 
 
 async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_name(gateway: InProcess) -> None:
-    async with door(gateway, tokens=True) as client:
+    async with connected(gateway, tokens=True) as client:
         for metadata in (None, (("authorization", "Basic good"),), (("authorization", "Bearer bad"),)):
             async with refused(Code.UNAUTHENTICATED):
                 await client.ask(text="a", metadata=metadata)
@@ -427,7 +427,7 @@ async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_nam
 @pytest.mark.parametrize("tokens", [("good", "bad"), ("bad", "good"), ("good", "good")])
 async def test_a_call_with_two_tokens_is_refused(gateway: InProcess, tokens: tuple[str, str]) -> None:
     metadata = tuple(("authorization", f"Bearer {token}") for token in tokens)
-    async with door(gateway, tokens=True) as client, refused(Code.INVALID_ARGUMENT) as told:
+    async with connected(gateway, tokens=True) as client, refused(Code.INVALID_ARGUMENT) as told:
         await client.ask(text="a", metadata=metadata)
 
     assert told["ErrorInfo"].reason == "SEVERAL_TOKENS"
@@ -441,7 +441,7 @@ async def test_the_longest_token_is_accepted(gateway: InProcess) -> None:
         return ADA if token == longest else RefusalReason.SIGNATURE
 
     callers = Callers(ServeSettings(), identify_longest)
-    async with door(gateway, callers=callers) as client:
+    async with connected(gateway, callers=callers) as client:
         await client.ask(text="a", metadata=(("authorization", f"Bearer {longest.decode()}"),))
 
     assert gateway.tokens == [longest.decode()]
@@ -453,7 +453,7 @@ async def test_with_tokens_only_publishers_change_documents(
     publishers: tuple[str, ...],
     may: bool,  # noqa: FBT001
 ) -> None:
-    async with door(gateway, tokens=True, publishers=publishers) as client:
+    async with connected(gateway, tokens=True, publishers=publishers) as client:
         for change in (
             client.index(document_id="a", text="b", metadata=GOOD),
             client.delete(document_id="a", metadata=GOOD),
@@ -474,7 +474,7 @@ async def test_a_caller_has_one_rate_at_all_doors(gateway: InProcess) -> None:
     settings = ServeSettings(calls_per_minute=2)
     callers = Callers(settings, None)
     app = app_of(gateway, callers=callers, calls_per_minute=2)
-    async with door(gateway, callers=callers) as client:
+    async with connected(gateway, callers=callers) as client:
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1:8780") as http:
             assert (await http.post("/v1/queries", json={"text": "a"})).status_code == 200
@@ -488,7 +488,7 @@ async def test_a_caller_has_one_rate_at_all_doors(gateway: InProcess) -> None:
 async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again(gateway: InProcess) -> None:
     gateway.ends = ResultStatus.EXPIRED
     gateway.ends_at = LIMIT
-    async with door(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
+    async with connected(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
         await client.ask(text="a")
 
     assert told["ErrorInfo"].reason == "LIMIT"
@@ -502,7 +502,7 @@ async def test_who_tries_tokens_is_stopped_and_each_refused_one_is_told(gateway:
         told.append((reason, address))
 
     settings = ServeSettings(failures_per_minute=2)
-    async with door(gateway, callers=Callers(settings, identify, on_refused=on_refused)) as client:
+    async with connected(gateway, callers=Callers(settings, identify, on_refused=on_refused)) as client:
         for metadata in ((("authorization", "Bearer guess"),), None):
             async with refused(Code.UNAUTHENTICATED):
                 await client.ask(text="a", metadata=metadata)
@@ -513,7 +513,7 @@ async def test_who_tries_tokens_is_stopped_and_each_refused_one_is_told(gateway:
 
 
 async def test_a_message_above_the_limit_is_refused(gateway: InProcess) -> None:
-    async with door(gateway, max_body_mb=0.001) as client, refused(Code.RESOURCE_EXHAUSTED):
+    async with connected(gateway, max_body_mb=0.001) as client, refused(Code.RESOURCE_EXHAUSTED):
         await client.ask(text="a" * 2_000)
 
     assert gateway.asked == []
@@ -523,7 +523,7 @@ async def test_a_message_above_the_limit_is_refused(gateway: InProcess) -> None:
 async def test_a_call_without_a_document_is_refused_before_it_is_parsed_where_it_is_as_large_as_one(
     gateway: InProcess, method: str
 ) -> None:
-    async with door(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
+    async with connected(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
         await client.channel.unary_unary(f"/freki.v1.{method}")(b"\xff" * 16_000_001)
 
     assert (told["ErrorInfo"].reason, "16000000 bytes" in told["detail"]) == ("TOO_LARGE", True)
@@ -531,7 +531,7 @@ async def test_a_call_without_a_document_is_refused_before_it_is_parsed_where_it
 
 @pytest.mark.parametrize("filters", [[{}] * 20_001, [{"values": ["a"] * 10_000}] * 2])
 async def test_a_query_has_so_many_values(gateway: InProcess, filters: list[dict[str, Any]]) -> None:
-    async with door(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
+    async with connected(gateway) as client, refused(Code.RESOURCE_EXHAUSTED) as told:
         await client.ask(text="a", filters=filters)
 
     assert (told["ErrorInfo"].reason, "at most 20000 values" in told["detail"]) == ("TOO_LARGE", True)
@@ -539,7 +539,7 @@ async def test_a_query_has_so_many_values(gateway: InProcess, filters: list[dict
 
 async def test_how_large_a_query_may_be_follows_its_longest_text(gateway: InProcess) -> None:
     sizes = QuerySizes(max_query_chars=10)
-    async with door(gateway, sizes=sizes) as client:
+    async with connected(gateway, sizes=sizes) as client:
         ask = client.channel.unary_unary("/freki.v1.Freki/RetrieveContext")
         async with refused(Code.RESOURCE_EXHAUSTED) as told:
             await ask(b"\xff" * 5_000_000)
@@ -551,14 +551,14 @@ async def test_how_large_a_query_may_be_follows_its_longest_text(gateway: InProc
 
 
 async def test_a_document_may_be_larger_than_a_query(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         await client.index(document_id="a", text="a" * 16_000_001)
 
     assert len(gateway.changes) == 1
 
 
 async def test_a_prompt_gets_the_documents_that_belong_to_it(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         response = await client.enrich(prompt=TEXT, metadata={"language": "de", "session_id": "s", "max_tokens": 9})
 
     assert (response.request_id, response.model_type) == ("r1", wolf_pb2.RAG)
@@ -578,7 +578,7 @@ async def test_a_prompt_of_a_million_characters_is_searched_by_a_part_which_the_
 ) -> None:
     # The longest in bytes too: 4 for each character, which is what gRPC takes at most unless told otherwise.
     padding = "\N{GRINNING FACE}" * (1_000_000 - len(TEXT) - 1)
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         response = await client.enrich(prompt=f"{TEXT} {padding}")
         async with refused(Code.INVALID_ARGUMENT) as told:
             await client.enrich(prompt=f"{TEXT} {padding}!")
@@ -593,7 +593,7 @@ async def test_a_prompt_of_a_million_characters_is_searched_by_a_part_which_the_
 
 async def test_a_prompt_that_nothing_belongs_to_is_not_found(gateway: InProcess) -> None:
     gateway.ends = ResultStatus.EMPTY
-    async with door(gateway) as client, refused(Code.NOT_FOUND) as told:
+    async with connected(gateway) as client, refused(Code.NOT_FOUND) as told:
         await client.enrich(prompt=TEXT)
 
     assert "does not mean that nothing exists" in told["detail"]
@@ -601,7 +601,7 @@ async def test_a_prompt_that_nothing_belongs_to_is_not_found(gateway: InProcess)
 
 async def test_a_prompt_for_which_nothing_could_be_searched_is_to_be_sent_again(world: World) -> None:
     gateway = InProcess(world, Broken(world.index, "dense", "lexical"))
-    async with door(gateway) as client, refused(Code.UNAVAILABLE) as told:
+    async with connected(gateway) as client, refused(Code.UNAVAILABLE) as told:
         await client.enrich(prompt=TEXT)
 
     assert "search.dense failed: it does not answer" in told["detail"]
@@ -619,14 +619,14 @@ async def test_a_prompt_for_which_nothing_could_be_searched_is_to_be_sent_again(
 async def test_requests_for_another_wolf_are_refused(
     gateway: InProcess, request_: dict[str, Any], code: grpc.StatusCode
 ) -> None:
-    async with door(gateway) as client, refused(code):
+    async with connected(gateway) as client, refused(code):
         await client.enrich(**request_)
 
     assert gateway.asked == []
 
 
 async def test_health_and_reflection_need_no_token(gateway: InProcess) -> None:
-    async with door(gateway, tokens=True) as client:
+    async with connected(gateway, tokens=True) as client:
         health = health_pb2_grpc.HealthStub(client.channel)
         for name in ("", "freki.v1.Freki", "freki.v1.Wolf"):
             checked = await health.Check(health_pb2.HealthCheckRequest(service=name))
@@ -640,7 +640,7 @@ async def test_health_and_reflection_need_no_token(gateway: InProcess) -> None:
 
 
 async def test_what_is_wrong_in_a_call_for_health_or_reflection_is_named(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         health = health_pb2_grpc.HealthStub(client.channel)
         async with refused(Code.NOT_FOUND) as told:
             await health.Check(health_pb2.HealthCheckRequest(service="nobody"))
@@ -654,7 +654,7 @@ async def test_what_is_wrong_in_a_call_for_health_or_reflection_is_named(gateway
 
 
 async def test_one_address_has_only_so_many_calls_for_health_and_reflection_open(gateway: InProcess) -> None:
-    async with door(gateway, tokens=True) as client:
+    async with connected(gateway, tokens=True) as client:
         health = health_pb2_grpc.HealthStub(client.channel)
         watching = [health.Watch(health_pb2.HealthCheckRequest()) for _ in range(MOST_OPEN)]
         for each in watching:
@@ -764,7 +764,7 @@ async def test_a_call_under_way_is_answered_before_the_server_ends(gateway: InPr
 
 async def test_who_hangs_up_ends_the_call(gateway: InProcess) -> None:
     gateway.go_on.clear()
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         call = client.ask(text=TEXT)
         asking = asyncio.ensure_future(call)
         await gateway.entered.wait()
@@ -777,7 +777,7 @@ async def test_who_hangs_up_ends_the_call(gateway: InProcess) -> None:
 async def test_who_hangs_up_between_two_events_leaves_no_error_in_the_log(
     gateway: InProcess, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         call = client.stream(text=TEXT)
         async for _ in call:
             call.cancel()
@@ -793,7 +793,7 @@ async def test_who_hangs_up_between_two_events_leaves_no_error_in_the_log(
 @pytest.mark.parametrize("sign", ["x", "ä", "\n"])
 async def test_a_long_reason_arrives_with_its_status(gateway: InProcess, sign: str) -> None:
     gateway.ends = Rejected(f"tenant: {sign * 9_000} holds '/'")
-    async with door(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
+    async with connected(gateway) as client, refused(Code.INVALID_ARGUMENT) as told:
         await client.index(document_id="a", text="Text")
 
     assert told["detail"].startswith("tenant: " + sign * 300)

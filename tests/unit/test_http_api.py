@@ -1,4 +1,4 @@
-"""The HTTP door: what it sends on, what it refuses, and how it says so."""
+"""The HTTP API: what it sends on, what it refuses, and how it says so."""
 
 import asyncio
 import gzip
@@ -16,8 +16,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.client.exchange import AlreadyAsked, NotSent
-from freki.infra.doors.callers import Callers, Rate, network_of
-from freki.infra.doors.sizes import QuerySizes
+from freki.infra.api.callers import Callers, Rate, network_of
+from freki.infra.api.sizes import QuerySizes
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     DocumentId,
@@ -36,7 +36,7 @@ from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.limits import LIMIT
 from freki.streams.retrieve.authenticate import STEP as AUTHENTICATE
 from freki.streams.retrieve.handler import UNAUDITED
-from tests.http_door import ADA, InProcess, Quoting, ScriptedOperations, app_of, calling, door, events_of, receipt
+from tests.http_api import ADA, InProcess, Quoting, ScriptedOperations, app_of, calling, connected, events_of, receipt
 from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import TENANT, World
 
@@ -52,7 +52,7 @@ def gateway(world: World) -> InProcess:
 
 
 async def test_an_answer_comes_as_events_after_the_hits(gateway: InProcess) -> None:
-    async with door(gateway, answerer=Quoting()) as client:
+    async with connected(gateway, answerer=Quoting()) as client:
         reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
 
     assert reply.headers["content-type"].startswith("text/event-stream")
@@ -63,7 +63,7 @@ async def test_an_answer_comes_as_events_after_the_hits(gateway: InProcess) -> N
 
 
 async def test_without_a_language_model_there_are_the_hits_and_nothing_invented(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
 
     (first, result), (second, _), (last, end) = events_of(reply.text)
@@ -74,15 +74,15 @@ async def test_without_a_language_model_there_are_the_hits_and_nothing_invented(
 
 async def test_a_refused_question_has_its_status_and_no_events(gateway: InProcess) -> None:
     gateway.ends = ResultStatus.REJECTED
-    async with door(gateway, answerer=Quoting()) as client:
+    async with connected(gateway, answerer=Quoting()) as client:
         reply = await client.post("/v1/answers", json={"text": TEXTS[0]})
     assert reply.status_code == 400
-    async with door(gateway, answerer=Quoting(), tokens=True) as client:
+    async with connected(gateway, answerer=Quoting(), tokens=True) as client:
         assert (await client.post("/v1/answers", json={"text": TEXTS[0]})).status_code == 401
 
 
 async def test_marks_are_the_words_of_the_question_in_whatever_form(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/answers?write=false", json={"text": "Welche Gebühren?", "deadline_ms": 60_000})
 
     (_, result), (name, marks) = events_of(reply.text)
@@ -95,7 +95,7 @@ async def test_marks_are_the_words_of_the_question_in_whatever_form(gateway: InP
 
 async def test_operators_see_all_parts_and_send_dead_letters_again(gateway: InProcess) -> None:
     operations = ScriptedOperations()
-    async with door(gateway, operations=operations) as client:
+    async with connected(gateway, operations=operations) as client:
         overview = (await client.get("/v1/operations/overview")).json()
         groups = (await client.get("/v1/operations/dead-letters")).json()
         sent = await client.post("/v1/operations/dead-letters/replay", json={"letters": ["0/1"]})
@@ -119,7 +119,7 @@ async def test_with_tokens_only_operators_of_their_tenant_see_operations(
 ) -> None:
     headers = {"Authorization": "Bearer good"}
     operations = ScriptedOperations()
-    async with door(gateway, tokens=True, operations=operations, operators=operators) as client:
+    async with connected(gateway, tokens=True, operations=operations, operators=operators) as client:
         assert (await client.get("/v1/operations/overview")).status_code == 401
         for path in ("overview", "dead-letters"):
             assert (await client.get(f"/v1/operations/{path}", headers=headers)).status_code == status
@@ -181,7 +181,7 @@ async def test_ready_is_not_said_before_receipts_are_read(gateway: InProcess) ->
 async def test_no_form_of_another_site_sends_a_dead_letter_again(gateway: InProcess) -> None:
     operations = ScriptedOperations()
     path, body = "/v1/operations/dead-letters/replay", b'{"letters": ["0/1"]}'
-    async with door(gateway, operations=operations) as client:
+    async with connected(gateway, operations=operations) as client:
         plain = await client.post(path, content=body, headers={"Content-Type": "text/plain"})
         other = await client.post(
             path, content=body, headers={"Content-Type": "application/json", "Origin": "http://x"}
@@ -194,7 +194,7 @@ async def test_no_form_of_another_site_sends_a_dead_letter_again(gateway: InProc
 async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway: InProcess) -> None:
     text = TEXTS[0]
     condition = {"field": "language", "operator": "NE", "values": ["xx"]}
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", json={"text": text, "top_k": 2, "filters": [condition]})
 
     assert reply.status_code == 200, reply.text
@@ -215,7 +215,7 @@ async def test_a_question_is_answered_with_all_that_the_topic_would_say(gateway:
     ],
 )
 async def test_what_is_wrong_in_a_question_is_named(gateway: InProcess, body: dict[str, Any], named: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", json=body)
 
     assert reply.status_code == 422
@@ -230,7 +230,7 @@ async def test_an_answer_without_hits_for_a_reason_is_a_problem_that_says_it(
     gateway: InProcess, status: ResultStatus
 ) -> None:
     gateway.ends = status
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", json={"text": "a"})
 
     assert reply.status_code == REFUSED[status]
@@ -246,7 +246,7 @@ async def test_missing_rights_and_an_answer_withheld_have_statuses_of_their_own(
     gateway: InProcess, path: str, ends: ResultStatus, stage: str, status: int
 ) -> None:
     gateway.ends, gateway.ends_at = ends, stage
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post(path, json={"text": "a"})
 
     told = reply.json() if path == "/v1/queries" else events_of(reply.text)[-1][1]
@@ -270,7 +270,7 @@ async def test_missing_rights_and_an_answer_withheld_have_statuses_of_their_own(
 )
 async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, error: Exception, status: int) -> None:
     gateway.ends = error
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", json={"text": "a"})
 
     assert reply.status_code == status
@@ -281,7 +281,7 @@ async def test_what_fails_below_is_a_problem_of_its_kind(gateway: InProcess, err
 
 async def test_a_change_that_no_record_can_hold_is_a_problem_too(gateway: InProcess) -> None:
     gateway.ends = UnencodableError("DocumentChange: DocumentChange.priority must be int")
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         published = await client.post("/v1/documents", json={"document_id": "a", "content": "b"})
         deleted = await client.delete("/v1/documents/a")
 
@@ -312,7 +312,7 @@ JUDGED = {"query_id": "1", "document_id": "b", "chunk_id": None, "verdict": "UP"
 async def test_half_of_a_character_is_refused_with_its_field(
     gateway: InProcess, path: str, body: dict[str, Any], named: str
 ) -> None:
-    async with door(gateway, operations=ScriptedOperations()) as client:
+    async with connected(gateway, operations=ScriptedOperations()) as client:
         # As JavaScript writes it; httpx would not.
         headers = {"Content-Type": "application/json"}
         reply = await client.post(f"/v1/{path}", content=json.dumps(body), headers=headers)
@@ -326,7 +326,7 @@ async def test_half_of_a_character_is_refused_with_its_field(
 @pytest.mark.parametrize("version", [2**63, 99999999999999999999])
 async def test_a_version_that_no_record_can_hold_is_refused(gateway: InProcess, version: int) -> None:
     document = {"document_id": "a", "content": "b"}
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         replies = [
             await client.post("/v1/documents", json={**document, "version": version}),
             await client.post("/v1/documents", json={**document, "occurred_at": version}),
@@ -341,7 +341,7 @@ async def test_a_version_that_no_record_can_hold_is_refused(gateway: InProcess, 
 
 
 async def test_steps_and_hits_come_as_events_before_the_rest_of_the_answer(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         asked = await client.post("/v1/queries", json={"text": TEXTS[0]})
         reply = await client.post("/v1/queries/stream", json={"text": TEXTS[0]})
 
@@ -361,7 +361,7 @@ async def test_what_fails_after_the_first_event_is_an_event_of_its_own(
     gateway: InProcess, status: ResultStatus
 ) -> None:
     gateway.ends = status
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         (*_, (name, problem)) = events_of((await client.post("/v1/queries/stream", json={"text": "a"})).text)
         gateway.ends = Unavailable("the broker at secret:9092 does not answer")
         at_once = await client.post("/v1/queries/stream", json={"text": "a"})
@@ -381,7 +381,7 @@ async def test_a_vector_store_is_searched_as_its_clients_expect(gateway: InProce
         "filters": {"type": "and", "filters": conditions},
         "ranking_options": {"ranker": "none", "score_threshold": 0.1},
     }
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         plain = await client.post("/v1/vector_stores/t2/search", json={"query": TEXTS[0]})
         reply = await client.post("/v1/vector_stores/t2/search", json=body)
         found = await client.post(f"/v1/vector_stores/{TENANT}/search", json={"query": TEXTS[0]})
@@ -402,7 +402,7 @@ async def test_a_vector_store_is_searched_as_its_clients_expect(gateway: InProce
 
 
 async def test_a_vector_store_that_can_not_be_searched_is_not_an_empty_one(world: World) -> None:
-    async with door(InProcess(world, Broken(world.index, "dense", "lexical"))) as client:
+    async with connected(InProcess(world, Broken(world.index, "dense", "lexical"))) as client:
         reply = await client.post("/v1/vector_stores/t/search", json={"query": TEXTS[0]})
 
     assert (reply.status_code, reply.headers["retry-after"]) == (503, "1")
@@ -421,7 +421,7 @@ async def test_a_vector_store_that_can_not_be_searched_is_not_an_empty_one(world
     ],
 )
 async def test_what_a_vector_store_can_not_do_here_is_refused(gateway: InProcess, body: dict[str, Any]) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         assert (await client.post("/v1/vector_stores/t/search", json=body)).status_code == 422
 
     assert gateway.asked == []
@@ -429,7 +429,7 @@ async def test_what_a_vector_store_can_not_do_here_is_refused(gateway: InProcess
 
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:
     body = {"document_id": "a/b.pdf", "content_base64": b64encode(b"%PDF").decode(), "principals": ["ada"]}
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         waited = await client.post("/v1/documents", json=body)
         stored = await client.post("/v1/documents?wait_ms=0", json=body | {"version": 7})
         deleted = await client.delete("/v1/documents/a/b.pdf?tenant=other&version=8")
@@ -449,7 +449,7 @@ async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gat
     [{}, {"content": "a", "content_base64": "YQ=="}, {"content_base64": "?"}, {"content_base64": "ä"}],
 )
 async def test_a_document_has_one_content(gateway: InProcess, more: dict[str, str]) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/documents", json={"document_id": "a", **more})
 
     assert reply.status_code == 422
@@ -467,7 +467,7 @@ async def test_a_document_has_one_content(gateway: InProcess, more: dict[str, st
     ],
 )
 async def test_a_refusal_does_not_repeat_all_that_was_sent(gateway: InProcess, body: dict[str, object]) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", json=body)
 
     assert reply.status_code in {400, 422}
@@ -476,7 +476,7 @@ async def test_a_refusal_does_not_repeat_all_that_was_sent(gateway: InProcess, b
 
 async def test_a_document_that_can_not_be_indexed_is_a_problem_with_the_reason(gateway: InProcess) -> None:
     gateway.status = OutcomeStatus.REJECTED
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/documents", json={"document_id": "a", "content": "b"})
 
     assert reply.status_code == 422
@@ -484,7 +484,7 @@ async def test_a_document_that_can_not_be_indexed_is_a_problem_with_the_reason(g
 
 
 async def test_documents_are_listed_and_one_that_is_not_there_is_not_found(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         assert (await client.get("/v1/documents?prefix=a&principal=ada")).json()["status"] == "FOUND"
         gateway.report = ReportStatus.NOT_FOUND
         assert (await client.get("/v1/documents/a/b.md")).status_code == 404
@@ -504,14 +504,14 @@ async def test_a_question_about_documents_is_refused_with_the_status_of_its_reas
     gateway: InProcess, report: ReportStatus, message: str, status: int
 ) -> None:
     gateway.report, gateway.message = report, message
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         replies = [await client.get("/v1/documents"), await client.get("/v1/documents/a")]
 
     assert [(reply.status_code, reply.json()["detail"]) for reply in replies] == [(status, message)] * 2
 
 
 async def test_who_has_no_valid_token_is_refused_and_others_ask_in_their_own_name(gateway: InProcess) -> None:
-    async with door(gateway, tokens=True) as client:
+    async with connected(gateway, tokens=True) as client:
         for headers in ({}, {"Authorization": "Basic good"}, {"Authorization": "Bearer bad"}):
             reply = await client.post("/v1/queries", json={"text": "a"}, headers=headers)
             assert reply.status_code == 401
@@ -547,7 +547,7 @@ async def test_with_tokens_only_publishers_change_documents(
     gateway: InProcess, publishers: tuple[str, ...], status: int
 ) -> None:
     good = {"Authorization": "Bearer good"}
-    async with door(gateway, tokens=True, publishers=publishers) as client:
+    async with connected(gateway, tokens=True, publishers=publishers) as client:
         replies = [
             await client.post("/v1/documents", json={"document_id": "a", "content": "b"}, headers=good),
             await client.delete("/v1/documents/a", headers=good),
@@ -558,7 +558,7 @@ async def test_with_tokens_only_publishers_change_documents(
 
 
 async def test_no_page_of_another_site_and_no_other_name_reaches_the_index(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         asked: dict[str, Any] = {"json": {"text": "a"}}
         elsewhere = await client.post("/v1/queries", **asked, headers={"Origin": "https://evil.example"})
         pointed = await client.post("/v1/queries", **asked, headers={"Host": "evil.example"})
@@ -578,7 +578,7 @@ async def test_no_page_of_another_site_and_no_other_name_reaches_the_index(gatew
 )
 async def test_a_host_that_is_no_name_is_none_of_this_server(gateway: InProcess, host: str) -> None:
     """Browsers take names with such signs, and send them as they are."""
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.post("/v1/queries", json={"text": "a"}, headers={"Host": host})
 
     assert refused.status_code == 421
@@ -587,7 +587,7 @@ async def test_a_host_that_is_no_name_is_none_of_this_server(gateway: InProcess,
 
 @pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8780", "[::1]:8780", "127.0.0.1"])
 async def test_names_of_this_server_count_in_any_case_with_any_port(gateway: InProcess, host: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         answered = await client.post("/v1/queries", json={"text": "a"}, headers={"Host": host})
 
     assert answered.status_code == 200
@@ -595,14 +595,14 @@ async def test_names_of_this_server_count_in_any_case_with_any_port(gateway: InP
 
 @pytest.mark.parametrize("origin", ["http://[", "null", "", "127.0.0.1:8780"])
 async def test_an_origin_that_is_no_address_is_another_site(gateway: InProcess, origin: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.post("/v1/queries", json={"text": "a"}, headers={"Origin": origin})
 
     assert refused.status_code == 403
 
 
 async def test_the_type_of_a_body_has_any_case(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         told = {"Content-Type": "Application/JSON; charset=UTF-8"}
         answered = await client.post("/v1/queries", content=b'{"text": "a"}', headers=told)
 
@@ -611,7 +611,7 @@ async def test_the_type_of_a_body_has_any_case(gateway: InProcess) -> None:
 
 async def test_a_body_in_chunks_is_refused_whatever_length_it_tells(gateway: InProcess) -> None:
     """Servers read the chunks then, however many there are."""
-    async with door(gateway, max_body_mb=0.001) as client:
+    async with connected(gateway, max_body_mb=0.001) as client:
         told = {"Content-Length": "2", "Transfer-Encoding": "chunked"}
         refused = await client.post("/v1/queries", json={"text": "a" * 2_000}, headers=told)
 
@@ -623,7 +623,7 @@ async def test_a_body_in_chunks_is_refused_whatever_length_it_tells(gateway: InP
 @pytest.mark.parametrize("method", ["DELETE", "GET"])
 async def test_a_body_that_nobody_reads_is_refused(gateway: InProcess, method: str, told: dict[str, str]) -> None:
     """A version in it would not be that of the deletion."""
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.request(method, "/v1/documents/a", content=b'{"version": 12}', headers=told)
 
     assert (refused.status_code, gateway.changes) == (400, [])
@@ -631,7 +631,7 @@ async def test_a_body_that_nobody_reads_is_refused(gateway: InProcess, method: s
 
 
 async def test_a_body_that_is_no_json_says_where(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.post("/v1/queries", content=b'{"text": }', headers={"Content-Type": "application/json"})
 
     assert refused.status_code == 422
@@ -648,7 +648,7 @@ async def test_a_body_that_is_no_json_says_where(gateway: InProcess) -> None:
     ids=["latin-1", "nested", "digits"],
 )
 async def test_a_body_that_can_not_be_read_says_why(gateway: InProcess, content: bytes, says: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.post("/v1/queries", content=content, headers={"Content-Type": "application/json"})
 
     assert refused.status_code == 422
@@ -670,7 +670,7 @@ async def test_a_body_that_can_not_be_read_says_why(gateway: InProcess, content:
 )
 async def test_a_field_that_comes_twice_is_refused(gateway: InProcess, path: str, content: str, name: str) -> None:
     """A proxy that checks calls may have read the other one."""
-    async with door(gateway, operations=ScriptedOperations()) as client:
+    async with connected(gateway, operations=ScriptedOperations()) as client:
         refused = await client.post(f"/v1/{path}", content=content, headers=JSON)
 
     assert refused.status_code == 422
@@ -689,7 +689,7 @@ async def test_a_field_that_comes_twice_is_refused(gateway: InProcess, path: str
 async def test_a_parameter_that_a_route_does_not_have_is_refused_with_those_that_it_has(
     gateway: InProcess, method: str, path: str, has: str
 ) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.request(method, path, json={"text": "a"} if method == "POST" else None)
 
     assert refused.status_code == 422, "for the default tenant it would be another document"
@@ -707,7 +707,7 @@ async def test_a_parameter_that_a_route_does_not_have_is_refused_with_those_that
     ],
 )
 async def test_a_parameter_that_comes_twice_is_refused(gateway: InProcess, method: str, path: str, name: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.request(method, path)
 
     assert refused.status_code == 422, "a proxy that checks the first one would let the last one through"
@@ -716,7 +716,7 @@ async def test_a_parameter_that_comes_twice_is_refused(gateway: InProcess, metho
 
 
 async def test_there_may_be_several_principals(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         listed = await client.get("/v1/documents?principal=ada&principal=staff")
 
     assert listed.status_code == 200
@@ -736,7 +736,7 @@ async def test_there_may_be_several_principals(gateway: InProcess) -> None:
 async def test_an_empty_tenant_is_not_the_default_one(
     gateway: InProcess, method: str, path: str, body: dict[str, str] | None
 ) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.request(method, path, json=body)
 
     assert refused.status_code == 422
@@ -756,7 +756,7 @@ async def test_an_empty_tenant_is_not_the_default_one(
 async def test_a_method_that_an_address_does_not_have_is_refused_with_all_that_it_has(
     gateway: InProcess, method: str, path: str, allowed: str
 ) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.request(method, path, json={} if method == "PUT" else None)
 
     assert refused.status_code == 405
@@ -776,7 +776,7 @@ async def test_a_method_that_an_address_does_not_have_is_refused_with_all_that_i
 async def test_an_address_that_is_no_utf_8_names_no_other_document(
     gateway: InProcess, method: str, path: str, wrong: str
 ) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.request(method, path)
 
     assert reply.status_code == 400
@@ -786,7 +786,7 @@ async def test_an_address_that_is_no_utf_8_names_no_other_document(
 
 @pytest.mark.parametrize("path", ["a%0A", "a%0Ab", "%0A"])
 async def test_an_address_with_a_line_break_names_no_other_document(gateway: InProcess, path: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.delete(f"/v1/documents/{path}")
 
     assert (refused.status_code, gateway.changes) == (400, [])
@@ -794,7 +794,7 @@ async def test_an_address_with_a_line_break_names_no_other_document(gateway: InP
 
 
 async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.get("/v2/queries")
 
     assert refused.status_code == 404
@@ -802,7 +802,7 @@ async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProce
 
 
 async def test_pages_may_have_parameters_of_their_own(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         assert (await client.get("/?q=Antrag")).status_code == 200
 
 
@@ -828,7 +828,7 @@ async def test_who_hangs_up_before_its_body_is_there_is_no_failure_of_the_server
 
 async def test_a_compressed_body_is_refused_with_its_header(gateway: InProcess) -> None:
     headers = {"Content-Type": "application/json", "Content-Encoding": "gzip"}
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         refused = await client.post("/v1/queries", content=gzip.compress(b'{"text": "a"}'), headers=headers)
 
     assert refused.status_code == 415
@@ -836,7 +836,7 @@ async def test_a_compressed_body_is_refused_with_its_header(gateway: InProcess) 
 
 
 async def test_a_door_without_its_broker_is_not_ready_and_not_dead(gateway: InProcess) -> None:
-    async with door(gateway, calls_per_minute=1) as client:
+    async with connected(gateway, calls_per_minute=1) as client:
         before = [(await client.get("/health/ready")).status_code for _ in range(3)]
         gateway.hears_broker = False
         ready, live = await client.get("/health/ready"), await client.get("/health")
@@ -848,7 +848,7 @@ async def test_a_door_without_its_broker_is_not_ready_and_not_dead(gateway: InPr
 
 @pytest.mark.parametrize("path", ["/health", "/health/ready", "/", "/operate"])
 async def test_who_only_asks_for_headers_gets_those_of_the_page(gateway: InProcess, path: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         head, page = await client.head(path), await client.get(path)
 
     assert (head.status_code, head.content) == (200, b"")
@@ -856,7 +856,7 @@ async def test_who_only_asks_for_headers_gets_those_of_the_page(gateway: InProce
 
 
 async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InProcess) -> None:
-    async with door(gateway, max_body_mb=0.001, calls_per_minute=2) as client:
+    async with connected(gateway, max_body_mb=0.001, calls_per_minute=2) as client:
         large = await client.post("/v1/queries", json={"text": "a" * 2_000})
         replies = [await client.post("/v1/queries", json={"text": "a"}) for _ in range(3)]
 
@@ -869,7 +869,7 @@ async def test_too_much_and_too_many_are_refused_with_the_setting(gateway: InPro
 @pytest.mark.parametrize("tokens", [("good", "bad"), ("bad", "good"), ("good", "good")])
 async def test_a_call_with_two_tokens_is_refused(gateway: InProcess, tokens: tuple[str, str]) -> None:
     headers = [("Authorization", f"Bearer {token}") for token in tokens]
-    async with door(gateway, tokens=True) as client:
+    async with connected(gateway, tokens=True) as client:
         reply = await client.post("/v1/queries", json={"text": "a"}, headers=headers)
 
     assert (reply.status_code, reply.json()["detail"]) == (400, "authorization: it comes more than once; send it once")
@@ -880,7 +880,7 @@ async def test_a_call_with_two_tokens_is_refused(gateway: InProcess, tokens: tup
 async def test_a_call_without_a_document_is_refused_before_it_is_parsed_where_it_is_as_large_as_one(
     gateway: InProcess, address: str
 ) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post(f"/v1/{address}", content=b"[" * 16_000_001, headers=JSON)
 
     assert (reply.status_code, "16000000 bytes" in reply.json()["detail"]) == (413, True)
@@ -897,14 +897,14 @@ async def test_a_call_without_a_document_is_refused_before_it_is_parsed_where_it
     ],
 )
 async def test_a_call_without_a_document_has_so_many_values(gateway: InProcess, body: bytes) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", content=body, headers=JSON)
 
     assert (reply.status_code, "at most 20000 values" in reply.json()["detail"]) == (413, True)
 
 
 async def test_values_are_counted_in_utf_8_alone(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", content='{"text": "∢"}'.encode("utf-16"), headers=JSON)
 
     assert (reply.status_code, "UTF-8" in reply.json()["detail"]) == (422, True)
@@ -912,7 +912,7 @@ async def test_values_are_counted_in_utf_8_alone(gateway: InProcess) -> None:
 
 @pytest.mark.parametrize("text", ["😀" * 1_000_000, '[{,":\\' * 100_000, '"' * 1_000_000])
 async def test_the_longest_text_is_taken_however_it_is_escaped(gateway: InProcess, text: str) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", content=json.dumps({"text": text}), headers=JSON)
 
     assert reply.status_code == 200
@@ -922,7 +922,7 @@ async def test_the_longest_text_is_taken_however_it_is_escaped(gateway: InProces
 async def test_how_large_a_query_may_be_follows_its_longest_text(gateway: InProcess) -> None:
     sizes = QuerySizes(max_query_chars=10)
     body = json.dumps({"text": "😀" * 400_000})
-    async with door(gateway, sizes=sizes) as client:
+    async with connected(gateway, sizes=sizes) as client:
         refused = await client.post("/v1/queries", content=body, headers=JSON)
         sizes.max_query_chars = 400_000
         taken = await client.post("/v1/queries", content=body, headers=JSON)
@@ -933,7 +933,7 @@ async def test_how_large_a_query_may_be_follows_its_longest_text(gateway: InProc
 
 async def test_a_query_may_have_all_filters_and_a_document_any_number_of_values(gateway: InProcess) -> None:
     filters = [{"field": "name", "operator": "IN", "values": ["a"] * 256}] * 32
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         query = await client.post("/v1/queries", json={"text": "a", "filters": filters})
         principals = [str(number) for number in range(20_000)]
         document = {"document_id": "a", "content": "a" * 17_000_000, "principals": principals}
@@ -945,7 +945,7 @@ async def test_a_query_may_have_all_filters_and_a_document_any_number_of_values(
 @pytest.mark.parametrize("address", ["queries", "documents", "vector_stores/t/search"])
 async def test_no_body_of_a_stranger_is_parsed(gateway: InProcess, address: str) -> None:
     headers = {"Content-Type": "application/json"}
-    async with door(gateway, tokens=True, failures_per_minute=2) as client:
+    async with connected(gateway, tokens=True, failures_per_minute=2) as client:
         replies = [await client.post(f"/v1/{address}", content=b"no JSON", headers=headers) for _ in range(3)]
 
     assert [reply.status_code for reply in replies] == [401, 401, 429]
@@ -995,7 +995,7 @@ def test_what_counts_as_one_client(address: str, client: str) -> None:
 async def test_a_query_beyond_the_limit_of_its_tenant_is_told_when_to_come_again(gateway: InProcess) -> None:
     gateway.ends = ResultStatus.EXPIRED
     gateway.ends_at = LIMIT
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         reply = await client.post("/v1/queries", json={"text": "a"})
 
     assert reply.status_code == 429
@@ -1050,7 +1050,7 @@ def test_a_certificate_comes_with_its_key() -> None:
 
 
 async def test_the_page_comes_with_a_policy_that_lets_no_other_script_run(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         for path in ("/", "/static/page.js", "/static/page.css", "/static/icon.svg"):
             reply = await client.get(path)
             assert reply.status_code == 200
@@ -1059,7 +1059,7 @@ async def test_the_page_comes_with_a_policy_that_lets_no_other_script_run(gatewa
 
 
 async def test_the_description_names_every_option_of_a_query(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         described = (await client.get("/v1/openapi.json")).json()
 
     question = described["components"]["schemas"]["Question"]["properties"]
@@ -1071,7 +1071,7 @@ async def test_the_description_names_every_option_of_a_query(gateway: InProcess)
 
 
 async def test_the_description_says_what_comes(gateway: InProcess) -> None:
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         described = (await client.get("/v1/openapi.json")).json()
         replies = {
             ("/v1/queries", "post"): [
@@ -1099,7 +1099,7 @@ async def test_the_description_says_what_comes(gateway: InProcess) -> None:
 
 async def test_questions_at_once_do_not_mix(gateway: InProcess) -> None:
     texts = TEXTS
-    async with door(gateway) as client:
+    async with connected(gateway) as client:
         replies = await asyncio.gather(*(client.post("/v1/queries", json={"text": text}) for text in texts))
 
     assert [reply.json()["variants"][0] for reply in replies] == texts

@@ -1,4 +1,4 @@
-"""What the doors call, and how they understand the answers."""
+"""What the APIs call, and how they understand the answers."""
 
 from collections.abc import AsyncGenerator
 from typing import Protocol
@@ -22,7 +22,7 @@ NO_ANSWER = "no answer by the deadline: does a worker run the retrieve stage, an
 
 
 class Gateway(Protocol):
-    """What the doors call."""
+    """What the APIs call."""
 
     @property
     def hears_broker(self) -> bool:

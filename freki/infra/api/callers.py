@@ -1,4 +1,4 @@
-"""Who may call a door of `freki serve`, by whatever protocol: tokens, rates, publishers, operators, tenants."""
+"""Who may call an API of `freki serve`, by whatever protocol: tokens, rates, publishers, operators, tenants."""
 
 import ipaddress
 import time
@@ -69,7 +69,7 @@ def check_tokens(settings: ServeSettings, *, tokens: bool) -> None:
 
 
 class Callers:
-    """Tells who calls. All doors of a process share one, so that a caller has one rate."""
+    """Tells who calls. All APIs of a process share one, so that a caller has one rate."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The HTTP door in one process: a gateway on a store in memory, a language model and operations that tests script."""
+"""The HTTP API in one process: a gateway on a store in memory, a language model and operations that tests script."""
 
 import asyncio
 import json
@@ -11,8 +11,8 @@ import httpx
 from fastapi import FastAPI
 from opentelemetry.trace import get_current_span
 
-from freki.infra.doors.callers import Callers, OnRefused
-from freki.infra.doors.sizes import QuerySizes
+from freki.infra.api.callers import Callers, OnRefused
+from freki.infra.api.sizes import QuerySizes
 from freki.infra.http_server.app import make_app
 from freki.infra.settings import ServeSettings
 from freki.operators.errors import InvalidQuery
@@ -302,7 +302,7 @@ def app_of(
 
 
 @asynccontextmanager
-async def door(gateway: InProcess, **given: Any) -> AsyncIterator[httpx.AsyncClient]:
+async def connected(gateway: InProcess, **given: Any) -> AsyncIterator[httpx.AsyncClient]:
     async with calling(app_of(gateway, **given)) as client:
         yield client
 

@@ -1,4 +1,4 @@
-"""What the routes of the HTTP door share."""
+"""What the routes of the HTTP API share."""
 
 from collections.abc import Awaitable, Iterator
 from contextlib import contextmanager
@@ -10,8 +10,8 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 from starlette.requests import Request
 
 from freki.client.exchange import AlreadyAsked, NotSent
-from freki.infra.doors.callers import Caller, tenant_of
-from freki.infra.doors.gateway import NO_ANSWER, Gateway, retry_after_s, why_refused
+from freki.infra.api.callers import Caller, tenant_of
+from freki.infra.api.gateway import NO_ANSWER, Gateway, retry_after_s, why_refused
 from freki.infra.http_server.bodies import Question, query_of
 from freki.infra.http_server.guard import Guard, as_problem
 from freki.infra.http_server.problems import Problem, unavailable
@@ -25,8 +25,8 @@ _REFUSED_BY = {"authenticate": HTTPStatus.FORBIDDEN, "audit": HTTPStatus.SERVICE
 
 
 @record
-class Door:
-    """What answers calls, who is let in, and the tenant of calls that name none."""
+class HttpApi:
+    """What the routes need: what answers calls, who is let in, and the tenant of calls that name none."""
 
     gateway: Gateway
     guard: Guard
@@ -41,11 +41,11 @@ class Door:
             return tenant_of(caller, named, self.tenant)
 
 
-async def asked(door: Door, body: Question, request: Request, caller: Caller) -> ContextResult:
+async def asked(api: HttpApi, body: Question, request: Request, caller: Caller) -> ContextResult:
     """Return the answer to a query. Raises Problem if it is refused, or if no answer comes in time."""
-    query = query_of(body, tenant=door.tenant_of(caller, body.tenant))
+    query = query_of(body, tenant=api.tenant_of(caller, body.tenant))
     with trace_of(request):
-        result = await answered(door.gateway.ask(query, token=caller.token))
+        result = await answered(api.gateway.ask(query, token=caller.token))
     return checked_result(result)
 
 

@@ -1,4 +1,4 @@
-"""The certificate of the doors."""
+"""The certificate of the APIs."""
 
 import asyncio
 import ssl
@@ -25,7 +25,7 @@ class LoadedPair:
 
 
 class Certificate:
-    """Certificate and private key of the doors; once their files have changed, new connections get what they hold."""
+    """Certificate and private key of the APIs; once their files have changed, new connections get what they hold."""
 
     def __init__(self, settings: ServeSettings, pair: LoadedPair) -> None:
         self._settings = settings

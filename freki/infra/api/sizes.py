@@ -14,7 +14,7 @@ MOST_DETAIL_BYTES: Final = 1_500
 
 
 class QuerySizes:
-    """How many bytes a call without a document may have; all doors of a process share one."""
+    """How many bytes a call without a document may have; all APIs of a process share one."""
 
     def __init__(self, max_query_chars: int) -> None:
         """Create it for texts of so many characters."""

@@ -38,7 +38,7 @@ from freki.streams.client import Asker
 from freki.streams.wire.connect import open_asker
 from tests.chromium import CHROMIUM, open_chromium
 
-TITLE = "Doors: latency by topic, HTTP, gRPC and direct calls"
+TITLE = "APIs: latency by topic, HTTP, gRPC and direct calls"
 QUESTIONS, QUICK_QUESTIONS = 200, 20
 WARM_UP = 8
 PAGE = "page, direct: first hit drawn"

@@ -1,0 +1,1 @@
+"""What the APIs of `freki serve` share, whatever their protocol."""

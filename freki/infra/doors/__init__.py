@@ -1,1 +1,0 @@
-"""What the doors of `freki serve` share, whatever their protocol."""
