@@ -1,4 +1,4 @@
-"""Array types shared by all rooms."""
+"""Array types shared by all packages."""
 
 import numpy as np
 from numpy.typing import NDArray

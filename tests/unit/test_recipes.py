@@ -1,4 +1,4 @@
-"""CONTRIBUTING.md names files and rooms that exist."""
+"""CONTRIBUTING.md names files and packages that exist."""
 
 import re
 from itertools import takewhile
@@ -30,8 +30,8 @@ def test_each_recipe_names_a_file() -> None:
         assert re.search(r"`(?:freki|tests|docs|bench)/|`NOTICE`", recipe), recipe
 
 
-def test_the_rooms_are_the_folders() -> None:
-    tree = section("Rooms").split("```")[1]
+def test_the_packages_are_the_folders() -> None:
+    tree = section("Packages").split("```")[1]
     drawn = {name.rstrip("/") for name in re.findall(r"^  (\w+/)", tree, re.MULTILINE)}
     within = {name.rstrip("/") for name in re.findall(r"^    (\w+(?:/|\.py))", tree, re.MULTILINE)}
 

@@ -106,7 +106,7 @@ def _entries(number: int, line: str) -> Iterator[Entry]:
         yield from (Entry(term=term, others=tuple(others)) for term in terms)
         return
     if len(terms) == 1:
-        raise WrongThesaurus(f"line {number}: {terms[0]!r} stands alone; write its synonyms behind it, after a comma")
+        raise WrongThesaurus(f"line {number}: {terms[0]!r} stands alone; add its synonyms, separated by commas")
     for term in terms:
         yield Entry(term=term, others=tuple(other for other in terms if other != term))
 
