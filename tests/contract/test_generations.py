@@ -1,19 +1,27 @@
 """The log of generations, and the generations that a store holds."""
 
+import asyncio
 import secrets
+from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
+from freki.cli.main import app
 from freki.cli.other_generation import show_other_generation
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import MilvusSettings, Settings
 from freki.schemas import Timestamp
+from freki.schemas.errors import Misconfigured
 from freki.schemas.index import GenerationEntry, Statistics, serving
+from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import settings_named
 from freki.streams.wire.serving import entry_of, leave_unreadable, serving_entry
 from tests.contract.index_records import GENERATION, WITH_KIND_EMBEDDER, any_vectors, chunk, root
+from tests.stack import free_port
 
 
 @pytest.fixture
@@ -42,6 +50,52 @@ async def test_entries_come_back_as_they_were_written_and_go_when_they_are_remov
 
         await other.remove([entry("g2", 2), entry("g3", 3)])
         assert await log.entries() == [entry("g1", 1, serves=True)]
+
+
+async def test_a_generation_that_is_only_read_is_not_made_beside_others(own: MilvusSettings) -> None:
+    """A name that is not set right would make an empty one, which has no document and looks like the index."""
+    settings = Settings(milvus=own)
+    async with open_index(settings, creates=False) as index:
+        assert await index.statistics() == Statistics(documents=0, deleted=0, chunks=0)
+
+    with pytest.raises(Misconfigured, match=r"no generation g7.* has g1: set FREKI_MILVUS__GENERATION"):
+        async with open_index(settings_named(settings, "g7"), creates=False):
+            pass
+
+    async with MilvusGenerations(own) as log:
+        assert list(await log.stored()) == ["g1"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("documents", "list"),
+        ("documents", "show", "handbook/leave.md"),
+        ("delete", "handbook/leave.md"),
+        ("reindex", "--force", "--yes"),
+        ("verify",),
+        ("export", "backup"),
+        ("access", "handbook/leave.md"),
+        ("status",),
+    ],
+)
+async def test_commands_that_read_the_index_name_the_setting_where_it_is_not_there(
+    own: MilvusSettings, words: Sequence[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("uri", "timeout_s", "collection_prefix"):
+        monkeypatch.setenv(f"FREKI_MILVUS__{name.upper()}", str(getattr(own, name)))
+    monkeypatch.setenv("FREKI_MILVUS__GENERATION", "g7")
+    monkeypatch.setenv("FREKI_KAFKA__BOOTSTRAP", f"127.0.0.1:{free_port()}")
+    async with MilvusIndex(own, GENERATION):
+        pass
+
+    done = await asyncio.to_thread(CliRunner().invoke, app, words, env={"COLUMNS": "500"})
+
+    assert done.exit_code != 0
+    assert f"there is no generation g7; the store has {GENERATION.name}: set FREKI_MILVUS__GENERATION" in done.output
+    async with MilvusGenerations(own) as log:
+        assert list(await log.stored()) == [GENERATION.name]
 
 
 async def test_generations_are_told_apart_whatever_they_are_called(own: MilvusSettings) -> None:

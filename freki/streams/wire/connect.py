@@ -23,6 +23,7 @@ from freki.schemas import (
     IndexOutcome,
 )
 from freki.schemas.avro import Codec
+from freki.schemas.errors import Misconfigured
 from freki.streams.client import Asker, DocumentAsker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
 from freki.streams.feed.ledger import SourceLedger
@@ -51,12 +52,17 @@ async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | No
 
 
 @asynccontextmanager
-async def open_index(settings: Settings) -> AsyncIterator["MilvusIndex"]:
-    """Open the store without loading a model."""
+async def open_index(settings: Settings, *, creates: bool = True) -> AsyncIterator["MilvusIndex"]:
+    """Open the store without loading a model.
+
+    creates: whether the generation is created where the store has only others; else raises Misconfigured.
+    """
     # As in `from_settings`: most commands need neither store nor model.
     from freki.infra.models import embedder_identity  # noqa: PLC0415
 
     await _check_store(settings.milvus)
+    if not creates:
+        await _check_generation(settings)
     fingerprint, dim = embedder_identity(settings.models)
     async with index_of(settings, embedder=fingerprint, dim=dim) as index:
         yield index
@@ -70,6 +76,18 @@ async def open_generations(settings: Settings) -> AsyncIterator["MilvusGeneratio
     await _check_store(settings.milvus)
     async with MilvusGenerations(settings.milvus) as log:
         yield log
+
+
+async def _check_generation(settings: Settings) -> None:
+    """Raise Misconfigured where the store has only other generations than the one in use."""
+    name = settings.milvus.generation
+    async with open_generations(settings) as log:
+        stored = await log.stored()
+    if stored and name not in stored:
+        raise Misconfigured(
+            f"there is no generation {name}; the store has {', '.join(stored)}: set FREKI_MILVUS__GENERATION to one of"
+            f" these, or fill {name} with `freki generations create {name}`"
+        )
 
 
 async def _check_store(settings: MilvusSettings) -> None:
