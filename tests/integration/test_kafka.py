@@ -248,8 +248,8 @@ async def test_an_empty_topic_is_at_its_end_at_once(kafka: KafkaSettings, topic:
 
 
 async def test_reading_a_topic_that_does_not_exist_says_how_to_make_it(kafka: KafkaSettings) -> None:
-    with pytest.raises(Misconfigured, match="freki topics apply"):
-        async with Reader(kafka, f"{kafka.topic_prefix}.nowhere", start="latest"):
+    with pytest.raises(Misconfigured, match=r"freki topics apply.*FREKI_MILVUS__GENERATION"):
+        async with Reader(kafka, f"{kafka.topic_prefix}.outcomes.v1.g7", start="latest"):
             pass
 
 
@@ -264,6 +264,7 @@ async def test_topics_that_do_not_exist_are_a_problem_of_the_state_of_all_parts(
     (problem,) = [each for each in found.problems if each.startswith("broker: ")]
     assert problem.startswith(f"broker: topics {topics.queries.name} do not exist")
     assert "`freki topics apply`" in problem
+    assert "FREKI_MILVUS__GENERATION" in problem
 
 
 async def test_a_record_that_is_too_large_is_rejected(kafka: KafkaSettings, topic: str) -> None:

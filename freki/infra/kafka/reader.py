@@ -86,8 +86,8 @@ class Reader:
         if not numbers:
             raise Misconfigured(
                 f"topic {self._topic} does not exist, or may not be read; create it with `freki topics apply`, give the"
-                " right that `freki topics acls` lists, or correct FREKI_KAFKA__TOPIC_PREFIX and"
-                " FREKI_KAFKA__TOPIC_VERSION"
+                " right that `freki topics acls` lists, or correct FREKI_KAFKA__TOPIC_PREFIX,"
+                " FREKI_KAFKA__TOPIC_VERSION and FREKI_MILVUS__GENERATION"
             )
         places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         with _fetching_at_once(client):

@@ -72,8 +72,8 @@ async def overview(settings: Settings, urls: Sequence[str] = ()) -> Overview:
     if missing:
         problems.append(
             f"broker: topics {', '.join(missing)} do not exist, or may not be described: `freki topics apply` creates"
-            " them, `freki topics acls` lists the rights; or correct FREKI_KAFKA__TOPIC_PREFIX and"
-            " FREKI_KAFKA__TOPIC_VERSION"
+            " them, `freki topics acls` lists the rights; or correct FREKI_KAFKA__TOPIC_PREFIX,"
+            " FREKI_KAFKA__TOPIC_VERSION and FREKI_MILVUS__GENERATION"
         )
     return Overview(
         at=wall_clock(),
