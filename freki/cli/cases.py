@@ -112,11 +112,12 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
     @command
     async def end_case(name: ExistingName, tenant: Tenant = None) -> None:
         settings = load_settings()
-        standing = await kind.read(settings, whose(settings, tenant))
+        of = whose(settings, tenant)
+        standing = await kind.read(settings, of)
         if name not in standing:
-            fail(f"there is no {kind.noun} {name!r} here; the command `list` shows them")
+            fail(f"tenant {of} has no {kind.noun} {name!r}: the command `list` shows them; --tenant selects another")
         await _send(settings, standing[name], None, _event(standing[name], kind.audited, "ended"))
-        console.print(f"{name} of {whose(settings, tenant)} is {kind.ended}", markup=False)
+        console.print(f"{name} of {of} is {kind.ended}", markup=False)
 
     @app.command("list", help=f"List the {kind.noun}s of a tenant.")
     @command

@@ -34,6 +34,22 @@ def test_a_case_whose_time_is_none_is_listed_without_it(
     assert (shown.exit_code, "case-7" in shown.output) == (0, True)
 
 
+@pytest.mark.parametrize("words", [("hold", "release"), ("object", "lift")])
+def test_a_case_that_is_not_there_is_told_with_the_tenant_that_was_looked_at(
+    monkeypatch: pytest.MonkeyPatch, words: tuple[str, str]
+) -> None:
+    async def read(*_: object) -> AsyncIterator[tuple[bytes, object]]:
+        return
+        yield
+
+    monkeypatch.setattr(cases, "current_values", read)
+
+    ended = CliRunner().invoke(app, [*words, "case-7"], env={"COLUMNS": "200", "FREKI_TENANT": "hr"})
+
+    assert ended.exit_code == 1
+    assert all(each in ended.output for each in ("tenant hr", "case-7", "--tenant"))
+
+
 A, B = DocumentId("a"), DocumentId("b")
 
 
