@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 
 from freki.cli.context import command, terminated_as_interrupted
 from freki.cli.main import app
-from freki.infra.archive.folder import disk
+from freki.infra.archive.folder import disk, make_folder
 from freki.infra.signals import run_until_stopped
 from freki.schemas import IndexOutcome
 from freki.schemas.avro import Codec
@@ -183,6 +183,12 @@ def test_an_export_into_a_file_says_that_it_is_no_folder(tmp_path: Path) -> None
 
     with pytest.raises(Misconfigured, match=r"backup\.tar is no folder"), disk(file):
         file.mkdir(parents=True, exist_ok=True)
+
+
+def test_an_archive_that_cannot_be_made_there_is_a_wrong_path_and_nothing_to_restore() -> None:
+    """As a folder of an automounter that knows no such place."""
+    with pytest.raises(Misconfigured, match=r"/proc/backup: .*name another folder"):
+        make_folder(Path("/proc/backup"))
 
 
 @pytest.mark.parametrize("code", [errno.EACCES, errno.EPERM, errno.EROFS])

@@ -37,6 +37,17 @@ def disk(folder: Path) -> Iterator[None]:
         raise Unavailable(f"{folder}: {error.strerror or error}; {room}run the command again, it continues") from error
 
 
+def make_folder(folder: Path) -> None:
+    """Make a folder, with its parents, unless it is there."""
+    with disk(folder):
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except FileNotFoundError as error:
+            raise Misconfigured(
+                f"{folder}: no folder can be made there ({error.strerror}); name another folder"
+            ) from error
+
+
 def sha256_of(path: Path) -> str:
     """Return the checksum of a file."""
     with path.open("rb") as file:

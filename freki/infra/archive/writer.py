@@ -10,7 +10,7 @@ from typing import Self
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
 
-from freki.infra.archive.folder import LOCK, MANIFEST, UNFINISHED, disk, sha256_of
+from freki.infra.archive.folder import LOCK, MANIFEST, UNFINISHED, disk, make_folder, sha256_of
 from freki.infra.archive.readme import readme
 from freki.infra.archive.tables import Table
 from freki.infra.durable_files import PARTIAL, write_atomically
@@ -182,8 +182,8 @@ class ArchiveWriter:
         return manifest
 
     def _open(self) -> None:
+        make_folder(self._folder)
         with disk(self._folder):
-            self._folder.mkdir(parents=True, exist_ok=True)
             try:
                 self._lock.acquire()
             except Timeout as error:
