@@ -833,6 +833,45 @@ async def test_the_clause_that_the_question_cites_comes_first(clause: str) -> No
     assert (result.hits[0].document_id, result.hits[0].text[:3]) == ("vertrag", clause)
 
 
+ERRORS = [*(f"fehler e{i} meldet das amt" for i in range(40)), "fehler e4711 meldet niemand"]
+ERROR = "Was meldet das amt bei fehler E4711?"
+
+
+# By late interaction of the fake vectors others are nearly certain.
+@pytest.mark.parametrize(
+    ("reranker", "last_place"), [(RerankerChoice.COSINE, 0), (RerankerChoice.NONE, 0), (RerankerChoice.LOCAL, 9)]
+)
+async def test_what_mentions_the_designation_of_the_question_comes_before_what_is_only_alike(
+    world: World, reranker: RerankerChoice, last_place: int
+) -> None:
+    await world.feed(revision("b", 1, ERRORS))
+    options: dict[str, Any] = {"reranker": reranker, "top_k": 50, "alpha": 1.0}
+
+    result = await ask(retriever(world), ERROR, **options)
+    alike = await ask(retriever(world), ERROR, exact=False, **options)
+
+    assert [hit.text for hit in result.hits].index(ERRORS[-1]) <= last_place
+    assert [hit.text for hit in alike.hits].index(ERRORS[-1]) == len(ERRORS) - 1
+
+
+async def test_a_reranker_reads_what_mentions_the_designation_of_the_question(world: World) -> None:
+    await world.feed(revision("b", 1, ERRORS))
+
+    await ask(retriever(world, rerankers=[scorer := Scorer("amt")]), ERROR, rerank_candidates=1)
+
+    assert [pair.text for pair in scorer.seen] == [f"b\n{ERRORS[-1]}"]
+
+
+async def test_a_designation_that_nearly_all_mention_changes_no_order(world: World) -> None:
+    await world.feed(revision("b", 1, [f"gebühr {i} nach kx-200" for i in range(20)]))
+    own = (Filter(field="document_id", operator=FilterOperator.EQ, values=("b",)),)
+
+    result = await ask(retriever(world), "Welche gebühr 7 nach KX-200?", top_k=20, filters=own)
+    alike = await ask(retriever(world), "Welche gebühr 7 nach KX-200?", top_k=20, filters=own, exact=False)
+
+    assert [hit.chunk_id for hit in result.hits] == [hit.chunk_id for hit in alike.hits]
+
+
 async def test_quotations_may_stand_in_the_headings_or_the_name(world: World) -> None:
     await world.feed(revision("satzung b", 1, ["zehn euro"]))
 

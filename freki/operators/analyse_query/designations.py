@@ -3,6 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
+from functools import lru_cache
 from itertools import pairwise
 
 from freki.operators.analyse_query.exact import BODIES
@@ -104,6 +105,7 @@ def _digits(text: str) -> int:
     return sum(map(str.isdecimal, text))
 
 
+@lru_cache(maxsize=256)  # one text after another is searched
 def _pattern(designation: str) -> re.Pattern[str]:
     """Return what finds a designation in a folded text."""
     if found := _GROUPED.fullmatch(designation):

@@ -53,6 +53,8 @@ class LoadedChunk(LiveChunk):
     vector: Floats
     duplicates: Sequence["LoadedChunk"] = ()
     """Candidates with the same text, which are represented by this one."""
+    mentions: float = 0.0
+    """Evidence, in log-odds, of the designations of the query that it mentions."""
     reranked: float | None = None
     """Score of the reranker; null: not reranked."""
 

@@ -13,7 +13,12 @@ from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.query_log import QueryLog
 
 MIN_EXACT_CANDIDATES = 100
-"""Candidates that are loaded if the query quotes a phrase or cites a norm: neither search knows either."""
+"""Candidates that are loaded if the query quotes a phrase, cites a norm or names a designation, which vectors hardly
+tell apart."""
+MAX_QUESTION_WORDS = 32
+"""Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
+MAX_DESIGNATIONS = 32
+"""Each is looked for in all texts of candidates."""
 _BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
 
 
@@ -37,6 +42,8 @@ class ParsedQuery:
     """Documents that answers leave out, because of objections."""
     where: Condition | None = None
     """The parsed condition of the query."""
+    designations: Sequence[str] = ()
+    """Standards, identifiers and numbers that it names; none if it is longer than a question."""
 
     @property
     def is_read(self) -> bool:
@@ -70,6 +77,16 @@ class ParsedQuery:
         return self.options.exact and self.cites
 
     @property
+    def is_exact(self) -> bool:
+        """Do candidates count by what stands in them as it is written?"""
+        return bool(self.quoted or self.puts_cited_first or self.sought_designations)
+
+    @property
+    def sought_designations(self) -> Sequence[str]:
+        """Designations that candidates should mention."""
+        return self.designations if self.options.exact else ()
+
+    @property
     def says_nothing(self) -> bool:
         """Has the query no word and no number? Then nothing can answer it."""
         return not self.is_read and says_nothing(self.text)
@@ -78,7 +95,7 @@ class ParsedQuery:
     def wanted(self) -> int:
         """Number of the best candidates to load, for reranking by a model and for diversity."""
         usual = max(self.options.rerank_candidates, 2 * self.options.top_k)
-        return max(usual, MIN_EXACT_CANDIDATES) if self.quoted or self.puts_cited_first else usual
+        return max(usual, MIN_EXACT_CANDIDATES) if self.is_exact else usual
 
     @property
     def scope(self) -> Scope:

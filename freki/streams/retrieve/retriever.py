@@ -34,7 +34,7 @@ from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.search_result import variant_of
 from freki.streams.retrieve.steps.compose import NO_ROOM, Composer
 from freki.streams.retrieve.steps.compose import STEP as COMPOSE
-from freki.streams.retrieve.steps.exact import keep_exact
+from freki.streams.retrieve.steps.exact import apply_exact
 from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import LOOK_BEYOND, FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
@@ -340,7 +340,7 @@ class Retriever:
             if query.is_read:
                 selection = as_named(candidates)
             else:
-                ranked = await self._rerank(query, keep_exact(query, candidates), extras)
+                ranked = await self._rerank(query, apply_exact(query, candidates), extras)
                 selection = select(query, ranked, unrelated=self._embedder.unrelated)
             hits = await locate(self._stores, self._attempts, query, selection)
             retrieval = await self._surrounded(query, hits, extras)

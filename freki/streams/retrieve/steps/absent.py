@@ -14,22 +14,17 @@ from freki.operators.analyse_query import (
     absent_norms,
     cited_norms,
     compared,
-    designations,
     folded,
 )
 from freki.operators.analyse_text import analyse_text
 from freki.operators.detect_language import UNDETERMINED
 from freki.schemas import ContextHit, NoticeKind, Widening
 from freki.streams.retrieve.candidates import LocatedHits
-from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.parsed_query import MAX_QUESTION_WORDS, ParsedQuery
 from freki.streams.retrieve.steps.exact import STEP, texts_of
 from freki.streams.retrieve.steps.periods import lacking, periods
 from freki.streams.retrieve.steps.proper_names import proper_names
 
-MAX_QUESTION_WORDS = 32
-"""Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
-MAX_DESIGNATIONS = 32
-"""Each is looked for in all texts of the hits."""
 _INFLECTED = re.compile(r"(?<=\w{5})(?:e[nrs]?|ern|n|s)$|(?<=\w{3})s$")
 
 
@@ -67,14 +62,13 @@ def _absent(query: ParsedQuery, found: LocatedHits, texts: Sequence[str]) -> Ite
 def _absent_numbers(query: ParsedQuery, texts: Sequence[str]) -> list[str]:
     """Return the designations that no text has as a whole, and the days, months and years in which no text has any."""
     language = query.analysis.language
-    named = designations(query.text, query.analysis.exact)[:MAX_DESIGNATIONS]
     asked = periods(query.text, language=language)
-    timed = {name for name in named if any(name in each.text for each in asked)}
+    timed = {name for name in query.designations if any(name in each.text for each in asked)}
     # Other years count something, as 2000 in `2000 Euro` does.
     sought = [each.of_years() for each in asked if each.has_days or any(name in each.text for name in timed)]
     # A number of four digits may be no year, and most texts that have a year have it so.
     years = {each.text for each in sought if each.text.isdecimal()}
-    untimed = [name for name in named if name not in timed]
+    untimed = [name for name in query.designations if name not in timed]
     unread = set(absent_designations([*untimed, *years], texts))
     sought = [each for each in sought if each.text not in years or each.text in unread]
     # A designation may be a version, or a day: 14.3.23.

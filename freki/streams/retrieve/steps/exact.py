@@ -1,9 +1,19 @@
-"""Keep candidates that hold a phrase that the query quotes, and put cited norms first."""
+"""Keep candidates with a quoted phrase, and put those first that have designations or norms of the query."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from freki.operators.analyse_query import CitedPlace, citation_levels, clause_places, division_levels, holds
+import numpy as np
+
+from freki.operators.analyse_query import (
+    CitedPlace,
+    absent_designations,
+    citation_levels,
+    clause_places,
+    division_levels,
+    holds,
+)
+from freki.operators.mention_evidence import mention_evidence
 from freki.schemas import NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
@@ -13,16 +23,40 @@ STEP = "exact"
 CITED = "cited"
 
 
-def keep_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
+def apply_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
+    """Keep candidates with a quoted phrase, and put those first that mention designations which few others mention.
+
+    Vectors hardly tell one designation from the next.
+    """
+    if not candidates.found or not (query.quoted or query.sought_designations):
+        return candidates
+    with timed([query.log], STEP, lambda _: len(candidates.found)):
+        return _mentioning_first(query, _keep_quoted(query, candidates))
+
+
+def _mentioning_first(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
+    """Put the candidates first that mention what the query names, so that a reranker reads them."""
+    named, found = query.sought_designations, candidates.found
+    if not named:
+        return candidates
+    absent = [absent_designations(named, texts_of(each)) for each in found]
+    evidence = mention_evidence(np.array([[name not in missing for missing in absent] for name in named], np.bool_))
+    if not evidence.any():
+        return candidates
+    order = np.argsort(-evidence, kind="stable")
+    weighed = [replace(found[place], mentions=float(evidence[place])) for place in order]
+    return replace(candidates, found=weighed).after(STEP)
+
+
+def _keep_quoted(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
     """Drop candidates without any of the quoted phrases; if none has one, keep all and add a notice.
 
     One phrase is enough: phrases that are quoted to be compared seldom stand in one place.
     """
     quoted, found = query.quoted, candidates.found
-    if not quoted or not found:
+    if not quoted:
         return candidates
-    with timed([query.log], STEP, lambda _: len(found)):
-        kept = [each for each in found if holds_quoted(query, each)]
+    kept = [each for each in found if holds_quoted(query, each)]
     if not kept:
         phrases = ", ".join(f"„{phrase}“" for phrase in quoted)
         query.log.notice(STEP, NoticeKind.UNMET, f"none of the {len(found)} best candidates holds {phrases}")

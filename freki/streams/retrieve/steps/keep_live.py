@@ -11,7 +11,7 @@ from freki.schemas.names import record
 from freki.streams.retrieve.budget.attempts import SHARE, Attempts
 from freki.streams.retrieve.candidates import History, LiveChunk
 from freki.streams.retrieve.dependencies import Stores
-from freki.streams.retrieve.parsed_query import EmbeddedQuery
+from freki.streams.retrieve.parsed_query import MIN_EXACT_CANDIDATES, EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
@@ -21,6 +21,8 @@ from freki.streams.retrieve.steps.match import match, matched_rows
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
+BEST_BY_WORDS = MIN_EXACT_CANDIDATES // 2
+"""Candidates that are kept for what BM25 found, if the query has parts that count as they are written."""
 _LONGER = 4
 """Factor by which each look further down the ranking takes more candidates than the one before."""
 
@@ -142,7 +144,7 @@ class _LiveSelection:
 
     def _start(self) -> None:
         self.ranked, self._alpha = fuse(self.query, self._variants)
-        self._best_first = match(self.query, self.ranked, self._codes) if self._codes else self.ranked
+        self._order(match(self.query, self.ranked, self._codes) if self._codes else self.ranked)
         self.found: list[LiveChunk] = []
         self.rows: dict[RowId, Row] = {}
         self.dead = 0
@@ -159,7 +161,12 @@ class _LiveSelection:
     def match(self, codes: Mapping[RowId, str]) -> None:
         """Order by late interaction; rows without a code have none."""
         self._codes |= {row_id: codes.get(row_id, "") for row_id in self.unread}
-        self._best_first = match(self.query, self.ranked, self._codes)
+        self._order(match(self.query, self.ranked, self._codes))
+
+    def _order(self, best_first: list[Ranked]) -> None:
+        """Set the order of relevance, and the one in which documents are looked up."""
+        self._best_first = best_first
+        self._looked_up = _best_by_words_first(best_first) if self.query.is_exact else best_first
 
     def result(self) -> LiveCandidates:
         history = self._history.after(MATCH, self._best_first) if self.matched else self._history
@@ -177,10 +184,10 @@ class _LiveSelection:
 
     @property
     def is_short(self) -> bool:
-        return len(self.found) < self.query.wanted and self._at < len(self._best_first)
+        return len(self.found) < self.query.wanted and self._at < len(self._looked_up)
 
     def next_slice(self) -> list[Ranked]:
-        return self._best_first[self._at : self._at + self._length]
+        return self._looked_up[self._at : self._at + self._length]
 
     def hide_unreadable(self, ranked: Sequence[Ranked], live: Mapping[RootId, LiveDocument]) -> bool:
         """Remove documents that the answer may not have, and fuse again: they must not move or be counted.
@@ -227,7 +234,9 @@ class _LiveSelection:
             newest[each.root.root_id] = max(newest.get(each.root.root_id, each.root.rank), each.root.rank)
         older = [each.chunk_id for each in self.found if each.root.rank < newest[each.root.root_id]]
         self._drop(NOT_LIVE, older)
+        places = {each.chunk_id: place for place, each in enumerate(self._best_first)}
         self.found = [each for each in self.found if each.root.rank == newest[each.root.root_id]]
+        self.found.sort(key=lambda each: places[each.chunk_id])
         self.dead += len(older)
         self._has_moved |= bool(older)
 
@@ -239,6 +248,12 @@ class _LiveSelection:
 
     def _drop(self, reason: str, chunk_ids: Sequence[ChunkId]) -> None:
         self._history = self._history.dropping(STEP, reason, chunk_ids)
+
+
+def _best_by_words_first(best_first: Sequence[Ranked]) -> list[Ranked]:
+    """Put those first that BM25 found best: late interaction hardly tells one number from the next."""
+    found = sorted((each for each in best_first if each.lexical), key=lambda each: -(each.lexical or 0.0))
+    return list(dict.fromkeys([*found[:BEST_BY_WORDS], *best_first]))
 
 
 def _is_replaced(found: Ranked, root: Root) -> bool:

@@ -77,6 +77,8 @@ def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[Sco
     if candidates.reranker in PROBABILITIES:
         fused = np.array(fused_in_unit(query.options.fusion, [each.fused for each in candidates.found]), np.float64)
         relevance = blend(relevance, fused, weight=query.options.blend_for(exact=query.cites))
+    # To log-odds; of other scores the highest is 1, which a rare mention outweighs.
+    relevance = relevance + np.array([each.mentions for each in candidates.found], np.float64)
 
     def rank(place: int) -> tuple[bool, float, float, str]:
         each = scored[place]
@@ -108,7 +110,7 @@ def _diversified(query: EmbeddedQuery, selection: Selection, relevance: Relevanc
     """
     reached = sum(each.reranked is not None for each in selection.found)
     head, rest = selection.found[:reached], selection.found[reached:]
-    by_search = np.array([_before(each) + each.judged for each in rest], np.float64)
+    by_search = np.array([_before(each) + each.judged + each.mentions for each in rest], np.float64)
     trade_off = query.options.mmr_lambda
     found = [
         *_by_margin(head, relevance[:reached], trade_off, unrelated),
