@@ -168,7 +168,8 @@ class QueryOptions:
     citations: CitationStyle = _option(CitationStyle.QUELLE, "Format of citations", _CONTEXT)
     exact: bool = _option(
         default=True,
-        description="Must hits hold what the query quotes, where any does, and come cited sections and clauses first?",
+        description="Must hits hold what the query quotes, where any does, and come cited sections and clauses, and "
+        "what mentions designations, first?",
         group=_HITS,
     )
     prototypes: bool = _option(
