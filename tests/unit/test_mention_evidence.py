@@ -39,9 +39,7 @@ def test_the_order_of_candidates_does_not_matter(mentioned: np.ndarray, order: o
     assert mention_evidence(mentioned[:, places]) == pytest.approx(mention_evidence(mentioned)[places])
 
 
-@pytest.mark.parametrize(
-    ("count", "expected"), [(0, 0), (1, 6.4), (10, 4.35), (50, 2.2), (80, 0.83), (91, 0), (100, 0)]
-)
+@pytest.mark.parametrize(("count", "expected"), [(0, 0), (1, 4.2), (10, 2.15), (20, 1.37), (51, 0), (100, 0)])
 def test_a_name_counts_the_more_the_fewer_mention_it(count: int, expected: float) -> None:
     evidence = mention_evidence(np.arange(100)[None] < count)
 

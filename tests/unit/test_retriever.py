@@ -837,12 +837,9 @@ ERRORS = [*(f"fehler e{i} meldet das amt" for i in range(40)), "fehler e4711 mel
 ERROR = "Was meldet das amt bei fehler E4711?"
 
 
-# By late interaction of the fake vectors others are nearly certain.
-@pytest.mark.parametrize(
-    ("reranker", "last_place"), [(RerankerChoice.COSINE, 0), (RerankerChoice.NONE, 0), (RerankerChoice.LOCAL, 9)]
-)
+@pytest.mark.parametrize("reranker", [RerankerChoice.COSINE, RerankerChoice.NONE])
 async def test_what_mentions_the_designation_of_the_question_comes_before_what_is_only_alike(
-    world: World, reranker: RerankerChoice, last_place: int
+    world: World, reranker: RerankerChoice
 ) -> None:
     await world.feed(revision("b", 1, ERRORS))
     options: dict[str, Any] = {"reranker": reranker, "top_k": 50, "alpha": 1.0}
@@ -850,8 +847,8 @@ async def test_what_mentions_the_designation_of_the_question_comes_before_what_i
     result = await ask(retriever(world), ERROR, **options)
     alike = await ask(retriever(world), ERROR, exact=False, **options)
 
-    assert [hit.text for hit in result.hits].index(ERRORS[-1]) <= last_place
-    assert [hit.text for hit in alike.hits].index(ERRORS[-1]) == len(ERRORS) - 1
+    assert result.hits[0].text == ERRORS[-1]
+    assert [hit.text for hit in alike.hits].index(ERRORS[-1]) > 20
 
 
 async def test_a_reranker_reads_what_mentions_the_designation_of_the_question(world: World) -> None:

@@ -152,6 +152,29 @@ def test_what_was_not_reranked_stands_behind_what_was_in_an_order_of_its_own(
     assert [each.chunk_id for each in found.found if each.reranked is None] == ids(alone)
 
 
+@given(given_=candidates, options=options, place=st.integers(0, 7), reranker=st.sampled_from(["local", "cosine"]))
+def test_what_mentions_a_name_of_the_query_loses_no_place_and_keeps_its_score(
+    given_: list[Candidate], options: dict[str, Any], place: int, reranker: str
+) -> None:
+    query, candidates = ranked(
+        given_, **{**options, "mmr_lambda": 1.0, "per_document": 0, "top_k": 8}, reranker=reranker
+    )
+    chunk_id = ChunkId(f"{place:02}")
+    naming = [replace(each, mentions=2.0) if each.chunk_id == chunk_id else each for each in candidates.found]
+
+    plain, named = (chosen((query, replace(candidates, found=found))) for found in (candidates.found, naming))
+
+    assert not given_[place:] or ids(named).index(chunk_id) <= ids(plain).index(chunk_id)
+    assert {each.chunk_id: each.score for each in named.found} == {each.chunk_id: each.score for each in plain.found}
+
+
+def test_a_rare_mention_outweighs_a_somewhat_better_probability() -> None:
+    query, candidates = ranked([("a", 0.0, 0.3), ("b", 0.0, 0.02)])
+    naming = [candidates.found[0], replace(candidates.found[1], mentions=4.2)]
+
+    assert ids(chosen((query, replace(candidates, found=naming)))) == ["01", "00"]
+
+
 @given(given_=candidates, options=options, threshold=shares)
 def test_a_threshold_comes_last_and_only_leaves_out(
     given_: list[Candidate], options: dict[str, Any], threshold: float

@@ -1,5 +1,6 @@
 """A query as parsed, and as embedded."""
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 from freki.operators.analyse_query import phrases_of, says_nothing
@@ -19,6 +20,7 @@ MAX_QUESTION_WORDS = 32
 """Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
 MAX_DESIGNATIONS = 32
 """Each is looked for in all texts of candidates."""
+_YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
 
 
@@ -83,8 +85,8 @@ class ParsedQuery:
 
     @property
     def sought_designations(self) -> Sequence[str]:
-        """Designations that candidates should mention."""
-        return self.designations if self.options.exact else ()
+        """Designations that candidates should mention: no years, which many texts say once, at their beginning."""
+        return [name for name in self.designations if not _YEAR.fullmatch(name)] if self.options.exact else ()
 
     @property
     def says_nothing(self) -> bool:
