@@ -21,7 +21,7 @@ from freki.streams.retrieve.steps.match import match, matched_rows
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
-BEST_BY_WORDS = MIN_EXACT_CANDIDATES // 2
+BEST_BY_WORDS = MIN_EXACT_CANDIDATES // 4
 """Candidates that are kept for what BM25 found, if the query has parts that count as they are written."""
 _LONGER = 4
 """Factor by which each look further down the ranking takes more candidates than the one before."""
