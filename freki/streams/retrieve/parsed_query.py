@@ -14,8 +14,9 @@ from freki.schemas.query_options import QueryOptions
 from freki.streams.retrieve.query_log import QueryLog
 
 MIN_EXACT_CANDIDATES = 100
-"""Candidates that are loaded if the query quotes a phrase, cites a norm or names a designation, which vectors hardly
-tell apart."""
+"""Candidates that are loaded if the query quotes a phrase or cites a norm: neither search knows either."""
+MIN_DESIGNATION_CANDIDATES = 50
+"""The same if it names a designation, which BM25 knows."""
 MAX_QUESTION_WORDS = 32
 """Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
 MAX_DESIGNATIONS = 32
@@ -97,7 +98,9 @@ class ParsedQuery:
     def wanted(self) -> int:
         """Number of the best candidates to load, for reranking by a model and for diversity."""
         usual = max(self.options.rerank_candidates, 2 * self.options.top_k)
-        return max(usual, MIN_EXACT_CANDIDATES) if self.is_exact else usual
+        if self.quoted or self.puts_cited_first:
+            return max(usual, MIN_EXACT_CANDIDATES)
+        return max(usual, MIN_DESIGNATION_CANDIDATES) if self.sought_designations else usual
 
     @property
     def scope(self) -> Scope:

@@ -11,7 +11,7 @@ from freki.schemas.names import record
 from freki.streams.retrieve.budget.attempts import SHARE, Attempts
 from freki.streams.retrieve.candidates import History, LiveChunk
 from freki.streams.retrieve.dependencies import Stores
-from freki.streams.retrieve.parsed_query import MIN_EXACT_CANDIDATES, EmbeddedQuery
+from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.search_result import Ranked, SearchedVariant, SearchResult
 from freki.streams.retrieve.steps.fuse import fuse
@@ -21,7 +21,7 @@ from freki.streams.retrieve.steps.match import match, matched_rows
 
 STEP = "manifest"
 NOT_LIVE = "it is not of a live revision"
-BEST_BY_WORDS = MIN_EXACT_CANDIDATES // 4
+BEST_BY_WORDS = 25
 """Candidates that are kept for what BM25 found, if the query has parts that count as they are written."""
 _LONGER = 4
 """Factor by which each look further down the ranking takes more candidates than the one before."""
