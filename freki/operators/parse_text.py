@@ -10,6 +10,8 @@ from freki.schemas.numerals import value_of_roman
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
 
 _PARAGRAPH = re.compile(r"\S.*(?:\n.*\S.*)*")
+_SIGNED, _ROMAN, _PLAIN = "signed", "roman", ""
+"""Kinds of headings by their number: behind a sign or word, Roman, decimal."""
 _DIVISION = re.compile(DIVISION)
 _UNNAMED_DIVISION = re.sub(r"\?P<\w+>", "?:", DIVISION)
 _HEADING = re.compile(
@@ -195,9 +197,6 @@ def _without_initials(found: Sequence[re.Match[str] | None]) -> list[re.Match[st
         else:
             kept[place] = None
     return kept
-
-
-_SIGNED, _ROMAN, _PLAIN = "signed", "roman", ""
 
 
 def _rank(heading: re.Match[str] | None) -> tuple[int, str]:
