@@ -14,7 +14,7 @@ from urllib.parse import quote
 import httpx
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from freki.infra.http.credentials import masked
+from freki.infra.http.credentials import without_credentials
 from freki.infra.http.errors import is_transient
 from freki.infra.settings import RegistrySettings
 from freki.schemas.avro import packaged_contracts, schema_id_of
@@ -178,7 +178,7 @@ def _refusal(response: httpx.Response) -> InfraError:
         refusal = _Refusal.model_validate_json(response.content)
     except ValidationError:
         refusal = _Refusal()
-    said = f"{asked}: {response.status_code} {masked(response, refusal.message)}".strip()
+    said = f"{asked}: {response.status_code} {without_credentials(response, refusal.message)}".strip()
     if refusal.error_code in _NOT_THERE:
         return UnknownToRegistry(said)
     if is_transient(response.status_code):

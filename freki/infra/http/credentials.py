@@ -26,7 +26,7 @@ def split_credentials(url: str) -> tuple[str, httpx.BasicAuth | None]:
     return str(parsed.copy_with(userinfo=b"")), httpx.BasicAuth(parsed.username, parsed.password)
 
 
-def masked(response: httpx.Response, text: str) -> str:
+def without_credentials(response: httpx.Response, text: str) -> str:
     """Return text of a response with the credentials of its request masked: servers repeat wrong ones."""
     for secret in sorted(_sent(response.request), key=len, reverse=True):
         text = text.replace(secret, MASK)

@@ -17,7 +17,7 @@ import httpx
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
-from freki.infra.http.credentials import masked, split_credentials
+from freki.infra.http.credentials import split_credentials, without_credentials
 from freki.infra.http.errors import gist_of, is_transient, text_of
 from freki.infra.settings import OAuthSettings
 from freki.infra.token_sources import token_of_command, token_of_file
@@ -105,7 +105,7 @@ class _Reply(BaseModel, hide_input_in_errors=True):
 
 
 def _refusal(setting: str, reply: httpx.Response) -> InfraError:
-    said = f"{setting} answers {reply.status_code}: {masked(reply, text_of(reply))[:200]}"
+    said = f"{setting} answers {reply.status_code}: {without_credentials(reply, text_of(reply))[:200]}"
     if is_transient(reply.status_code):
         return Unavailable(said)
     return Misconfigured(f"{said}; check {_SECTION}CLIENT_ID, {_SECTION}CLIENT_SECRET and {_SECTION}SCOPE")

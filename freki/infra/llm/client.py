@@ -16,7 +16,7 @@ import stamina
 import structlog
 from pydantic import BaseModel, Field, JsonValue, ValidationError
 
-from freki.infra.http.credentials import masked, split_credentials
+from freki.infra.http.credentials import split_credentials, without_credentials
 from freki.infra.http.errors import gist_of, refusal
 from freki.infra.settings import LlmSettings
 from freki.infra.telemetry.calls import Calls
@@ -213,7 +213,7 @@ def _again(error: Exception, *, limit_s: float) -> bool | float:
 
 
 def _refused(response: httpx.Response, text: str) -> InfraError:
-    message = f"{response.url} answered {response.status_code}: {masked(response, text)[:200]}"
+    message = f"{response.url} answered {response.status_code}: {without_credentials(response, text)[:200]}"
     # With this interface a conflict is a lock of the server, which is released: OpenAI's own client tries again.
     hint = "see FREKI_LLM__URL, __MODEL and __API_KEY"
     return refusal(response, message, hint=hint, conflict_is_transient=True)

@@ -9,7 +9,7 @@ import asyncio
 
 import httpx
 
-from freki.infra.http.credentials import masked, split_credentials
+from freki.infra.http.credentials import split_credentials, without_credentials
 from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.infra.settings import OcrSettings
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -48,7 +48,7 @@ class ServiceOcr:
             except httpx.HTTPError as error:
                 raise Unavailable(f"FREKI_OCR__URL={self._url} does not answer", gist=gist_of(error)) from error
         if not response.is_success:
-            said = masked(response, text_of(response))[:200]
+            said = without_credentials(response, text_of(response))[:200]
             message = f"FREKI_OCR__URL={self._url} answered {response.status_code}: {said}"
             raise refusal(response, message, hint="see the settings FREKI_OCR__…")
         return response.content, response.headers.get("Content-Type", "")

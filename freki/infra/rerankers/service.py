@@ -9,7 +9,7 @@ from typing import Any, Self
 import httpx
 from pydantic import ValidationError
 
-from freki.infra.http.credentials import masked, split_credentials
+from freki.infra.http.credentials import split_credentials, without_credentials
 from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import RerankPair
@@ -66,7 +66,9 @@ class RankingService:
         return scores
 
     def _refused(self, response: httpx.Response) -> InfraError:
-        message = f"{self.url} answered {response.status_code}: {masked(response, text_of(response))[:200]}"
+        message = (
+            f"{self.url} answered {response.status_code}: {without_credentials(response, text_of(response))[:200]}"
+        )
         return refusal(response, message, hint=f"see the settings {self._section}__…")
 
 

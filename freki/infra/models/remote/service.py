@@ -11,7 +11,7 @@ import numpy as np
 import structlog
 from pydantic import ValidationError
 
-from freki.infra.http.credentials import masked, split_credentials
+from freki.infra.http.credentials import split_credentials, without_credentials
 from freki.infra.http.errors import gist_of, refusal, text_of
 from freki.infra.models.remote.interfaces import INTERFACES, Answer
 from freki.infra.settings import RemoteEmbedderSettings
@@ -158,7 +158,7 @@ def _translated(url: str) -> Iterator[None]:
         yield
     except httpx.HTTPStatusError as error:
         response = error.response
-        message = f"{url} answered {response.status_code}: {masked(response, text_of(response))[:200]}"
+        message = f"{url} answered {response.status_code}: {without_credentials(response, text_of(response))[:200]}"
         raise refusal(response, message, hint=f"see the settings {SECTION}__…") from error
     except (httpx.InvalidURL, httpx.UnsupportedProtocol):
         # The error may quote a part of a password.
