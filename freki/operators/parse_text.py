@@ -183,7 +183,7 @@ def _heading_levels(paragraphs: Sequence[str]) -> Iterator[int]:
         row = titles[seen : seen + len(headings)]
         seen += len(row)
         is_list = len(row) > 1 and depth > 0 and (sign != _SIGNED or all(last[title] >= seen for title in row))
-        yield from (levels.of(heading) if heading and not is_list else 0 for heading in headings)
+        yield from (levels.of(heading, depth) if heading and not is_list else 0 for heading in headings)
 
 
 def _without_initials(found: Sequence[re.Match[str] | None]) -> list[re.Match[str] | None]:
@@ -215,14 +215,13 @@ class _Levels:
         self._open: dict[str, int] = {}
         self._last = 0
 
-    def of(self, heading: re.Match[str]) -> int:
-        """Return the level of the next heading."""
+    def of(self, heading: re.Match[str], depth: int) -> int:
+        """Return the level of the next heading; depth: its level by its own number."""
         kind = division_of(heading).kind if heading["division"] else _ROMAN if heading["roman"] else _PLAIN
         if kind in ANNEXES:
             self._cut(0)
         elif heading["division"]:
             self._close(_PLAIN)
-        depth, _ = _rank(heading)
         base = self._open.get(kind, self._last + 1)
         self._close(kind)
         self._open[kind] = base
