@@ -29,7 +29,7 @@ from freki.operators.analyse_query.norms import (
     is_bare_citation,
 )
 from freki.operators.analyse_query.prototypes import Prototypes, example_wordings, fit_prototypes, type_by_prototypes
-from freki.operators.analyse_query.reading import QueryReading, analyse_query, levels_of, says_nothing
+from freki.operators.analyse_query.reading import QueryReading, analyse_query, is_short, levels_of, says_nothing
 from freki.operators.analyse_query.searchable import searchable_text
 
 __all__ = [
@@ -55,6 +55,7 @@ __all__ = [
     "folded",
     "holds",
     "is_bare_citation",
+    "is_short",
     "levels_of",
     "phrases_of",
     "says_nothing",

@@ -5,6 +5,7 @@ import unicodedata
 from typing import NamedTuple
 
 from freki.operators.analyse_query.clauses import cited_clauses
+from freki.operators.analyse_query.designations import designations
 from freki.operators.analyse_query.divisions import cited_divisions
 from freki.operators.analyse_query.exact import exact_terms
 from freki.operators.analyse_query.norms import is_bare_citation
@@ -12,6 +13,10 @@ from freki.operators.analyse_query.wording import type_by_wording
 from freki.schemas import ChunkLevel, ExactKind, ExactTerm, QueryType
 
 MAX_KEYWORDS = 3
+MAX_QUESTION_WORDS = 32
+"""Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
+MAX_DESIGNATIONS = 32
+"""Each is looked for in all texts of candidates."""
 MAX_SAME_LETTERS = 3
 """Letters of a word that may be all the same, as in AAA and www."""
 
@@ -34,6 +39,8 @@ class QueryReading(NamedTuple):
     exact: tuple[ExactTerm, ...]
     cites: bool
     """Whether it cites a section or article of a law, a numbered clause, or a division such as an annex."""
+    designations: tuple[str, ...]
+    """Standards, identifiers and numbers that it names; none if it is longer than a question."""
 
 
 def analyse_query(text: str, *, language: str) -> QueryReading:
@@ -51,7 +58,13 @@ def analyse_query(text: str, *, language: str) -> QueryReading:
         cites=any(term.kind is ExactKind.SECTION for term in exact)
         or any(cited_clauses(text))
         or any(cited_divisions(text)),
+        designations=designations(text, exact)[:MAX_DESIGNATIONS] if is_short(text) else (),
     )
+
+
+def is_short(text: str) -> bool:
+    """Return whether a query is no longer than a question."""
+    return len(text.split()) <= MAX_QUESTION_WORDS
 
 
 def says_nothing(text: str) -> bool:

@@ -17,10 +17,6 @@ MIN_EXACT_CANDIDATES = 100
 """Candidates that are loaded if the query quotes a phrase or cites a norm: neither search knows either."""
 MIN_DESIGNATION_CANDIDATES = 50
 """The same if it names a designation, which BM25 knows."""
-MAX_QUESTION_WORDS = 32
-"""Longer texts, such as letters and logs, have numbers, dates and names that decide nothing."""
-MAX_DESIGNATIONS = 32
-"""Each is looked for in all texts of candidates."""
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
 

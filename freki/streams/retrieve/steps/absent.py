@@ -15,12 +15,13 @@ from freki.operators.analyse_query import (
     cited_norms,
     compared,
     folded,
+    is_short,
 )
 from freki.operators.analyse_text import analyse_text
 from freki.operators.detect_language import UNDETERMINED
 from freki.schemas import ContextHit, NoticeKind, Widening
 from freki.streams.retrieve.candidates import LocatedHits
-from freki.streams.retrieve.parsed_query import MAX_QUESTION_WORDS, ParsedQuery
+from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.steps.exact import STEP, texts_of
 from freki.streams.retrieve.steps.periods import lacking, periods
 from freki.streams.retrieve.steps.proper_names import proper_names
@@ -45,7 +46,7 @@ def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHi
     cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
     headings = [heading for each in found.found for heading in each.row.heading_path]
     norms = absent_norms(cited, texts, headings) if cited else ()
-    others = list(_absent(query, found, texts)) if len(query.text.split()) <= MAX_QUESTION_WORDS else []
+    others = list(_absent(query, found, texts)) if is_short(query.text) else []
     names = [*(each.text for each in norms), *others]
     if names:
         query.log.notice(STEP, NoticeKind.UNMET, f"no hit names {', '.join(names)}")

@@ -137,6 +137,7 @@ class _LiveSelection:
         self.query = query
         self._late_interaction = late_interaction
         self._codes: dict[RowId, str] = {}
+        self._wanted = query.wanted
         self._variants = list(search.variants)
         self._roots = dict(search.roots)
         self._history = History()
@@ -150,7 +151,7 @@ class _LiveSelection:
         self.dead = 0
         self._has_moved = False
         self._at = 0
-        self._length = self.query.wanted
+        self._length = self._wanted
 
     @property
     def unread(self) -> list[RowId]:
@@ -184,7 +185,7 @@ class _LiveSelection:
 
     @property
     def is_short(self) -> bool:
-        return len(self.found) < self.query.wanted and self._at < len(self._looked_up)
+        return len(self.found) < self._wanted and self._at < len(self._looked_up)
 
     def next_slice(self) -> list[Ranked]:
         return self._looked_up[self._at : self._at + self._length]
@@ -219,7 +220,7 @@ class _LiveSelection:
             if document is None or each.chunk_id not in document.places:
                 dead.append(each.chunk_id)
                 self._has_moved |= document is not None and _is_replaced(each, document.root)
-            elif len(self.found) < self.query.wanted and not self._has_share(each.root_id):
+            elif len(self.found) < self._wanted and not self._has_share(each.root_id):
                 self.found.append(_live_chunk(each, document))
         self._drop(NOT_LIVE, dead)
         self.dead += len(dead)
@@ -243,7 +244,7 @@ class _LiveSelection:
     def _has_share(self, root_id: RootId) -> bool:
         """Return whether a document with a maximum of hits has its share of the candidates."""
         options = self.query.options
-        share = max(options.per_document, self.query.wanted * options.per_document // options.top_k)
+        share = max(options.per_document, self._wanted * options.per_document // options.top_k)
         return 0 < share <= sum(each.root.root_id == root_id for each in self.found)
 
     def _drop(self, reason: str, chunk_ids: Sequence[ChunkId]) -> None:

@@ -7,7 +7,6 @@ from freki.operators.analyse_query import (
     Prototypes,
     QueryReading,
     analyse_query,
-    designations,
     example_wordings,
     fit_prototypes,
     levels_of,
@@ -31,7 +30,7 @@ from freki.schemas.arrays import Floats
 from freki.schemas.index import Exclusions
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, EmbedTexts
-from freki.streams.retrieve.parsed_query import MAX_DESIGNATIONS, MAX_QUESTION_WORDS, ParsedQuery
+from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.profiles import DEFAULT, ReaderProfile, named_by, profile_of
 from freki.streams.retrieve.query_log import QueryLog
 
@@ -83,7 +82,7 @@ class QueryParser:
             analysis=self._analysis(query, text, read, language=language),
             text=text,
             cites=read.cites,
-            designations=_designations(text, read),
+            designations=read.designations,
             trace_id=trace_id,
             received_at=received_at,
             count_tokens=profile.count_tokens if profile else None,
@@ -133,7 +132,3 @@ def _unnamed(target_model: str, profiles: Collection[str]) -> str:
     holds = f"that of {DEFAULT!r}" if DEFAULT in profiles else "none"
     others = ", ".join(sorted(profiles)) or "none"
     return f"target_model {target_model!r} names no profile: {holds} holds; there are: {others}"
-
-
-def _designations(text: str, read: QueryReading) -> tuple[str, ...]:
-    return designations(text, read.exact)[:MAX_DESIGNATIONS] if len(text.split()) <= MAX_QUESTION_WORDS else ()
