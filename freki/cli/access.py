@@ -43,7 +43,7 @@ async def access(
     of, is_whole = whose(settings, tenant), True
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))
-        index = await opened.enter_async_context(open_index(settings, creates=False))
+        index = await opened.enter_async_context(open_index(settings))
         places = await opened.enter_async_context(open_places(settings, patience_s=PATIENCE_S))
         await _record(settings, of, covers)
         reading = Access(settings, index=index, registry=registry, places=places)

@@ -45,7 +45,7 @@ async def delete(
     if bool(documents) == given.is_given():
         fail("name documents, or give conditions such as --prefix, and not both", code=2)
     selection = given.selection(settings)
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         roots = await chosen(index, selection, documents or ())
     live = sorted((root for root in roots if not root.deleted), key=lambda root: root.document_id)
     said = errors if as_json else console

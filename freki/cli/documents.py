@@ -51,7 +51,7 @@ async def list_documents(
     """List documents in the order of their ids."""
     settings = load_settings()
     selection = given.selection(settings, deleted=deleted, otherwise=otherwise)
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         page = await page_of(index, selection, after=after, limit=limit)
     shown = [(str(root.document_id), root.version) for root in page.roots]
     await record_command(settings, AuditKind.REPORTED, "freki documents list", tenant=selection.tenant, documents=shown)
@@ -76,7 +76,7 @@ async def show(
     """Show one document: where it comes from, who may read it, its chunks, and its receipts."""
     settings = load_settings()
     of = TenantId(tenant or settings.tenant)
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         (root,) = await roots_named(index, of, [document])
         given = [(document, root.version)]
         await record_command(settings, AuditKind.REPORTED, "freki documents show", tenant=of, documents=given)

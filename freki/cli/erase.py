@@ -101,7 +101,7 @@ async def _covered(settings: Settings, given: SelectionArguments, documents: lis
         return Coverage(whole_tenant=True)
     if not any((given.prefix, given.source, given.language, given.principal)):
         return Coverage(attributes=selection.attributes or {})
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         return Coverage(documents=tuple([root.document_id async for root in selected(index, selection)]))
 
 

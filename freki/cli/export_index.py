@@ -102,7 +102,7 @@ def _seconds(every: str | None) -> float | None:
 
 async def _export(settings: Settings, directory: Path, tenant: TenantId | None, *, is_dated: bool) -> FinishedArchive:
     began = time.monotonic()
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         start = await _start(settings, index, tenant)
         folder = _folder(directory, start) if is_dated else directory
         await record_command(settings, AuditKind.EXPORTED, f"freki export {folder}", tenant=tenant or "")

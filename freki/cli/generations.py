@@ -227,7 +227,7 @@ async def _begin(settings: Settings, *, filled: str) -> None:
             await read_again(settings)
         with building() as progress:
             await ensure_built(settings.models, progress)
-        async with open_index(settings):
+        async with open_index(settings, creates=True):
             pass
         entry = entry_of(settings, serves=False)
         before = offered(entries).get(name)

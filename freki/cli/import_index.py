@@ -47,7 +47,7 @@ async def import_index(
     manifest = read_manifest(directory)
     _check_fit(settings, directory, manifest)
     began = time.monotonic()
-    async with open_index(settings) as index:
+    async with open_index(settings, creates=True) as index:
         if not old and not dry_run:
             await _check_age(settings, index, manifest)
         if not dry_run:

@@ -76,7 +76,7 @@ async def _warn_of_unknown(settings: Settings, judgement: Judgement) -> None:
     """
     name, key = judgement.document_id, root_id(judgement.tenant, judgement.document_id)
     try:
-        async with open_index(settings, creates=False) as index:
+        async with open_index(settings) as index:
             root = (await index.roots([key])).get(key)
     except InfraError as error:
         errors.print(Text(f"judged; whether there is a document {name!r} is not known: {error}", style="yellow"))

@@ -43,7 +43,7 @@ async def show() -> None:
         state = "current" if version == held[-1] else "reads" if version in held else "missing"
         table.add_row(str(version), state, *(str(each.get(version, 0)) for each in counts.values()))
     console.print(table)
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         otherwise = await index.count_made_otherwise(fingerprints_of(settings))
     if otherwise:
         console.print(

@@ -45,7 +45,7 @@ async def limits(
     table = whole_table("tenant", "limit", "used", "most", "share")
     for column in table.columns[2:]:
         column.justify = "right"
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         for name in map(TenantId, chosen):
             of_tenant = limits_of_tenant(settings.limits, name)
             if of_tenant.of_stock:

@@ -42,7 +42,7 @@ async def reindex(
     if documents and given.is_given():
         fail("name documents, or give conditions such as --prefix, and not both", code=2)
     selection = given.selection(settings, otherwise=not force)
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         roots = await chosen(index, selection, documents or ())
     for root in (root for root in roots if root.deleted):
         console.print(Text(f"{root.document_id} is deleted", style="yellow"))
@@ -80,7 +80,7 @@ def _nothing(selection: Selection, given: SelectionArguments, documents: Sequenc
 
 async def _check_settings(settings: Settings, selection: Selection, reindexed: Container[RootId]) -> None:
     """End the command if documents are still made with other settings: it would ask for them again for ever."""
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         left = [root for root in await chosen(index, selection, ()) if root.root_id in reindexed]
     if left:
         were = "was" if len(left) == 1 else "were"

@@ -62,7 +62,7 @@ async def verify(
 ) -> None:
     """Compare topic and store: documents, versions, content, and each chunk row with its manifest."""
     settings = load_settings()
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         compared = await compare(settings, index)
         await _show(settings, index, compared)
         if repair and await _repair(settings, index, compared, patience_s=patience):

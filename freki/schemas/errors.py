@@ -27,18 +27,13 @@ class InfraError(Exception):
     @property
     def for_callers(self) -> str:
         """What the sender of a request learns in place of an answer."""
-        return "a service behind this one failed: its log says which"
+        return f"a service behind this one failed ({self.gist}): the log of this one says which"
 
 
 class Unavailable(InfraError):
     """The same request may succeed later."""
 
     gist = "it does not answer"
-
-    @property
-    def for_callers(self) -> str:
-        """See `InfraError`."""
-        return "a service behind this one does not answer: its log says which"
 
 
 class Busy(Unavailable):

@@ -252,7 +252,7 @@ async def test_a_person_is_not_told_what_a_later_version_says_of_another_and_whi
     await publish(writer, upsert(tenant, "law", law(theirs, paragraphs=20), version=2, attributes={"subject": theirs}))
     await ask(freki, tenant, f"Was gilt für {theirs}3?")
     other = settings_named(freki.settings, "access")
-    async with open_index(freki.settings) as index, open_index(other) as beside:
+    async with open_index(freki.settings) as index, open_index(other, creates=True) as beside:
         key = root_id(TenantId(tenant), DocumentId("law"))
         await beside.commit([(await index.roots([key]))[key]], [])
     try:

@@ -55,11 +55,11 @@ async def test_entries_come_back_as_they_were_written_and_go_when_they_are_remov
 async def test_a_generation_that_is_only_read_is_not_made_beside_others(own: MilvusSettings) -> None:
     """A name that is not set right would make an empty one, which has no document and looks like the index."""
     settings = Settings(milvus=own)
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         assert await index.statistics() == Statistics(documents=0, deleted=0, chunks=0)
 
     with pytest.raises(Misconfigured, match=r"no generation g7.* has g1: set FREKI_MILVUS__GENERATION"):
-        async with open_index(settings_named(settings, "g7"), creates=False):
+        async with open_index(settings_named(settings, "g7")):
             pass
 
     async with MilvusGenerations(own) as log:

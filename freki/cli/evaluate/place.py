@@ -114,7 +114,7 @@ def _report_trouble(event: Event) -> None:
 async def _fill(settings: Settings, tenant: TenantId, corpus: Sequence[CorpusDocument]) -> tuple[str, ...]:
     """Publish documents that are not indexed yet, wait for their receipts, and return remarks on the indexing."""
     wanted = roots_of(corpus, tenant)
-    async with open_index(settings) as index:
+    async with open_index(settings, creates=True) as index:
         held = await index.roots(list(wanted))
     changes = missing(wanted, held, tenant=tenant, now=wall_clock())
     if not changes:

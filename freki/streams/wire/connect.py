@@ -52,7 +52,7 @@ async def open_registry(settings: Settings) -> AsyncIterator[RegistryClient | No
 
 
 @asynccontextmanager
-async def open_index(settings: Settings, *, creates: bool = True) -> AsyncIterator["MilvusIndex"]:
+async def open_index(settings: Settings, *, creates: bool = False) -> AsyncIterator["MilvusIndex"]:
     """Open the store without loading a model.
 
     creates: whether the generation is created where the store has only others; else raises Misconfigured.

@@ -209,7 +209,7 @@ def _lag_of(stage: str, topic: str, lags: Sequence[PartitionLag]) -> StageLag:
 
 async def _generations(settings: Settings) -> tuple[GenerationSize, ...]:
     own = settings.milvus.generation
-    async with open_index(settings, creates=False) as index:
+    async with open_index(settings) as index:
         held, watermarks = await index.statistics(), await index.watermarks()
         outdated = await index.count_made_otherwise(fingerprints_of(settings))
     async with open_generations(settings) as log:

@@ -41,7 +41,7 @@ async def open_places(settings: Settings, *, patience_s: float) -> AsyncIterator
 
 @asynccontextmanager
 async def _places(settings: Settings, outbox: Outbox, *, patience_s: float) -> AsyncIterator[Places]:
-    async with open_registry(settings) as registry, open_index(settings, creates=False) as index:
+    async with open_registry(settings) as registry, open_index(settings) as index:
         yield Places(settings, index=index, registry=registry, outbox=outbox, patience_s=patience_s)
 
 

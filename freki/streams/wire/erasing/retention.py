@@ -38,7 +38,7 @@ async def open_retention(settings: Settings, *, by: str) -> AsyncIterator[Retent
     patience_s = settings.erasure.patience_s
     async with AsyncExitStack() as opened:
         registry = await opened.enter_async_context(open_registry(settings))
-        index = await opened.enter_async_context(open_index(settings, creates=False))
+        index = await opened.enter_async_context(open_index(settings))
         outbox, _ = await opened.enter_async_context(open_outbox(settings))
         audit = await opened.enter_async_context(open_audit(settings, outbox))
         places = Places(settings, index=index, registry=registry, outbox=outbox, patience_s=patience_s)
