@@ -28,5 +28,24 @@ PARTS = (
 )
 """Pattern of the parts of a section behind its number."""
 
+JOINT = r"\s{0,3}(?:,|und|sowie|oder|bis|and|or|to|[-–])\s{0,3}"
+"""Pattern between numbers that are cited together: `Abs. 2 und 3`, `Nr. 2, 4`, `Ziffern 5.1 bis 5.3`."""
+THROUGH = r"\s*(?:bis|to|[-–])[\s§]*"
+"""Pattern between the first and the last of a range."""
+
+_NAMES_OF_TEXTS = (
+    r"gesetz|ordnung|satzung|richtlinie|verfassung|erlass|vertrag|vereinbarung|anweisung|handbuch|leitfaden|konzept"
+    r"|protokoll|statut|act\b|code\b|regulation|agreement|manual"
+)
+_NAMES_OF_PARTS = (
+    r"abs(?:atz)?|satz|s|nr|nummer|ziff(?:er)?|hs|halbs(?:atz)?|alt(?:ernative)?|var(?:iante)?|buchst(?:abe)?"
+)
+NO_QUANTITY = (
+    r"(?![^\W_]|[.,:/]\d|\.\s?(?:Jan|Feb|Mär|Mai|Apr|Jun|Jul|Aug|Sep|Okt|Nov|Dez)|\s?[%‰€$£Ω°]"
+    r"|\s(?:EUR|USD|GBP|CHF|DM|[kcm]?m|k?g|l|t|h|ha|min|mal|weitere[rn]?|days?|weeks?|months?|years?|hours?|minutes?)\b"
+    rf"|\s(?!(?i:(?:{_NAMES_OF_PARTS})\b|[\w-]{{0,40}}(?:{_NAMES_OF_TEXTS})))[A-ZÄÖÜ][a-zäöüß]{{1,40}}\b)"
+)
+"""Pattern behind a number that goes on with a citation, and counts nothing: not before a noun, as in `§ 5 und 3 Monate`."""
+
 NO_BREAK = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
 """No-break spaces, for `str.translate`: word processors write them within `§ 3`, `Art. 5`, `DIN 18040` and `24 V`."""

@@ -101,7 +101,23 @@ def test_any_text_has_norms_of_numbers_in_order(text: str) -> None:
         assert not is_there or absent_norms([norms], [text], ()) == ()
 
 
-@pytest.mark.parametrize("part", ["§", "§ 1 ", "§ 1, ", "1, ", "§ 1 I ", "Art. ", "§ 1 bis ", "§ 1 Abs. 1 "])
+@pytest.mark.parametrize(
+    "part",
+    [
+        "§",
+        "§ 1 ",
+        "§ 1, ",
+        "1, ",
+        "§ 1 I ",
+        "Art. ",
+        "§ 1 bis ",
+        "§ 1 Abs. 1 ",
+        "§ 1 Abs. 1 und 2, ",
+        "Abs. 1 und ",
+        "(1) und ",
+        "§ 1 A b ",
+    ],
+)
 def test_many_characters_take_no_longer_than_others(part: str) -> None:
     text = part * (200_000 // len(part))
 
@@ -192,6 +208,100 @@ ITEMS = [
 )
 def test_the_cited_item_of_a_section_or_clause_comes_before_others(query: str, levels: list[int]) -> None:
     assert citation_levels(query, ITEMS) == levels
+
+
+MANY = [
+    place("§ 3 Pflichten", "(1) Sie müssen", name="Gesetz (PfG)"),
+    place("§ 3 Pflichten", "(2) Sie müssen\n\n1. melden,", name="Gesetz (PfG)"),
+    place("§ 3 Pflichten", "(3) Sie dürfen\n\n4. gehen,", name="Gesetz (PfG)"),
+    place("§ 3 Pflichten", "(4) Sie sollen\n\n2. warten,", name="Gesetz (PfG)"),
+    place("§ 5 Fristen", "(1) Sie laufen.", name="Gesetz (PfG)"),
+    place("Art. 6 Daten", "(1) Sie sind rechtmäßig.", document="c", name="Verordnung (DSV)"),
+    place("Art. 7 Einwilligung", "(1) Sie ist frei.", document="c", name="Verordnung (DSV)"),
+    place("Art. 7 Wahl", "(1) Sie ist frei.", document="d", name="Vertrag (WV)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "levels"),
+    [
+        ("§ 3 Abs. 2 und 3 PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 bis 4 PfG", [1, 2, 2, 2, 0, 0, 0, 0]),
+        ("§ 3 Abs. 1, 2 und 4 PfG", [2, 2, 1, 2, 0, 0, 0, 0]),
+        ("Wie sind § 3 Absatz 1 und 2 auszulegen?", [2, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 und Abs. 4 PfG", [1, 2, 1, 2, 0, 0, 0, 0]),
+        ("§ 3 Abs. 1 Satz 1 und 2 und Abs. 3 Satz 1 PfG", [2, 1, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 (2) und (3) PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 II, III PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("section 3(2) and (3)", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("section 3(2)(a) and (4)(b) of the PfG", [1, 2, 1, 2, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 Nr. 1 und Abs. 3 Nr. 4 PfG", [1, 3, 3, 1, 0, 0, 0, 0]),
+        ("§ 3 Nr. 1, 2 und 4 PfG", [1, 2, 2, 2, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 lit. a und b PfG", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§§ 3 und 5 PfG", [1, 1, 1, 1, 1, 0, 0, 0]),
+        ("Art. 6 und 7 DSV", [0, 0, 0, 0, 0, 1, 1, 0]),
+        # The law behind the last counts for all.
+        ("§ 3 Abs. 2 und § 5 PfG", [1, 2, 1, 1, 1, 0, 0, 0]),
+        ("Art. 7 Abs. 1 i.V.m. Art. 6 DSV", [0, 0, 0, 0, 0, 1, 2, 0]),
+        ("Articles 6 and 7", [0, 0, 0, 0, 0, 1, 1, 0]),
+        # What is counted is no clause.
+        ("Gilt § 3 Abs. 2 und 3 Monate Frist?", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2, 3 EUR Gebühr", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 und 3 % Zinsen", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2, 3. Mai", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("section 3(2) and 3 days", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 und 5 Kinder", [1, 1, 1, 1, 0, 0, 0, 0]),
+    ],
+)
+def test_all_that_is_cited_together_counts(query: str, levels: list[int]) -> None:
+    assert citation_levels(query, MANY) == levels
+
+
+def test_sections_in_a_heading_are_cited_together_before_its_title() -> None:
+    assert citation_levels("§ 3 PfG", [place("§§ 2 und 3 Begriffe", name="Gesetz (PfG)")]) == [1]
+    assert citation_levels("§ 3 PfG", [place("§ 2 bis 4 Begriffe", name="Gesetz (PfG)")]) == [1]
+
+
+LAWS = [
+    place("§ 5 Steuer", document="a", name="Gewerbesteuersatzung der Stadt Auental"),
+    place("§ 5 Steuer", document="b", name="Hundesteuersatzung der Stadt Auental"),
+    place("§ 5 Steuer", document="c", name="Abgabenordnung (AO)"),
+    place("§ 5 Leistungen", document="d", name="Sozialgesetzbuch (SGB) Fünftes Buch (V)"),
+    place("§ 5 Verfahren", document="e", name="Verwaltungsverfahrensgesetz (VwVfG)"),
+    place("§ 5 Verfahren", document="f", name="Verwaltungsverfahrensgesetz für das Land NRW (VwVfG NRW)"),
+]
+
+
+@pytest.mark.parametrize(
+    ("query", "documents"),
+    [
+        ("§ 5 AO", "c"),
+        ("§ 5 der AO", "c"),
+        ("§ 5 Abs. 1 Satz 2 und 3 AO", "c"),
+        ("§ 5 in der AO", "c"),
+        ("§ 5 Abgabenordnung (AO)", "c"),
+        ("§ 5 SGB V", "d"),
+        ("§ 5 VwVfG NRW", "f"),
+        ("§ 5 Verwaltungsverfahrensgesetz NRW", "f"),
+        # The name of the law may stand before, and be no abbreviation.
+        ("AO § 5", "c"),
+        ("Was sagt die AO in § 5?", "c"),
+        ("§ 5 der Hundesteuersatzung", "b"),
+        ("Was regelt die Hundesteuersatzung in § 5?", "b"),
+        # No laws are called so.
+        ("Gilt § 5 auch für KFZ?", "a"),
+        ("Muss ich nach § 5 als GmbH zahlen?", "a"),
+        ("Gilt § 5 und auch die AO?", "c"),
+        ("§ 5 StVO", ""),
+        ("§ 5 der StVO auch für KFZ", ""),
+        ("§ 5 der Straßenverkehrsordnung (StVO)", ""),
+        ("§ 5 des Gesetzes über Ordnungswidrigkeiten (OWiG)", ""),
+    ],
+)
+def test_the_name_of_a_law_stands_right_behind_its_section(query: str, documents: str) -> None:
+    levels = citation_levels(query, LAWS)
+
+    assert "".join(each.document for each, level in zip(LAWS, levels, strict=True) if level) == documents
 
 
 @given(

@@ -6,6 +6,7 @@ prototypes    the type by labelled examples, in vector space
 exact         terms that must match literally
 norms         sections of laws and articles, in any spelling
 clauses       numbered clauses of contracts and manuals
+places        places that a query may cite
 divisions     annexes, parts and chapters of laws
 compared      two things that a question compares
 asked_term    the term whose meaning a question asks for
@@ -21,19 +22,18 @@ from freki.operators.analyse_query.designations import absent_designations, desi
 from freki.operators.analyse_query.divisions import cited_divisions, division_levels
 from freki.operators.analyse_query.exact import exact_terms, folded, holds, phrases_of
 from freki.operators.analyse_query.norms import (
-    MAX_NORMS,
-    CitedPlace,
     absent_norms,
     citation_levels,
     cited_norms,
     is_bare_citation,
 )
+from freki.operators.analyse_query.places import MAX_CITED, CitedPlace
 from freki.operators.analyse_query.prototypes import Prototypes, example_wordings, fit_prototypes, type_by_prototypes
 from freki.operators.analyse_query.reading import QueryReading, analyse_query, is_short, levels_of, says_nothing
 from freki.operators.analyse_query.searchable import searchable_text
 
 __all__ = [
-    "MAX_NORMS",
+    "MAX_CITED",
     "CitedPlace",
     "Prototypes",
     "QueryReading",

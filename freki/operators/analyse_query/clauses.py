@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from freki.operators.analyse_query.norms import MAX_NORMS, CitedPlace
+from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, of_one_document
 from freki.schemas.citations import NO_BREAK
 
 _CHAPTERS = r"kapitels?|kap\.|klauseln?|vertragspunkt(?:en?|s)?|chapters?|clauses?"
@@ -25,9 +25,6 @@ _HEADING = re.compile(
 )
 # Items of lists have numbers without points.
 _LINE = re.compile(r"^[^\w\n]{0,12}(\d{1,3}(?:\.\d{1,3}){1,5})(?=[.)]?\s)", re.MULTILINE)
-_WORD = re.compile(r"[^\W\d_]{4,}")
-_SHORT_NAME = re.compile(r"(?<![^\W\d_])(?:[A-ZÄÖÜ]{2,3}|[A-ZÄÖÜ][a-zäöüß][A-ZÄÖÜ]|[A-ZÄÖÜ]{2}[a-zäöüß])(?![^\W\d_])")
-"""A name too short to count as a word: `BGB`, `PRV`."""
 
 
 def cited_clauses(text: str) -> Iterator[str]:
@@ -43,7 +40,7 @@ def clause_places(query: str, places: Sequence[CitedPlace]) -> set[int]:
     that has points, a line of its text. Of several documents with such a clause that one counts whose name has most
     words of the query, in the genitive too: `Ziffer 5.2 des Rahmenvertrags`; of equal ones the first.
     """
-    asked = list(islice(dict.fromkeys(cited_clauses(query)), MAX_NORMS))
+    asked = list(islice(dict.fromkeys(cited_clauses(query)), MAX_CITED))
     if not asked:
         return set()
     numbers = [_numbers_of(place) for place in places]
@@ -55,28 +52,6 @@ def clause_places(query: str, places: Sequence[CitedPlace]) -> set[int]:
     return found
 
 
-def called_in(query: str, places: Sequence[CitedPlace]) -> list[int]:
-    """Return how many words of a query each place's document is called by, in the genitive too, or in short."""
-    plain = query.translate(NO_BREAK)
-    words, short = _words(plain), frozenset(_SHORT_NAME.findall(plain))
-    return [
-        sum(word.startswith(_words(place.name)) for word in words)
-        + len(short.intersection(_SHORT_NAME.findall(place.name)))
-        for place in places
-    ]
-
-
-def of_one_document(within: Sequence[int], places: Sequence[CitedPlace], called: Sequence[int]) -> Iterator[int]:
-    """Yield those of the places that are of the document that is called by most words; of the first such one."""
-    if within:
-        document = places[max(within, key=called.__getitem__)].document
-        yield from (place for place in within if places[place].document == document)
-
-
 def _numbers_of(place: CitedPlace) -> set[str]:
     headings = (number[1] for heading in place.headings if (number := _HEADING.match(heading.translate(NO_BREAK))))
     return {*headings, *_LINE.findall(place.text.translate(NO_BREAK))}
-
-
-def _words(text: str) -> tuple[str, ...]:
-    return tuple(word.casefold() for word in _WORD.findall(text))

@@ -4,8 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from freki.operators.analyse_query.clauses import called_in, of_one_document
-from freki.operators.analyse_query.norms import MAX_NORMS, CitedPlace
+from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, of_one_document
 from freki.schemas.citations import NO_BREAK
 from freki.schemas.divisions import DIVISION, Division, division_of
 
@@ -28,7 +27,7 @@ def division_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     whose name has most words of the query; of equal ones the first.
     """
     levels = [0] * len(places)
-    asked = list(islice(dict.fromkeys(cited_divisions(query)), MAX_NORMS))
+    asked = list(islice(dict.fromkeys(cited_divisions(query)), MAX_CITED))
     if not asked:
         return levels
     headed = [frozenset(_headings_of(place)) for place in places]

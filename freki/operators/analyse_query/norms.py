@@ -6,22 +6,51 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
+from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, numbers_through, of_one_document
+from freki.schemas.citations import (
+    ARTICLES,
+    FOLLOWING,
+    JOINT,
+    NO_BREAK,
+    NO_QUANTITY,
+    PARTS,
+    ROMAN,
+    SECTIONS,
+    SPACED_LETTER,
+    THROUGH,
+)
 from freki.schemas.divisions import DIVISION
 from freki.schemas.numerals import value_of_roman
 
 MAX_NAME_WORDS = 3
 """Maximum words of the name of a law: `German Civil Code`."""
-MAX_NORMS = 32
-"""Citations of a query that are looked for; a long letter may have hundreds."""
 
 _NUMBER = rf"\d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-z]?\b)"
-_LIST = rf"{_NUMBER}(?:\s{{0,3}}(?:,|und|bis|oder|and|to|or|[-–])\s{{0,3}}(?:§§?\s?)?{_NUMBER}){{0,20}}"
-_CITED = re.compile(
-    rf"(?:§§?|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}(?P<numbers>{_LIST}){PARTS}(?:\s?(?:ff|(?P<next>f))\b\.?)?"
+_LIST = rf"{_NUMBER}(?:(?:{THROUGH}{_NUMBER}|{JOINT}(?:§§?\s?)?{_NUMBER}(?(several)|{NO_QUANTITY}))){{0,20}}"
+_PART = (
+    r"(?:(?:(?:U|Unter)?Abs(?:atz|\.)?|Satz|S\.|Nr\.?|Nummern?|Ziff(?:ern?|\.)|(?:Doppelb|B)uchst(?:abe|\.)|lit\.?)\s?)"
+    r"(?:\d{1,3}[a-z]?|[a-z]{1,2}|[IVX]{1,4})\b"
 )
+# Of `Abs. 2 und 3`, `Abs. 2 Satz 1 und Abs. 4`, `(2) and (3)`, `I, II`, `lit. a bis c`.
+_LETTERED = r"(?:\s?\([a-z]{1,3}\)){0,2}"
+_MORE = (
+    rf"(?:{JOINT}(?:{_PART}{PARTS}|\(\d{{1,3}}[a-z]?\){PARTS}{_LETTERED}|\([a-z]{{1,3}}\)|{ROMAN}|[a-z]\b(?!\.\s?\w)"
+    rf"|\d{{1,3}}[a-z]?{NO_QUANTITY}{PARTS})){{0,20}}"
+)
+_CITED = re.compile(
+    rf"(?:(?P<several>§§)|§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}(?P<numbers>{_LIST})(?P<parts>{PARTS}{_LETTERED}{_MORE})"
+    r"(?:\s?(?:ff|(?P<next>f))\b\.?)?"
+)
+_SHORT = r"(?=\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ])\w{2,40}"
+# Of a law that stands in brackets behind its long name, or right behind the section: `§ 5 auch für KFZ` names none.
+_LAW = re.compile(
+    r"[\s,]{0,3}(?:(?:(?:des|der|im|(?:in|aus|von|nach|laut|gemäß|gem\.)\s(?:de[rmn]|the)|of(?:\sthe)?|the)\s)?"
+    r"|(?:(?:[A-ZÄÖÜ][\w-]{1,60}|des|der|die|das|und|über|für|zu[mr]|von|in|im|of|the|on)\s){1,9}(?=\())"
+    rf"\(?(?P<names>{_SHORT}(?:[\s-](?:{_SHORT}|[IVX]{{1,5}}\b)){{0,2}})(?![\w-])"
+)
+_JOINED = re.compile(r"[\s,;(]*(?:(?:und|oder|sowie|bis|and|or|to|with|i\.?\s?V\.?\s?m\.?|in\sVerbindung\smit)\s)?\s*")
 _NUMBERS = re.compile(rf"(?P<digits>\d{{1,6}})(?P<letter>{SPACED_LETTER}|[a-z]\b)?")
-_RANGE = re.compile(r"\s*(?:bis|to|[-–])[\s§]*")
+_RANGE = re.compile(THROUGH)
 _HEADING = re.compile(r"\W{0,8}(?P<digits>\d{1,6})(?P<letter>[a-z])?\b")
 _SMALL = frozenset(
     {"a", "an", "and", "das", "dem", "den", "der", "des", "die", "from", "gem", "gemäss", "i", "im", "in", "laut", "m"}
@@ -31,11 +60,14 @@ _WORD = re.compile(r"[^\W_]+")
 _SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
 
 _ARTICLE = re.compile(ARTICLES)
-_CLAUSES = re.compile(r"(?:\sAbs(?:atz|\.)?\s?|\()(?P<digits>\d{1,3}[a-z]?)\b|\s(?P<roman>[IVX]{1,6})\b")
-_ITEMS = re.compile(r"\s(?:Nr\.?|Nummer|Ziff(?:er|\.))\s?(\d{1,3}[a-z]?)\b")
+_PART_SIGNS = re.compile(
+    r"(?P<through>bis\b|to\b|[-–])|(?P<clause>\bAbs(?:atz)?\b|\()|(?P<item>\b(?:Nr|Nummern?|Ziff(?:ern?)?)\b)"
+    r"|(?P<number>\d{1,3}[a-z]?\b)|(?P<roman>\b[IVX]{1,6}\b)|(?P<other>[^\W\d_]{1,20})"
+)
 _OF_ANNEX = re.compile(rf"\b{DIVISION}\s{{1,3}}\(?zu\s(?:de[mn]\s)?$")
 _MOST_BEFORE = 40
 _ITEM_LINE = re.compile(r"^[^\w\n(]{0,8}(\d{1,3}[a-z]?)\\?[.)]\s", re.MULTILINE)
+_JOINTS = frozenset({"und", "sowie", "oder", "and", "or"})
 _NUMBERED = re.compile(r"^\s{0,8}\((\d{1,3}[a-z]?)\)\s", re.MULTILINE)
 
 Number = tuple[int, str]
@@ -52,31 +84,20 @@ class CitedNorms(NamedTuple):
     ranges: Ranges
 
 
-class CitedPlace(NamedTuple):
-    """A place in a document that a query may cite."""
-
-    document: str
-    """Identity of its document."""
-    name: str
-    """Name of the document, which may hold that of the law: `Gesetz über … (NetzDG)`."""
-    headings: Sequence[str]
-    """From the document's to its own."""
-    text: str
-
-
 def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     """Return how well each place is what a query cites: 1 is the section or article, 0 another one.
 
     One that holds the clause that is cited counts one more, and one more if it also holds the item: `Nr. 14`, of a
     section without clauses too. Places are in order of relevance. Those count whose document is called as the query
-    calls the law, in short: `§ 3 NetzDG`. Where it names none so, those of one document count: that of the first place
-    with such a section.
+    calls the law, in short: `§ 3 NetzDG`. Where it names none so, those of one document count: that with such a section
+    whose name has most words of the query; of equal ones the first.
     """
     levels = [0] * len(places)
     sections = {place: section for place, each in enumerate(places) if (section := _section_of(each.headings))}
     names = {place: _names_of(places[place]) for place in sections}
     held = {place: _held_by(places[place].text) for place in sections}
-    for cited in islice(dict.fromkeys(_citations(query)), MAX_NORMS):
+    named = called_in(query, places)
+    for cited in islice(dict.fromkeys(_citations(query)), MAX_CITED):
         within = [place for place, section in sections.items() if cited.section.meets(section)]
         if cited.law:
             called = {place: len(cited.law & names[place]) for place in within}
@@ -84,7 +105,7 @@ def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
             most = max(called.values(), default=0)
             within = [place for place in within if called[place] == most > 0]
         else:
-            within = [place for place in within if places[place].document == places[within[0]].document]
+            within = list(of_one_document(within, places, named))
         for place in within:
             levels[place] = max(levels[place], 1 + cited.parts.common_with(held[place]))
     return levels
@@ -124,24 +145,50 @@ class _Citation(NamedTuple):
     section: _Section
     parts: _Parts
     law: frozenset[str]
-    """Short names behind it."""
+    """Its short names."""
 
 
 def _citations(text: str) -> Iterator[_Citation]:
     text = _plain(text)
     found = list(_CITED.finditer(text))
-    starts = [each.start() for each in found]
-    for each, end in zip(found, [*starts[1:], len(text)], strict=False):
+    for each, law in zip(found, _laws(text, found), strict=True):
         # Of `Anlage 3 zu § 5` the annex is meant.
-        if _OF_ANNEX.search(text, max(0, each.start() - _MOST_BEFORE), each.start()):
-            continue
-        behind = _words(text[each.end() : end])[:MAX_NAME_WORDS]
-        clauses = (clause["digits"] or str(value_of_roman(clause["roman"])) for clause in _CLAUSES.finditer(each[0]))
-        yield _Citation(
-            section=_section(each),
-            parts=_Parts(frozenset(clauses), frozenset(_ITEMS.findall(each[0]))),
-            law=frozenset(word.casefold() for word in behind if _SHORT_NAME.match(word)),
-        )
+        if not _OF_ANNEX.search(text, max(0, each.start() - _MOST_BEFORE), each.start()):
+            yield _Citation(section=_section(each), parts=_parts(each["parts"]), law=law)
+
+
+def _laws(text: str, found: Sequence[re.Match[str]]) -> list[frozenset[str]]:
+    """Return the short names of the law of each citation: those behind it, or of the next that it is joined with."""
+    laws: list[frozenset[str]] = []
+    following = None
+    for each in reversed(found):
+        named = _LAW.match(text, each.end(), len(text) if following is None else following.start())
+        law = frozenset(_WORD.findall(named["names"].casefold())) if named else frozenset()
+        is_joined = following is not None and _JOINED.fullmatch(text, each.end(), following.start())
+        if is_joined and following and _is_article(each) is _is_article(following):
+            law = laws[-1]
+        laws.append(law)
+        following = each
+    return laws[::-1]
+
+
+def _parts(written: str) -> _Parts:
+    """Return the clauses and items that are cited behind a section; a number without a word is as the one before it."""
+    found: dict[str, list[str]] = {"clause": [], "item": [], "other": []}
+    kind, is_range = "", False
+    for sign in _PART_SIGNS.finditer(written):
+        if number := sign["number"] or (sign["roman"] and str(value_of_roman(sign["roman"]))):
+            # Of `I 1` the second is a sentence.
+            kind = (kind or "clause") if sign["number"] or kind != "other" else "clause"
+            numbers = found[kind]
+            numbers += numbers_through(numbers[-1], number)[1:] if is_range and numbers else [number]
+            kind = "other" if sign["roman"] else kind
+            is_range = False
+        elif sign["through"]:
+            is_range = True
+        elif sign["other"] not in _JOINTS:
+            kind = sign.lastgroup or ""
+    return _Parts(frozenset(found["clause"]), frozenset(found["item"]))
 
 
 def _held_by(text: str) -> _Parts:
@@ -155,7 +202,11 @@ def _section_of(headings: Sequence[str]) -> _Section | None:
 
 
 def _section(found: re.Match[str]) -> _Section:
-    return _Section(is_article=bool(_ARTICLE.match(found[0])), ranges=_ranges(found))
+    return _Section(is_article=_is_article(found), ranges=_ranges(found))
+
+
+def _is_article(found: re.Match[str]) -> bool:
+    return _ARTICLE.match(found[0]) is not None
 
 
 def _ranges(found: re.Match[str]) -> Ranges:

@@ -9,7 +9,7 @@ from itertools import chain, islice
 from typing import NamedTuple
 
 from freki.operators.analyse_query import (
-    MAX_NORMS,
+    MAX_CITED,
     absent_designations,
     absent_norms,
     cited_norms,
@@ -43,7 +43,7 @@ def note_absent(query: ParsedQuery, found: LocatedHits, hits: Sequence[ContextHi
         return Absent((), is_doubtful=False)
     texts = [text for each in found.found for text in texts_of(each)]
     texts += [part.text for hit in hits for part in (*hit.before, *([hit.parent] if hit.parent else []), *hit.after)]
-    cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_NORMS)) if query.names_norm else []
+    cited = list(islice(dict.fromkeys(cited_norms(query.text)), MAX_CITED)) if query.names_norm else []
     headings = [heading for each in found.found for heading in each.row.heading_path]
     norms = absent_norms(cited, texts, headings) if cited else ()
     others = list(_absent(query, found, texts)) if is_short(query.text) else []
