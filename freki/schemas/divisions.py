@@ -31,12 +31,13 @@ _ORDINALS = (
     *("dreizehnt", "vierzehnt", "fünfzehnt", "sechzehnt", "siebzehnt", "achtzehnt", "neunzehnt", "zwanzigst"),
 )
 _ORDINAL = re.compile(rf"({'|'.join(_ORDINALS)}|siebent)e[rnsm]?", re.IGNORECASE)
-_LABEL = r"(?:\d{1,3}[a-z]?|[IVX]{1,6}|[A-H])(?![\w%]|[.,]\d)"
+LABEL = r"(?:\d{1,3}[a-z]?|[IVX]{1,6}|[A-H])(?![\w%]|[.,]\d)"
 """Number behind the word."""
-_BEFORE = rf"(?:\d{{1,2}}\.|[IVX]{{1,6}}\.|(?i:{_ORDINAL.pattern.replace('(', '(?:', 1)})(?=\s))"
+ORDINAL = rf"(?:\d{{1,2}}\.|[IVX]{{1,6}}\.|(?i:{_ORDINAL.pattern.replace('(', '(?:', 1)})(?=\s))"
+"""Pattern of a number before the word."""
 DIVISION = (
-    rf"(?:(?P<word>(?i:{_ANNEX}|{_PART}))(?:(?<=\.)|\s)\s{{0,2}}(?P<label>{_LABEL})"
-    rf"|(?<![\w.,])(?P<before>{_BEFORE})\s{{0,3}}(?P<part>(?i:{_PART}))(?!\w|\s{{1,3}}{_LABEL}))"
+    rf"(?:(?P<word>(?i:{_ANNEX}|{_PART}))(?:(?<=\.)|\s)\s{{0,2}}(?P<label>{LABEL})"
+    rf"|(?<![\w.,])(?P<before>{ORDINAL})\s{{0,3}}(?P<part>(?i:{_PART}))(?!\w|\s{{1,3}}{LABEL}))"
 )
 """Pattern of a division, for `division_of`."""
 
@@ -53,11 +54,11 @@ def division_of(found: re.Match[str]) -> Division:
     """Return the division of a match of DIVISION."""
     word = (found["word"] or found["part"]).casefold()
     kind = next(kind for kind, beginning in _BEGINNINGS.items() if word.startswith(beginning))
-    return Division(kind, _label_of(found["label"] or found["before"]))
+    return Division(kind, label_of(found["label"] or found["before"]))
 
 
-def _label_of(written: str) -> str:
-    """Return the number of a division as others write it: `4` for `IV`, `4.` and `Vierter`."""
+def label_of(written: str) -> str:
+    """Return the number of a division, a match of LABEL or ORDINAL, as others write it: `4` for `IV.` and `Vierter`."""
     plain = written.rstrip(".")
     if ordinal := _ORDINAL.fullmatch(plain):
         stem = ordinal[1].lower().replace("siebent", "siebt")

@@ -4,19 +4,35 @@ import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
 
-from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, of_one_document
-from freki.schemas.citations import NO_BREAK
-from freki.schemas.divisions import DIVISION, Division, division_of
+from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, numbers_through, of_one_document
+from freki.schemas.citations import JOINT, NO_BREAK, NO_QUANTITY, THROUGH
+from freki.schemas.divisions import DIVISION, LABEL, ORDINAL, Division, division_of, label_of
 
 _CITED = re.compile(rf"\b{DIVISION}")
+_MORE = re.compile(rf"(?P<joint>(?!,\d){JOINT})(?P<label>{LABEL}){NO_QUANTITY}")
+_BEFORE = re.compile(rf"(?<![\w.,])(?P<label>{ORDINAL})\s{{1,3}}(?:und|oder|bis)\s{{1,3}}$")
+_MOST_BEFORE = 24
+_THROUGH = re.compile(THROUGH)
 _HEADING = re.compile(rf"[^\w§]{{0,12}}{DIVISION}")
 # Small sections are joined, and have their headings in the text, where `Anlage 3 genannten` is no heading.
 _LINE = re.compile(rf"^(?P<sign>#{{1,6}} )?[^\w§\n]{{0,4}}{DIVISION}(?(sign)|(?=[^\S\n]*(?:$|[(:–-])))", re.MULTILINE)
 
 
 def cited_divisions(text: str) -> Iterator[Division]:
-    """Yield the divisions that a text cites, in its order."""
-    yield from map(division_of, _CITED.finditer(text.translate(NO_BREAK)))
+    """Yield the divisions that a text cites, in its order: two of `Anlagen 1 und 2`."""
+    plain = text.translate(NO_BREAK)
+    for found in _CITED.finditer(plain):
+        kind, label = division_of(found)
+        if found["before"] and (other := _BEFORE.search(plain, max(0, found.start() - _MOST_BEFORE), found.start())):
+            yield Division(kind, label_of(other["label"]))
+        yield Division(kind, label)
+        more = _MORE.match(plain, found.end()) if found["label"] else None
+        while more:
+            following = label_of(more["label"])
+            is_range = _THROUGH.fullmatch(more["joint"])
+            for each in numbers_through(label, following)[1:] if is_range else [following]:
+                yield Division(kind, each)
+            label, more = following, _MORE.match(plain, more.end())
 
 
 def division_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
