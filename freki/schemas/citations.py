@@ -45,7 +45,7 @@ NO_QUANTITY = (
     r"|\s(?:EUR|USD|GBP|CHF|DM|[kcm]?m|k?g|l|t|h|ha|min|mal|weitere[rn]?|days?|weeks?|months?|years?|hours?|minutes?)\b"
     rf"|\s(?!(?i:(?:{_NAMES_OF_PARTS})\b|[\w-]{{0,40}}(?:{_NAMES_OF_TEXTS})))[A-ZÄÖÜ][a-zäöüß]{{1,40}}\b)"
 )
-"""Pattern behind a number that goes on with a citation, and counts nothing: not before a noun, as in `§ 5 und 3 Monate`."""
+"""Pattern behind a number of a citation that counts nothing: not before a noun, as in `§ 5 und 3 Monate`."""
 
 NO_BREAK = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
 """No-break spaces, for `str.translate`: word processors write them within `§ 3`, `Art. 5`, `DIN 18040` and `24 V`."""

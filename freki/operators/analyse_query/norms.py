@@ -117,6 +117,11 @@ def cited_norms(text: str) -> Iterator[CitedNorms]:
         yield CitedNorms(found[0].strip(), _ranges(found))
 
 
+def norm_spans(text: str) -> list[tuple[int, int]]:
+    """Return where a text, in which no-break spaces are spaces, cites norms."""
+    return [found.span() for found in _CITED.finditer(text)]
+
+
 class _Section(NamedTuple):
     is_article: bool
     ranges: Ranges

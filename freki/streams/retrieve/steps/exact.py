@@ -83,8 +83,8 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
     found = selection.found
     places = _places(found)
     levels = citation_levels(query.text, places)
-    clauses = clause_places(query.text, places)
     divisions = division_levels(query.text, places)
+    clauses = clause_places(query.text, places, inside=np.flatnonzero(divisions).tolist())
     # `Anlage 1 Nr. 2.3` and `§ 5 in Teil 2` are cited by both.
     order = sorted(range(len(found)), key=lambda place: -(levels[place] + (place in clauses) + divisions[place]))
     return replace(selection, found=[found[place] for place in order]).after(CITED)
@@ -93,7 +93,7 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
 def has_cited_clause(query: ParsedQuery, chunks: Sequence[LoadedChunk]) -> bool:
     """Return whether one of the chunks holds a clause, or is of a division, that the query cites."""
     places = _places(chunks)
-    return bool(clause_places(query.text, places)) or any(division_levels(query.text, places))
+    return bool(clause_places(query.text, places, surely=True)) or any(division_levels(query.text, places))
 
 
 def _places(chunks: Sequence[LoadedChunk]) -> list[CitedPlace]:
