@@ -13,6 +13,8 @@ _PARAGRAPH = re.compile(r"\S.*(?:\n.*\S.*)*")
 _SIGNED, _ROMAN, _PLAIN = "signed", "roman", ""
 """Kinds of headings by their number: behind a sign or word, Roman, decimal."""
 _DIVISION = re.compile(DIVISION)
+_ONLY_ANNEX = r"A(?i:nlage|nhang|nnex|ppendix)(?=[^\S\n]*(?:$|\n|[:–-][^\S\n]|\(zu\b))"
+_ANNEX = re.compile(_ONLY_ANNEX)
 _UNNAMED_DIVISION = re.sub(r"\?P<\w+>", "?:", DIVISION)
 _HEADING = re.compile(
     rf"""
@@ -20,6 +22,8 @@ _HEADING = re.compile(
         # `Anlage 3 Nr. 2` refers to an annex, and a line of another one goes on with a list.
         (?: (?:[.:]?[^\S\n]+ | [^\S\n]*\n[^\S\n]*) (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b|{_UNNAMED_DIVISION})
             [A-ZÄÖÜ(„“"»–-].{{0,200}} )?
+      | (?P<annex>{_ONLY_ANNEX}) (?:[^\S\n]*(?:\n[^\S\n]*)?\(zu\b[^\n]{{0,100}}\))?
+        (?: [^\S\n]*[:–\n-][^\S\n]* (?!{_UNNAMED_DIVISION}) [A-ZÄÖÜ„“"»].{{0,200}} )?
       | (?P<roman>[IVX]{{1,6}})\. [^\S\n]+ [A-ZÄÖÜ„“"»].{{0,100}}
       |
     """
@@ -28,7 +32,7 @@ _HEADING = re.compile(
         (?P<number>\d{1,3}(?:\.\d{1,3}){0,5})\.? [^\S\n]+ [^\W\d_].{0,100}
       | (?P<sign>§|Art(?:ikel|icle|\.|\b))(?:§|[^\S\n])* \d+[a-z]?(?:[-–]\d+[a-z]?)?
         # `§ 3 Abs. 2 BGB` refers to a paragraph.
-        (?: (?:[.:]?[^\S\n]+ | [^\S\n]*\n[^\S\n]*(?=[A-ZÄÖÜ„“"»]))
+        (?: (?:[.:]?[^\S\n]+ | [^\S\n]*\n(?:[^\S\n]*\n){0,3}[^\S\n]*(?=[A-ZÄÖÜ„“"»]))
             (?!(?:Abs|Absatz|Satz|Nr|Nummer)\b)(?:[^\W\d_]|[(„“"»–-]).{0,100} )?
       | (?:TOP|Tagesordnungspunkt) [^\S\n]* (?P<point>\d{1,2}(?:\.\d{1,2}){0,3})
         # `TOP 3 wird vertagt` is no title.
@@ -87,17 +91,17 @@ def parse_text(source: str) -> ParsedDocument:
     """Parse plain text into headings, paragraphs and lists, separated by blank lines.
 
     A heading is a single numbered line that does not end like a sentence: `1.2 Title` or `TOP 1.2 Title` at the level
-    of its number; `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1, whose title may be the next line; not a date
-    (`15. Mai 2024`) or an amount (`30 Euro`). Above these are `Anlage 1 Title`, `II. Teil`, `Erster Abschnitt`, and
-    `I. Title` where `II.` follows, in the order in which they first enclose each other, annexes at level 1. Subsection
-    `(1)` of a statute needs no blank line above it, nor do sentences below a line that ends although their first word
-    would have fitted. Consecutive decimal or Roman
+    of its number; `§ 3 Title`, `Art. 3 Title`, `§ 3` at level 1, whose title may be the next line, also below a blank
+    one; not a date (`15. Mai 2024`) or an amount (`30 Euro`). Above these are `Anlage 1 Title`, `Anlage` above text,
+    `II. Teil`, `Erster Abschnitt`, and `I. Title` where `II.` follows, in the order in which they first enclose each
+    other, annexes at level 1. Subsection `(1)` of a statute needs no blank line above it, nor do sentences below a line
+    that ends although their first word would have fitted. Consecutive decimal or Roman
     numbers of the same level are a list, and consecutive paragraphs of a statute that all come again are its table of
     contents. A separate first line that does not end like a sentence is the title, with the next line if that begins
     with a small letter; else the line above `Sehr geehrte` is.
     """
     text = tidy(source)
-    paragraphs = [part for paragraph in _PARAGRAPH.finditer(text) for part in _parts(paragraph)]
+    paragraphs = _with_titles(text, [part for paragraph in _PARAGRAPH.finditer(text) for part in _parts(paragraph)])
     levels = _heading_levels([paragraph.text for paragraph in paragraphs])
     blocks = tuple(_block(paragraph, level) for paragraph, level in zip(paragraphs, levels, strict=True))
     return ParsedDocument(text=text, blocks=blocks, title=_title(text, blocks), attributes={})
@@ -108,7 +112,7 @@ def _title(text: str, blocks: Sequence[Block]) -> str | None:
     subjects = [one for one, following in pairwise(blocks) if _SALUTATION.match(text, following.start)]
     for block in [*blocks[:1], *subjects[:1]] if len(blocks) > 1 else []:
         line = text[block.start : block.end]
-        is_text = block.kind is BlockKind.PROSE or _DIVISION.match(line)
+        is_text = block.kind is BlockKind.PROSE or _DIVISION.match(line) or _ANNEX.match(line)
         if is_text and _TITLE.match(line) and not _MEASURE.match(line) and not _PLACE.match(line):
             return _SUBJECT.sub("", one_line(line))
     return None
@@ -122,6 +126,24 @@ def _parts(paragraph: re.Match[str]) -> Iterator[_Paragraph]:
         below = text[len(heading) :]
         start, text = start + len(text) - len(below.lstrip()), below.lstrip()
     yield _Paragraph(start, text)
+
+
+def _with_titles(text: str, paragraphs: Sequence[_Paragraph]) -> list[_Paragraph]:
+    """Join the number of a section with the title that stands below a blank line, and above text."""
+    joined: list[_Paragraph] = []
+    for place, each in enumerate(paragraphs):
+        above = joined[-1] if joined else each
+        whole = text[above.start : each.start + len(each.text)]
+        if (
+            0 < place < len(paragraphs) - 1
+            and _WITHOUT_TITLE.fullmatch(above.text)
+            and _HEADING.match(whole)
+            and not (_HEADING.match(each.text) or _MEASURE.match(each.text))
+        ):
+            joined[-1] = _Paragraph(above.start, whole)
+        else:
+            joined.append(each)
+    return joined
 
 
 def _above_subsection(text: str) -> str:
@@ -174,6 +196,9 @@ def _heading_levels(paragraphs: Sequence[str]) -> Iterator[int]:
     found = _without_initials(
         [None if _MEASURE.match(paragraph) else _HEADING.match(paragraph) for paragraph in paragraphs]
     )
+    # At the end of a letter `Anlage` lists what is enclosed.
+    if found and found[-1] and found[-1]["annex"]:
+        found[-1] = None
     titles = [one_line(heading.group()) if heading else "" for heading in found]
     last = {title: index for index, title in enumerate(titles)}
     levels = _Levels()
@@ -208,6 +233,12 @@ def _rank(heading: re.Match[str] | None) -> tuple[int, str]:
     return 1, _ROMAN if heading["roman"] else _SIGNED
 
 
+def _kind_of(heading: re.Match[str]) -> str:
+    if heading["division"]:
+        return division_of(heading).kind
+    return heading["annex"].casefold() if heading["annex"] else _ROMAN if heading["roman"] else _PLAIN
+
+
 class _Levels:
     """The kinds of headings that enclose the next one, outermost first, with their levels."""
 
@@ -217,7 +248,7 @@ class _Levels:
 
     def of(self, heading: re.Match[str], depth: int) -> int:
         """Return the level of the next heading; depth: its level by its own number."""
-        kind = division_of(heading).kind if heading["division"] else _ROMAN if heading["roman"] else _PLAIN
+        kind = _kind_of(heading)
         if kind in ANNEXES:
             self._cut(0)
         elif heading["division"]:

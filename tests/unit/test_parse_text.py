@@ -196,6 +196,26 @@ def test_the_title_of_a_paragraph_of_a_statute_may_stand_in_the_next_line() -> N
     assert headings(document) == [(1, "§ 1 Gegenstand der Steuer"), (1, "§ 2 „Hunde“"), (1, "Artikel 3 Inkrafttreten")]
 
 
+def test_the_title_of_a_section_may_stand_below_a_blank_line() -> None:
+    document = parse_text(
+        "§ 4\n\nZuständigkeit\n\n(1) Text.\n\n§ 5\n\n\n „Gebühren“\n\nText.\n\nArt. 6\n\nEnde\n\nText.\n"
+    )
+
+    assert headings(document) == [(1, "§ 4 Zuständigkeit"), (1, "§ 5 „Gebühren“"), (1, "Art. 6 Ende")]
+    assert texts(document, BlockKind.PROSE) == ["(1) Text.", "Text.", "Text."]
+
+
+@pytest.mark.parametrize(
+    "below", ["Text.", "(1) Text.", "gilt nicht", "15. Mai 2024", "§ 5 Frist", "Zwei\nZeilen", "- Äpfel", "Abs. 2 BGB"]
+)
+def test_text_below_a_section_is_no_title(below: str) -> None:
+    assert (1, "§ 4") in headings(parse_text(f"Text.\n\n§ 4\n\n{below}\n\nText.\n"))
+
+
+def test_a_section_at_the_end_has_no_title_below() -> None:
+    assert headings(parse_text("Text.\n\n§ 4\n\nZuständig ist sie\n")) == [(1, "§ 4")]
+
+
 def test_the_first_subsection_may_stand_right_below_its_heading() -> None:
     document = parse_text(
         "§ 1 Geltung\n(1) Sie gilt.\n(2) Immer.\n\n§ 2\nSteuer\n(1) Text,\nder endet.\n\n§ 3\n(1) Text.\n"
@@ -311,6 +331,49 @@ def test_annexes_and_parts_are_headings_above_sections_and_numbers() -> None:
 )
 def test_references_to_annexes_and_lists_of_them_are_no_headings(paragraph: str) -> None:
     assert headings(parse_text(f"Text.\n\n{paragraph}\n\nText.\n")) == []
+
+
+@pytest.mark.parametrize(
+    ("above", "title"),
+    [
+        ("Anlage", "Anlage"),
+        ("ANHANG", "ANHANG"),
+        ("Anlage (zu § 3 Abs. 2)", "Anlage (zu § 3 Abs. 2)"),
+        ("Anlage\n(zu § 3)\nVerzeichnis", "Anlage (zu § 3) Verzeichnis"),
+        ("Anhang: Muster", "Anhang: Muster"),
+        ("Anlage\nMuster", "Anlage Muster"),
+    ],
+)
+def test_an_annex_needs_no_number_above_text(above: str, title: str) -> None:
+    document = parse_text(f"Satzung\n\n§ 1 Gebühr\n\nText.\n\n{above}\n\n1. Auskünfte\n\nText.\n")
+
+    assert headings(document) == [(1, "§ 1 Gebühr"), (1, title), (2, "1. Auskünfte")]
+
+
+def test_an_annex_without_a_number_may_have_a_file_of_its_own() -> None:
+    assert parse_text("Anlage: Verzeichnis\n\nText.\n").title == "Anlage: Verzeichnis"
+
+
+@pytest.mark.parametrize(
+    "paragraph",
+    [
+        "Anlage:",
+        "Anlagen",
+        "Anlage ist beigefügt",
+        "anlage",
+        "Anlage Ort",
+        "Anlage.",
+        "Anlage\nAnlage 2",
+        "Die\nAnlage",
+    ],
+)
+def test_other_lines_with_an_annex_are_no_headings(paragraph: str) -> None:
+    assert headings(parse_text(f"Text.\n\n{paragraph}\n\nText.\n")) == []
+
+
+@pytest.mark.parametrize("paragraph", ["Anlage", "Anlage\nLageplan"])
+def test_what_a_letter_encloses_at_its_end_is_no_heading(paragraph: str) -> None:
+    assert headings(parse_text(f"Mit freundlichen Grüßen\n\n{paragraph}\n")) == []
 
 
 def test_roman_numbers_are_those_of_headings_where_they_count_on() -> None:

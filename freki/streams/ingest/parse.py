@@ -30,10 +30,10 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.XLSX: 4,
     Profile.ODS: 3,
     Profile.CSV: 3,
-    Profile.EMAIL: 9,
+    Profile.EMAIL: 10,
     Profile.MARKDOWN: 5,
     Profile.RST: 3,
-    Profile.TEXT: 9,
+    Profile.TEXT: 10,
 }
 """Version of each parser; increment it when the parser returns other text or blocks for the same content.
 
