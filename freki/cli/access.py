@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import Tenant
+from freki.cli.arguments import Ids, Tenant, not_empty
 from freki.cli.cases import Attributes, Everything, by_user, coverage_of, whose
 from freki.cli.context import command, load_settings
 from freki.cli.receipts import PATIENCE_S
@@ -21,13 +21,16 @@ from freki.streams.wire.erasing.access import Access
 
 @command
 async def access(
-    documents: Annotated[list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them")] = None,
+    documents: Ids = None,
     *,
     attribute: Attributes = None,
     everything: Everything = False,
     word: Annotated[
         list[str] | None,
-        typer.Option(help="Also queries whose text has this word, such as a name, as long as their topic keeps them"),
+        typer.Option(
+            help="Also queries whose text has this word, such as a name, as long as their topic keeps them",
+            callback=not_empty,
+        ),
     ] = None,
     tenant: Tenant = None,
 ) -> None:

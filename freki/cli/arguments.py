@@ -1,6 +1,7 @@
 """Groups of command-line options: one parameter of a command stands for all options of its group."""
 
 import inspect
+import math
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import MISSING, fields
 from functools import wraps
@@ -11,8 +12,47 @@ import typer
 
 from freki.cli.context import fail
 
-Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")]
+LARGEST_PRIORITY = 2**31 - 1
+LEAST_WAIT_S = 0.1
+"""Shortest wait that an option may name, in seconds: without any, no receipt would ever come in time."""
 R = TypeVar("R")
+Words = TypeVar("Words", str, str | None, list[str] | None)
+
+
+def not_empty(value: Words) -> Words:
+    """Refuse an empty word: a variable that a script did not set would else stand for the default, or for everything.
+
+    Called by typer with the value of an argument or option.
+    """
+    words = [value] if isinstance(value, str) else value or []
+    if not all(word.strip() for word in words):
+        raise typer.BadParameter("it is empty: give a value, or leave it out")
+    return value
+
+
+def finite(value: float | None) -> float | None:
+    """Refuse infinity and what is no number; called by typer with the value of an option."""
+    if value is not None and not math.isfinite(value):
+        raise typer.BadParameter(f"{value} is no number of this kind")
+    return value
+
+
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT", callback=not_empty)]
+Ids = Annotated[list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them", callback=not_empty)]
+Priority = Annotated[
+    int,
+    typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first", min=0, max=LARGEST_PRIORITY),
+]
+Patience = Annotated[
+    float,
+    typer.Option(help="Give up after this many seconds without a receipt", min=LEAST_WAIT_S, callback=finite),
+]
+WithWait = Annotated[
+    float,
+    typer.Option(
+        help="With --wait: give up after this many seconds without a receipt", min=LEAST_WAIT_S, callback=finite
+    ),
+]
 
 
 class ArgumentGroup:

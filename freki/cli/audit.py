@@ -10,6 +10,7 @@ from urllib.parse import quote
 
 import typer
 
+from freki.cli.arguments import not_empty
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.words import counted
@@ -128,9 +129,9 @@ async def search(  # noqa: PLR0913 - options
     files: Files = None,
     *,
     topic: Topic = False,
-    tenant: Annotated[str | None, typer.Option(help="Of this tenant")] = None,
-    principal: Annotated[str | None, typer.Option(help="Of this user or group")] = None,
-    document: Annotated[str | None, typer.Option(help="About this document")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Of this tenant", callback=not_empty)] = None,
+    principal: Annotated[str | None, typer.Option(help="Of this user or group", callback=not_empty)] = None,
+    document: Annotated[str | None, typer.Option(help="About this document", callback=not_empty)] = None,
     kind: Annotated[
         list[AuditKind] | None, typer.Option(case_sensitive=False, help="Of this kind; again for more")
     ] = None,

@@ -9,12 +9,13 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import Tenant, pair
+from freki.cli.arguments import Tenant, not_empty, pair
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.times import utc_of
 from freki.infra.settings import Settings
 from freki.operators.audit_chain import Event
+from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_case
 from freki.schemas import AuditedDocument, AuditKind, Coverage, DocumentId, Hold, Objection, TenantId
 from freki.schemas.avro import Codec
@@ -24,17 +25,22 @@ from freki.streams.wire.connect import open_outbox, open_registry
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.topic_records import records_of
 
-Name = Annotated[str, typer.Argument(help="Name of the case, such as its number; the same name replaces it")]
-ExistingName = Annotated[str, typer.Argument(help="Name of the case, as the command `list` shows it")]
+Name = Annotated[
+    str, typer.Argument(help="Name of the case, such as its number; the same name replaces it", callback=not_empty)
+]
+ExistingName = Annotated[
+    str, typer.Argument(help="Name of the case, as the command `list` shows it", callback=not_empty)
+]
 Documents = Annotated[
-    list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them; also of documents to come")
+    list[str] | None,
+    typer.Argument(help="Ids, as `freki documents list` shows them; also of documents to come", callback=not_empty),
 ]
 Attributes = Annotated[
     list[str] | None,
     typer.Option("--attribute", help="All documents with this attribute, as KEY=VALUE; repeated: with all of them"),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All documents of the tenant")]
-Reason = Annotated[str, typer.Option(help="Why, for those who read the list; no personal data")]
+Reason = Annotated[str, typer.Option(help="Why, for those who read the list; no personal data", callback=not_empty)]
 
 Case = Hold | Objection
 
@@ -98,7 +104,10 @@ def case_app(kind: Kind, *, help_text: str) -> typer.Typer:
         settings = load_settings()
         covers = coverage_of(documents, attribute, everything=everything)
         case = kind.make(whose(settings, tenant), name, covers, reason, by_user())
-        validate_case(case)
+        try:
+            validate_case(case)
+        except InvalidRequest as error:
+            fail(str(error), code=2)
         before = (await kind.read(settings, case.tenant)).get(name)
         async with open_registry(settings) as registry:
             value = Codec(type(case), registry=registry).encode(case)

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, Tenant
+from freki.cli.arguments import ArgumentGroup, Tenant, not_empty
 from freki.cli.context import errors, fail
 from freki.cli.mass_deletion import show_held_back
 from freki.cli.show import show_error
@@ -45,6 +45,7 @@ Principals = Annotated[
     typer.Option(
         "--principal",
         help="User or group that may read; may be repeated; default: everyone, unless FREKI_AUTH__JWKS is set",
+        callback=not_empty,
     ),
 ]
 
@@ -66,9 +67,10 @@ class FileArguments(ArgumentGroup):
 
     tenant: Tenant = None
     principal: Principals = None
-    name: Annotated[str | None, typer.Option(help="First part of the document ids; default: the name of the root")] = (
-        None
-    )
+    name: Annotated[
+        str | None,
+        typer.Option(help="First part of the document ids; default: the name of the root", callback=not_empty),
+    ] = None
     root: Annotated[
         Path | None,
         typer.Option(help="Folder below which paths count in ids; default: the given folder, or that of a file"),

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
+from freki.cli.arguments import finite
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
@@ -72,9 +73,10 @@ async def compare_generations(
             " limits it",
             min=0.0,
             max=1.0,
+            callback=finite,
         ),
     ] = None,
-    queries: Annotated[int | None, typer.Option(help="Questions of each set; default: all")] = None,
+    queries: Annotated[int | None, typer.Option(help="Questions of each set; default: all", min=1)] = None,
 ) -> None:
     """Send the same queries to two generations; show what changes, hit by hit and in figures."""
     if sets and (recorded or share is not None):

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, expanded
+from freki.cli.arguments import ArgumentGroup, expanded, not_empty
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.mass_deletion import DeleteMost, show_held_back
 from freki.cli.show import show_error
@@ -66,7 +66,8 @@ class CrawlArguments(ArgumentGroup):
     ] = None
     proxy: Annotated[str | None, typer.Option(help="HTTP proxy, such as http://proxy:3128")] = None
     name: Annotated[
-        str | None, typer.Option(help="Name under which later crawls find this one; default: the first host")
+        str | None,
+        typer.Option(help="Name under which later crawls find this one; default: the first host", callback=not_empty),
     ] = None
     delete_most: DeleteMost = False
 

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import expanded
+from freki.cli.arguments import Ids, WithWait, expanded
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.other_generation import show_other_generation
@@ -24,14 +24,12 @@ from freki.streams.wire.from_settings import wall_clock
 @command
 @expanded
 async def delete(
-    documents: Annotated[list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them")] = None,
+    documents: Ids = None,
     *,
     given: SelectionArguments,
     yes: Annotated[bool, typer.Option("--yes", help="Delete without asking")] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the receipt of each deletion")] = False,
-    patience: Annotated[float, typer.Option(help="With --wait: give up after this many seconds without a receipt")] = (
-        PATIENCE_S
-    ),
+    patience: WithWait = PATIENCE_S,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead: each receipt in a line, or the number of deletions")
     ] = False,

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import Tenant, expanded
+from freki.cli.arguments import Tenant, expanded, not_empty
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
@@ -31,7 +31,7 @@ documents_app = typer.Typer(help="Documents of the index.", no_args_is_help=True
 
 PAGE = 50
 CHUNKS = 20
-Id = Annotated[str, typer.Argument(help="Id of the document, as `freki documents list` shows it")]
+Id = Annotated[str, typer.Argument(help="Id of the document, as `freki documents list` shows it", callback=not_empty)]
 
 
 @documents_app.command("list")

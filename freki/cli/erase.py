@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from freki.cli.arguments import expanded
+from freki.cli.arguments import LEAST_WAIT_S, Ids, expanded, finite
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
@@ -55,7 +55,7 @@ erase_app = typer.Typer(cls=_Documents, help="Remove all content of documents, w
 @command
 @expanded
 async def erase(
-    documents: Annotated[list[str] | None, typer.Argument(help="Ids, as `freki documents list` shows them")] = None,
+    documents: Ids = None,
     *,
     given: SelectionArguments,
     where: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="The same as --attribute")] = None,
@@ -63,7 +63,10 @@ async def erase(
     report: Report,
     key: Key = None,
     patience: Annotated[
-        float, typer.Option(help="Longest wait for a receipt, and for stages to read, in seconds")
+        float,
+        typer.Option(
+            help="Longest wait for a receipt, and for stages to read, in seconds", min=LEAST_WAIT_S, callback=finite
+        ),
     ] = PATIENCE_S,
 ) -> None:
     """Remove all content of documents, given by id, by conditions, or all of --tenant.

@@ -12,6 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import not_empty
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
@@ -54,7 +55,7 @@ class FinishedArchive:
 async def export_index(
     directory: Annotated[Path, typer.Argument(help="Folder of the archive; with --every or --keep, of dated ones")],
     *,
-    tenant: Annotated[str | None, typer.Option(help="Only the documents of this tenant")] = None,
+    tenant: Annotated[str | None, typer.Option(help="Only the documents of this tenant", callback=not_empty)] = None,
     every: Annotated[
         str | None, typer.Option(help="Export again and again into dated folders, such as 30m, 1h, 1d, until Ctrl-C")
     ] = None,

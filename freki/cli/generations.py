@@ -15,6 +15,7 @@ from typing import Annotated, Any, NamedTuple
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import not_empty
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, Rows
@@ -55,7 +56,9 @@ FOLLOW_S = 10.0
 AGAIN_S = 0.2
 """Wait before workers are asked again, in seconds."""
 
-Name = Annotated[str, typer.Argument(help="Name of a generation, as `freki generations list` shows it")]
+Name = Annotated[
+    str, typer.Argument(help="Name of a generation, as `freki generations list` shows it", callback=not_empty)
+]
 
 
 @generations_app.command("list")

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import expanded
+from freki.cli.arguments import expanded, not_empty
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.sources import SourceArguments, open_feed, poll_repeatedly, show_first
 from freki.cli.words import counted
@@ -22,7 +22,9 @@ async def publish_git(
     repository: Annotated[Path, typer.Argument(help="Git repository, bare or with a working tree", show_default=False)],
     *,
     branch: Annotated[str, typer.Option(help="Branch, tag or commit")] = "HEAD",
-    name: Annotated[str | None, typer.Option(help="Prefix of the document ids; default: the folder's name")] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Prefix of the document ids; default: the folder's name", callback=not_empty)
+    ] = None,
     history: Annotated[
         bool, typer.Option("--history", help="Publish each commit in order, not only the latest state")
     ] = False,

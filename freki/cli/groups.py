@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from freki.cli.arguments import not_empty
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.infra.settings import Settings
@@ -21,8 +22,8 @@ from freki.streams.wire.topic_records import current_values, records_of
 
 groups_app = typer.Typer(help="Groups of users, besides those in their tokens.", no_args_is_help=True)
 
-Tenant = Annotated[str | None, typer.Option(help="Tenant of the user; default: FREKI_TENANT")]
-User = Annotated[str, typer.Argument(help="User as tokens name it")]
+Tenant = Annotated[str | None, typer.Option(help="Tenant of the user; default: FREKI_TENANT", callback=not_empty)]
+User = Annotated[str, typer.Argument(help="User as tokens name it", callback=not_empty)]
 
 
 @groups_app.command("list")
@@ -40,12 +41,12 @@ async def list_groups(*, tenant: Tenant = None, as_json: AsJson = False) -> None
 @groups_app.command("set")
 @command
 async def set_groups(
-    user: User, groups: Annotated[list[str], typer.Argument(help="All groups of the user")], tenant: Tenant = None
+    user: User,
+    groups: Annotated[list[str], typer.Argument(help="All groups of the user", callback=not_empty)],
+    tenant: Tenant = None,
 ) -> None:
     """Set the groups of a user; they replace those that were set before."""
     settings = load_settings()
-    if not (user.strip() and all(group.strip() for group in groups)):
-        fail("user and groups must not be empty", code=2)
     whose = tenant or settings.tenant
     membership = GroupMembership(tenant=TenantId(whose), principal=user, groups=tuple(dict.fromkeys(groups)))
     async with open_registry(settings) as registry:

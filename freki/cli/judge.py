@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import Tenant
+from freki.cli.arguments import Tenant, not_empty
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.prompts import agreed
 from freki.cli.rows import whole_table
@@ -26,27 +26,25 @@ from freki.streams.wire.topic_records import current_values, ending_nulls
 
 judge_app = typer.Typer(help="Judgements of answers by users.", no_args_is_help=True)
 
-Of = Annotated[str | None, typer.Option("--document", help="Only judgements of this document")]
-By = Annotated[str | None, typer.Option("--as", help="Only judgements by this judge")]
-On = Annotated[str | None, typer.Option("--query", help="Only judgements for this query id")]
+Of = Annotated[str | None, typer.Option("--document", help="Only judgements of this document", callback=not_empty)]
+By = Annotated[str | None, typer.Option("--as", help="Only judgements by this judge", callback=not_empty)]
+On = Annotated[str | None, typer.Option("--query", help="Only judgements for this query id", callback=not_empty)]
 
 
 @judge_app.command("give")
 @command
 async def give(
-    question: Annotated[str, typer.Argument(help="Text of the question")],
-    document: Annotated[str, typer.Argument(help="Id of the judged document")],
+    question: Annotated[str, typer.Argument(help="Text of the question", callback=not_empty)],
+    document: Annotated[str, typer.Argument(help="Id of the judged document", callback=not_empty)],
     verdict: Annotated[Verdict, typer.Argument(help="Verdict on the document", case_sensitive=False)],
     *,
-    judge: Annotated[str, typer.Option("--as", help="Who judges")],
+    judge: Annotated[str, typer.Option("--as", help="Who judges", callback=not_empty)],
     query: Annotated[str, typer.Option(help="Id of the query; default: shared by equal query texts")] = "",
-    chunk: Annotated[str | None, typer.Option(help="Judge only this chunk")] = None,
+    chunk: Annotated[str | None, typer.Option(help="Judge only this chunk", callback=not_empty)] = None,
     tenant: Tenant = None,
 ) -> None:
     """Judge a document as an answer to a query; replaces the earlier judgement by the same judge."""
     settings = load_settings()
-    if not (question.strip() and document.strip() and judge.strip()):
-        fail("question, document and --as must not be empty", code=2)
     judgement = Judgement(
         tenant=TenantId(tenant or settings.tenant),
         query_id=QueryId(query or question[:MAX_QUERY_ID_CHARS]),

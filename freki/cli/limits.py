@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from freki.cli.arguments import not_empty
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.infra.settings import LimitSettings
@@ -26,7 +27,10 @@ NEAR = 0.8
 async def limits(
     tenant: Annotated[
         list[str] | None,
-        typer.Option(help="Only this tenant; again for more. Default: those that settings or changes of the day name"),
+        typer.Option(
+            help="Only this tenant; again for more. Default: those that settings or changes of the day name",
+            callback=not_empty,
+        ),
     ] = None,
     *,
     as_json: AsJson = False,

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, expanded
+from freki.cli.arguments import ArgumentGroup, Priority, WithWait, expanded, not_empty
 from freki.cli.bars import bars
 from freki.cli.changes import (
     STREAMS,
@@ -54,12 +54,12 @@ class PublishArguments(ArgumentGroup):
         False
     )
     delete_most: DeleteMost = False
-    priority: Annotated[int, typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first")] = 0
+    priority: Priority = 0
     urgent: Annotated[bool, typer.Option("--urgent", help="The same as --priority 1")] = False
-    title: Annotated[str | None, typer.Option(help="Name in citations, for one file; default: the file name")] = None
-    patience: Annotated[float, typer.Option(help="With --wait: give up after this many seconds without a receipt")] = (
-        PATIENCE_S
-    )
+    title: Annotated[
+        str | None, typer.Option(help="Name in citations, for one file; default: the file name", callback=not_empty)
+    ] = None
+    patience: WithWait = PATIENCE_S
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON instead: each receipt in a line, or the number of changes")
     ] = False

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup
+from freki.cli.arguments import ArgumentGroup, not_empty
 from freki.cli.context import fail
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import parse_condition, validate_query
@@ -51,7 +51,9 @@ class QueryArguments(ArgumentGroup):
     document_ids: Annotated[
         list[str] | None, typer.Option("--document", help="A document to read from its beginning; may be repeated")
     ] = None
-    tenant: Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT")] = None
+    tenant: Annotated[str | None, typer.Option(help="Whose documents; default: FREKI_TENANT", callback=not_empty)] = (
+        None
+    )
     principals: Annotated[list[str] | None, typer.Option("--as", help="A user or group that asks; may be repeated")] = (
         None
     )

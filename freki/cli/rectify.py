@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import Tenant
+from freki.cli.arguments import LEAST_WAIT_S, Tenant, finite, not_empty
 from freki.cli.cases import by_user, whose
 from freki.cli.context import command, load_settings
 from freki.cli.erase import REMOVING, Key, Report, show_held, signing_key, write_report
@@ -18,13 +18,18 @@ from freki.streams.wire.erasing import open_rectification
 
 @command
 async def rectify(
-    documents: Annotated[list[str], typer.Argument(help="Ids of documents whose corrected version is indexed")],
+    documents: Annotated[
+        list[str], typer.Argument(help="Ids of documents whose corrected version is indexed", callback=not_empty)
+    ],
     *,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without asking")] = False,
     report: Report,
     key: Key = None,
     tenant: Tenant = None,
-    patience: Annotated[float, typer.Option(help="Longest wait for workers to have read work topics")] = PATIENCE_S,
+    patience: Annotated[
+        float,
+        typer.Option(help="Longest wait for workers to have read work topics", min=LEAST_WAIT_S, callback=finite),
+    ] = PATIENCE_S,
 ) -> None:
     """Remove the content of versions before the indexed one from topics, claims and dead letters, with a report.
 

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import expanded
+from freki.cli.arguments import Patience, expanded, not_empty
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.receipts import PATIENCE_S, SHOWN_PROBLEMS, show_receipts
 from freki.cli.repeat import repeat
@@ -24,7 +24,10 @@ from freki.streams.wire.connect import open_index
 async def reindex(
     documents: Annotated[
         list[str] | None,
-        typer.Argument(help="Ids, as `freki documents list` shows them; without: those made with other settings"),
+        typer.Argument(
+            help="Ids, as `freki documents list` shows them; without: those made with other settings",
+            callback=not_empty,
+        ),
     ] = None,
     *,
     given: SelectionArguments,
@@ -32,7 +35,7 @@ async def reindex(
         bool, typer.Option("--force", help="Also documents that were made with these settings; ids never need it")
     ] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Begin without asking")] = False,
-    patience: Annotated[float, typer.Option(help="Give up after this many seconds without a receipt")] = PATIENCE_S,
+    patience: Patience = PATIENCE_S,
 ) -> None:
     """Index documents again with the current settings; versions do not change, and documents stay searchable.
 

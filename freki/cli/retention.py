@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import finite
 from freki.cli.cases import by_user
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
@@ -27,7 +28,9 @@ retention_app = typer.Typer(
 @command
 async def check(
     *,
-    days: Annotated[float, typer.Option(help="Also what is due within so many days", min=0, max=MOST_DAYS)] = 0.0,
+    days: Annotated[
+        float, typer.Option(help="Also what is due within so many days", min=0, max=MOST_DAYS, callback=finite)
+    ] = 0.0,
     as_json: AsJson = False,
 ) -> None:
     """Show which documents would be deleted or erased, when, by which rule, and which are held; change nothing."""

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup, Tenant, pair
+from freki.cli.arguments import ArgumentGroup, Tenant, not_empty, pair
 from freki.cli.context import console, fail
 from freki.cli.prompts import agreed
 from freki.infra.milvus.index import MilvusIndex
@@ -29,23 +29,31 @@ class SelectionArguments(ArgumentGroup):
     panel: ClassVar[str | None] = "Which documents"
 
     tenant: Tenant = None
-    prefix: Annotated[str, typer.Option(help="Beginning of the document id, such as handbook/")] = ""
-    source: Annotated[str, typer.Option(help="Beginning of the source URI, such as https://example.org/docs/")] = ""
-    language: Annotated[str, typer.Option(help="ISO 639-1 code, such as de; und: undetermined")] = ""
+    prefix: Annotated[
+        str | None, typer.Option(help="Beginning of the document id, such as handbook/", callback=not_empty)
+    ] = None
+    source: Annotated[
+        str | None,
+        typer.Option(help="Beginning of the source URI, such as https://example.org/docs/", callback=not_empty),
+    ] = None
+    language: Annotated[
+        str | None, typer.Option(help="ISO 639-1 code, such as de; und: undetermined", callback=not_empty)
+    ] = None
     attribute: Annotated[
         list[str] | None, typer.Option(help="Attribute and its value, as KEY=VALUE; may be repeated")
     ] = None
     principal: Annotated[
-        list[str] | None, typer.Option(help="User or group that the document names as reader; may be repeated")
+        list[str] | None,
+        typer.Option(help="User or group that the document names as reader; may be repeated", callback=not_empty),
     ] = None
 
     def selection(self, settings: Settings, *, deleted: bool = False, otherwise: bool = False) -> Selection:
         """Return the selection of live or of deleted documents; otherwise: only of those made with other settings."""
         return Selection(
             tenant=TenantId(self.tenant or settings.tenant),
-            prefix=self.prefix,
-            source=self.source,
-            language=self.language,
+            prefix=self.prefix or "",
+            source=self.source or "",
+            language=self.language or "",
             principals=tuple(self.principal or ()),
             attributes=dict(pair(each) for each in self.attribute or ()),
             deleted=deleted,

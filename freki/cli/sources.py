@@ -8,7 +8,7 @@ from typing import Annotated, Generic, Protocol, TypeVar
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, Tenant
+from freki.cli.arguments import ArgumentGroup, Priority, Tenant, finite
 from freki.cli.bars import bars
 from freki.cli.changes import Principals, readers_of
 from freki.cli.context import console, errors
@@ -33,10 +33,11 @@ class SourceArguments(ArgumentGroup):
     """Options that `freki git` and `freki crawl` share."""
 
     every: Annotated[
-        float | None, typer.Option(help="Seconds between polls, until Ctrl-C; default: one poll", min=0.1)
+        float | None,
+        typer.Option(help="Seconds between polls, until Ctrl-C; default: one poll", min=0.1, callback=finite),
     ] = None
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the receipt of each change")] = False
-    priority: Annotated[int, typer.Option(help="Higher is indexed first")] = 0
+    priority: Priority = 0
     tenant: Tenant = None
     principal: Principals = None
     force: Annotated[

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from freki.cli.arguments import Tenant, not_empty
 from freki.cli.context import command, errors, load_settings
 from freki.infra.extras import require
 from freki.infra.mcp_server import PATH, Callers, make_app, make_server, serve_http, serve_stdio
@@ -31,10 +32,14 @@ def describe() -> None:
 async def serve(
     *,
     http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, at FREKI_MCP__HOST, instead of stdio")] = False,
-    tenant: Annotated[str | None, typer.Option(help="Tenant of the documents; default: FREKI_TENANT")] = None,
+    tenant: Tenant = None,
     principal: Annotated[
         list[str] | None,
-        typer.Option("--as", help="User or group of the queries; may be repeated; default: FREKI_MCP__PRINCIPALS"),
+        typer.Option(
+            "--as",
+            help="User or group of the queries; may be repeated; default: FREKI_MCP__PRINCIPALS",
+            callback=not_empty,
+        ),
     ] = None,
     deadline: Annotated[
         int | None, typer.Option(help="Deadline of a call in milliseconds", min=1, max=MAX_DEADLINE_MS)

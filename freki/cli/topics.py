@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import not_empty
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows, whole_table
 from freki.infra.kafka.admin import Admin, TopicState
@@ -59,7 +60,10 @@ def compared(topic: Topic, state: TopicState) -> str:
 @command
 async def topics_apply(
     tenant: Annotated[
-        list[str] | None, typer.Option(help="With FREKI_AUTH__REPLY_TOPIC: also the topic of its answers; repeatable")
+        list[str] | None,
+        typer.Option(
+            help="With FREKI_AUTH__REPLY_TOPIC: also the topic of its answers; repeatable", callback=not_empty
+        ),
     ] = None,
 ) -> None:
     """Create the missing topics; existing topics stay unchanged."""
@@ -73,14 +77,19 @@ async def topics_acls(
     part: Annotated[list[str] | None, typer.Argument(help="Stages and commands; default: all")] = None,
     *,
     principal: Annotated[
-        str | None, typer.Option(help="Print kafka-acls.sh lines that grant these rights, as to User:freki-embed")
+        str | None,
+        typer.Option(
+            help="Print kafka-acls.sh lines that grant these rights, as to User:freki-embed", callback=not_empty
+        ),
     ] = None,
     command_config: Annotated[
         str | None, typer.Option(help="Properties file with the login of kafka-acls.sh, for these lines")
     ] = None,
     tenant: Annotated[
         list[str] | None,
-        typer.Option(help="With FREKI_AUTH__REPLY_TOPIC: also for the topic of its answers; repeatable"),
+        typer.Option(
+            help="With FREKI_AUTH__REPLY_TOPIC: also for the topic of its answers; repeatable", callback=not_empty
+        ),
     ] = None,
 ) -> None:
     """List the Kafka rights that each part of Freki needs under these settings; no part uses others."""

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import LEAST_WAIT_S, finite
 from freki.cli.audited import record_command
 from freki.cli.comparison import INDEXED_S, Comparison, compare
 from freki.cli.context import command, console, load_settings
@@ -57,7 +58,10 @@ async def verify(
         ),
     ] = False,
     patience: Annotated[
-        float, typer.Option(help="With --repair: give up after this many seconds without a receipt")
+        float,
+        typer.Option(
+            help="With --repair: give up after this many seconds without a receipt", min=LEAST_WAIT_S, callback=finite
+        ),
     ] = PATIENCE_S,
 ) -> None:
     """Compare topic and store: documents, versions, content, and each chunk row with its manifest."""

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 
 import typer
 
-from freki.cli.arguments import expanded
+from freki.cli.arguments import Priority, expanded, finite
 from freki.cli.bars import bars
 from freki.cli.changes import (
     FileArguments,
@@ -87,15 +87,18 @@ async def watch_folders(
     ] = None,
     *,
     settle: Annotated[
-        float, typer.Option(help="Seconds without modification before a file is published", min=0.0)
+        float,
+        typer.Option(help="Seconds without modification before a file is published", min=0.0, callback=finite),
     ] = SETTLE_S,
     poll: Annotated[
         float | None,
         typer.Option(
-            help="Compare the folders at this interval in seconds, for disks shared with other machines", min=0.1
+            help="Compare the folders at this interval in seconds, for disks shared with other machines",
+            min=0.1,
+            callback=finite,
         ),
     ] = None,
-    priority: Annotated[int, typer.Option(help="Above 0: overtakes waiting changes; higher is indexed first")] = 0,
+    priority: Priority = 0,
     delete_most: DeleteMost = False,
     of_files: FileArguments,
 ) -> None:

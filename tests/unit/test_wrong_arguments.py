@@ -97,3 +97,77 @@ def test_nothing_is_measured_where_the_results_have_no_place(command: tuple[str,
 
     assert ended.exit_code == 2
     assert f"choose another {'folder' if '--out' in command else 'place'} with {command[1]}" in ended.output
+
+
+_OF_DOCUMENTS = (("delete",), ("reindex",), ("erase", "--report", "r.json"), ("documents", "list"))
+_CONDITIONS = ("--tenant", "--prefix", "--source", "--language", "--principal")
+_EMPTY = [
+    *((*command, condition, "") for command in _OF_DOCUMENTS for condition in _CONDITIONS),
+    # Of a script whose variable is not set: this erased all documents of the default tenant, or of this one.
+    ("erase", "--tenant", "", "--report", "r.json", "--yes"),
+    ("erase", "--tenant", "hr", "--prefix", "", "--report", "r.json", "--yes"),
+    *((*command, "") for command in (("delete",), ("reindex",), ("access",), ("documents", "show"))),
+    *((*command, "") for command in (("documents", "history"), ("groups", "remove"), ("groups", "set", "ada"))),
+    ("groups", "set", "", "hr"),
+    ("groups", "set", "ada", "hr", "--tenant", ""),
+    ("erase", "", "--report", "r.json"),
+    ("rectify", "", "--report", "r.json"),
+    *((command, "set", "", "a.md", "--reason", "r") for command in ("hold", "object")),
+    *((command, "set", "4K1/26", "", "--reason", "r") for command in ("hold", "object")),
+    *((command, "set", "4K1/26", "a.md", "--reason", " ") for command in ("hold", "object")),
+    ("hold", "release", ""),
+    ("object", "lift", ""),
+    *(("generations", command, "") for command in ("switch", "drop")),
+    ("generations", "compare", "", "g1"),
+    *(("judge", "erase", option, "") for option in ("--document", "--as", "--query")),
+    ("judge", "give", "", "a.md", "useful", "--as", "ada"),
+    *(("publish", ".", option, "") for option in ("--tenant", "--principal", "--name", "--title")),
+    *(("ask", "q", option, "") for option in ("--tenant", "--as", "--document")),
+    ("access", "a.md", "--word", ""),
+    ("export", "x", "--tenant", ""),
+    ("mcp", "--tenant", ""),
+    ("limits", "--tenant", ""),
+]
+
+
+@pytest.mark.parametrize("command", _EMPTY, ids=" ".join)
+def test_an_empty_word_stands_for_nothing(command: tuple[str, ...], folder: Path) -> None:
+    ended = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert "empty" in ended.output
+    assert not list(folder.iterdir())
+
+
+def test_a_name_that_a_case_cannot_have_is_a_wrong_argument() -> None:
+    ended = CliRunner().invoke(app, ["hold", "set", "4K1\n26", "a.md", "--reason", "r"], env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert "name: control character U+000A" in ended.output
+
+
+_WAITING = (
+    ("publish", "."),
+    ("delete", "a.md"),
+    ("reindex", "a.md"),
+    ("erase", "a.md", "--report", "r.json"),
+    ("rectify", "a.md", "--report", "r.json"),
+    ("verify",),
+)
+_NUMBERS = [
+    *((*command, "--patience", number) for command in _WAITING for number in ("-1", "0", "nan", "inf")),
+    *(("watch", ".", option, number) for option in ("--settle", "--poll") for number in ("-1", "nan", "inf")),
+    *(("git", ".", "--every", number) for number in ("-1", "0", "nan", "inf")),
+    *(("retention", "check", "--days", number) for number in ("-1", "nan", "inf")),
+    *(("generations", "compare", "g1", "g2", "--share", number) for number in ("-1", "nan", "inf")),
+    *(("generations", "compare", "g1", "g2", "--queries", number) for number in ("-1", "0")),
+    *(("publish", ".", "--priority", number) for number in ("-1", str(2**63))),
+]
+
+
+@pytest.mark.parametrize("command", _NUMBERS, ids=" ".join)
+def test_a_number_that_means_nothing_is_refused_by_the_name_of_its_option(command: tuple[str, ...]) -> None:
+    ended = CliRunner().invoke(app, command, env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert f"'{command[-2]}'" in ended.output

@@ -15,7 +15,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup, expanded
+from freki.cli.arguments import ArgumentGroup, expanded, finite
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed
@@ -61,7 +61,8 @@ class EvaluateArguments(ArgumentGroup):
     queries: Queries = None
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions, with --queries")] = 0
     threshold: Annotated[
-        float, typer.Option(min=0, max=1, help="Score from which a wrong hit counts as a false positive")
+        float,
+        typer.Option(min=0, max=1, help="Score from which a wrong hit counts as a false positive", callback=finite),
     ] = 0.5
     running: Annotated[
         bool, typer.Option("--running", help="Use the running Freki with a separate tenant, not a separate stack")
