@@ -8,6 +8,7 @@ from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import DeadLetter, replay
 from freki.streams.deliver.replay import Latest, latest_of, refusal_of_change, refusal_of_part
 from freki.streams.messages import Headers
+from freki.streams.wire.replaying import Letters
 from tests.unit.deliveries import Event, dead_letter
 from tests.unit.pipelines import Pipeline
 from tests.unit.revisions import revision
@@ -52,6 +53,19 @@ async def latest(*records: tuple[bytes | None, Headers]) -> dict[bytes, Latest]:
             yield Event(key=KEY, value=value, headers=headers, offset=offset, timestamp_ms=1_000 * (offset + 1))
 
     return await latest_of({KEY}, stored(), CODEC.decode)
+
+
+def test_a_record_that_several_generations_rejected_is_one_open_letter() -> None:
+    first, again, other = letter(), letter(), letter(offset=1)
+    letters = Letters(by_place={(0, 0): first, (0, 1): other, (0, 2): again}, replayed=set())
+
+    assert list(letters.open_ones()) == [(0, 2), (0, 1)]
+
+
+def test_a_record_that_was_sent_again_has_no_open_letter_whichever_of_them_was_named() -> None:
+    letters = Letters(by_place={(0, 0): letter(), (0, 2): letter(), (0, 3): letter(at=2_000)}, replayed={(0, 0)})
+
+    assert list(letters.open_ones()) == [(0, 3)], "another record, of a topic that was made anew"
 
 
 async def test_the_last_record_of_its_document_may_be_sent_again() -> None:

@@ -12,7 +12,7 @@ from freki.infra.settings import KafkaSettings, Settings
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, Revision
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected
-from freki.schemas.names import record
+from freki.schemas.names import Timestamp, record
 from freki.schemas.operations import LetterView, ReplayResult
 from freki.streams.audit.events import letter_replayed
 from freki.streams.deliver.dead_letters import (
@@ -28,7 +28,7 @@ from freki.streams.deliver.dead_letters import (
     without_value,
 )
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.deliver.replay import Latest, Refusal, latest_of, place_of, refusal_of_change, refusal_of_part
+from freki.streams.deliver.replay import Latest, Place, Refusal, latest_of, place_of, refusal_of_change, refusal_of_part
 from freki.streams.topics import FIRST_GENERATION, Topics
 from freki.streams.wire.audit import open_audit
 from freki.streams.wire.connect import open_outbox, open_registry
@@ -44,9 +44,16 @@ class Letters:
     superseded: AbstractSet[Letter] = frozenset()
 
     def open_ones(self) -> dict[Letter, DeadLetter]:
-        """Return those that were neither sent again nor superseded."""
-        settled = self.replayed | self.superseded
-        return {place: letter for place, letter in self.by_place.items() if place not in settled}
+        """Return those whose record was neither sent again nor superseded; of each record the last one.
+
+        A record has several where it was delivered again, or where another generation was filled, whose workers read
+        all records from the beginning.
+        """
+        settled = {
+            _record_of(self.by_place[place]) for place in self.replayed | self.superseded if place in self.by_place
+        }
+        last = {_record_of(letter): place for place, letter in self.by_place.items()}
+        return {place: self.by_place[place] for record, place in last.items() if record not in settled}
 
     def view(self, place: Letter) -> LetterView:
         """Return a dead letter without the value of its record."""
@@ -64,6 +71,11 @@ class Letters:
             sent_again=place in self.replayed,
             superseded=place in self.superseded,
         )
+
+
+def _record_of(letter: DeadLetter) -> tuple[Place, Timestamp]:
+    """Return which record a dead letter is of; a topic that was made anew has the same places again."""
+    return place_of(letter), letter.timestamp
 
 
 def name_of(place: Letter) -> str:
