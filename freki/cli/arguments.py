@@ -16,7 +16,7 @@ LARGEST_PRIORITY = 2**31 - 1
 LEAST_WAIT_S = 0.1
 """Shortest wait that an option may name, in seconds: without any, no receipt would ever come in time."""
 R = TypeVar("R")
-Words = TypeVar("Words", str, str | None, list[str] | None)
+Words = TypeVar("Words", bound=str | list[str] | None)
 
 
 def not_empty(value: Words) -> Words:
