@@ -7,7 +7,7 @@ import signal
 import sys
 import tempfile
 import uuid
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
@@ -26,7 +26,7 @@ from freki.cli.words import counted
 from freki.client.tasks import cancel_and_wait
 from freki.infra.local.children import ChildSpec, Died, Event
 from freki.infra.local.specs import MISCONFIGURED, WORKER_READY_TIMEOUT_S, WORKER_STOP_TIMEOUT_S
-from freki.infra.local.state import environment_for, read_stack
+from freki.infra.local.state import StackState, environment_for, locked_generation, read_stack
 from freki.infra.local.supervise import Supervisor
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.models import ensure_built
@@ -37,7 +37,7 @@ from freki.schemas.index import GenerationEntry, Statistics, offered, serving
 from freki.streams.client import Asker
 from freki.streams.wire.connect import open_asker, open_generations, open_index
 from freki.streams.wire.from_settings import settings_named, wall_clock
-from freki.streams.wire.generations import Waiting, read_again, remove_generation, waiting_of
+from freki.streams.wire.generations import Waiting, check_unfilled, read_again, remove_generation, waiting_of
 from freki.streams.wire.provision import apply_own_topics
 from freki.streams.wire.serving import entry_of, serving_entry
 
@@ -105,14 +105,21 @@ async def create(
     """
     own = load_settings()
     settings = _named(own, name)
-    with told_if_slow(f"creating topics and collections of {name}"):
-        await _begin(settings, filled=own.milvus.generation)
+    async with _alone(settings) as hold:
+        with told_if_slow(f"creating topics and collections of {name}"):
+            await _begin(settings, filled=own.milvus.generation)
+        await _fill(settings, hold, once=once)
+
+
+async def _fill(settings: Settings, hold: Sequence[int], *, once: bool) -> None:
+    """Fill a generation, once or until it is ended; hold: locks that last as long as what fills it."""
+    name = settings.milvus.generation
     if hasattr(os, "nice"):
         os.nice(NICENESS)
     ended = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, ended.set)
-    async with _filling(settings) as worker:
+    async with _filling(settings, hold) as worker:
         full = asyncio.create_task(_until_full(settings))
         stopped = asyncio.create_task(ended.wait())
         failed = asyncio.create_task(worker.failed())
@@ -239,19 +246,40 @@ async def _begin(settings: Settings, *, filled: str) -> None:
 
 
 @asynccontextmanager
-async def _filling(settings: Settings) -> AsyncIterator[Supervisor]:
-    """Run a worker that fills the generation."""
+async def _alone(settings: Settings) -> AsyncIterator[Sequence[int]]:
+    """Let no other command fill the generation meanwhile, which may have other settings; yield the lock, if any.
+
+    Raises Rejected where one does, or a worker.
+    """
+    stack = _local_stack(settings)
+    if stack is None:
+        # Its broker tells who reads, also on other machines, but not in the seconds until a worker has begun.
+        await check_unfilled(settings)
+        yield ()
+        return
+    # Its broker takes a killed worker for one that reads.
+    async with locked_generation(stack.directory / "run", settings.milvus.generation) as descriptor:
+        yield (descriptor,)
+
+
+def _local_stack(settings: Settings) -> StackState | None:
+    """Return the local stack that the settings name; None where they name other servers."""
+    stack = read_stack(settings.local.state_dir.expanduser().absolute())
+    return stack if stack is not None and stack.bootstrap == settings.kafka.bootstrap else None
+
+
+@asynccontextmanager
+async def _filling(settings: Settings, hold: Sequence[int]) -> AsyncIterator[Supervisor]:
+    """Run a worker that fills the generation; hold: descriptors that stay open until its last process ends."""
     name = settings.milvus.generation
-    state_dir = settings.local.state_dir.expanduser().absolute()
-    stack = read_stack(state_dir)
-    is_local = stack is not None and stack.bootstrap == settings.kafka.bootstrap
+    stack = _local_stack(settings)
     environment = {
-        **(environment_for(settings, stack) if stack is not None and is_local else {}),
+        **(environment_for(settings, stack) if stack is not None else {}),
         "FREKI_MILVUS__GENERATION": name,
         "FREKI_TELEMETRY__HTTP_PORT": "0",
     }
     with tempfile.TemporaryDirectory(prefix="freki-") as temporary:
-        directory = state_dir if is_local else Path(temporary)
+        directory = Path(temporary) if stack is None else stack.directory
         for folder in ("logs", "run"):
             (directory / folder).mkdir(exist_ok=True)
         spec = ChildSpec(
@@ -263,7 +291,7 @@ async def _filling(settings: Settings) -> AsyncIterator[Supervisor]:
             stop_timeout_s=WORKER_STOP_TIMEOUT_S,
             final_statuses=MISCONFIGURED,
         )
-        async with Supervisor([spec], log_dir=directory / "logs", report=_report) as worker:
+        async with Supervisor([spec], log_dir=directory / "logs", report=_report, hold=hold) as worker:
             yield worker
 
 

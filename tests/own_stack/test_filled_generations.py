@@ -1,6 +1,7 @@
 """Another index is filled once, compared and filled again."""
 
 import json
+import signal
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 
 from tests.acceptance.conftest import ONE_WORKER, Freki
 from tests.acceptance.helpers import ask, publish
-from tests.own_stack.generations import STABLE, TENANT, rows_of, running, said, stable_documents
+from tests.own_stack.generations import STABLE, TENANT, command, rows_of, running, said, stable_documents
 
 
 @pytest.fixture(scope="module")
@@ -63,6 +64,23 @@ async def test_what_fills_a_generation_can_be_started_again_after_the_switch(own
 
     await said(own, "switch", "g1")
     assert "the workers keep it up to date" in await said(own, "create", "g1", "--once", code=1)
+
+
+async def test_of_two_that_fill_one_generation_at_once_the_second_is_told(own: Freki) -> None:
+    filling = await command(own, "create", "g4")
+    assert filling.stdout is not None
+    async for line in filling.stdout:
+        if b"g4 holds" in line:
+            break
+
+    assert "g4 is being filled already" in await said(own, "create", "g4", "--once", code=1)
+
+    filling.send_signal(signal.SIGINT)
+    await filling.wait()
+    both = [await command(own, "create", "g5", "--once") for _ in range(2)]
+    outputs = [(await each.communicate())[0].decode() for each in both]
+    assert sorted(each.returncode or 0 for each in both) == [0, 1], outputs
+    assert sum("g5 is being filled already" in output for output in outputs) == 1
 
 
 def row(printed: str, title: str) -> list[str]:

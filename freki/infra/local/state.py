@@ -27,6 +27,8 @@ TAKEOVER_TIMEOUT_S = 15.0
 """Timeout for the guard of a killed stack to end its processes."""
 
 POLL_S = 0.05
+_OWNER = "{owner}"
+"""Stands for the process that holds a lock, in what is said of it."""
 
 _Port = Annotated[int, Field(ge=0, le=65_535)]
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -181,22 +183,44 @@ async def locked(directory: Path) -> AsyncIterator[int]:
     The lock lasts until the last process with the descriptor ends. Waits for the end of a killed stack. Raises Rejected
     if a stack runs on the directory, Misconfigured if it cannot be written.
     """
-    with _open_lock(directory) as file:
-        await _take(file, directory)
+    refusal = (
+        f"a local stack runs on {directory} already (process {_OWNER}): stop it, or choose another "
+        "directory with FREKI_LOCAL__STATE_DIR"
+    )
+    async with _held(directory, "lock", refusal, killed=f"a killed local stack on {directory}") as descriptor:
+        yield descriptor
+
+
+@asynccontextmanager
+async def locked_generation(directory: Path, generation: str) -> AsyncIterator[int]:
+    """Lock the filling of a generation, as `locked` does the stack. Raises Rejected while another one fills it."""
+    refusal = (
+        f"{generation} is being filled already, with the settings of process {_OWNER}: end that first, or give the "
+        "other generation another name"
+    )
+    name = f"fill-{generation}.lock"
+    async with _held(directory, name, refusal, killed=f"a killed command that filled {generation}") as descriptor:
+        yield descriptor
+
+
+@asynccontextmanager
+async def _held(directory: Path, name: str, refusal: str, *, killed: str) -> AsyncIterator[int]:
+    with _open_lock(directory, name) as file:
+        await _take(file, refusal, killed)
         with writing(directory):
             file.truncate(0)
             file.write(str(os.getpid()).encode("ascii"))
         yield file.fileno()
 
 
-def _open_lock(directory: Path) -> BinaryIO:
+def _open_lock(directory: Path, name: str) -> BinaryIO:
     with writing(directory):
         directory.mkdir(parents=True, exist_ok=True)
         # Without a buffer, which closing would try to write again to a full disk.
-        return (directory / "lock").open("ab+", buffering=0)
+        return (directory / name).open("ab+", buffering=0)
 
 
-async def _take(file: BinaryIO, directory: Path) -> None:
+async def _take(file: BinaryIO, refusal: str, killed: str) -> None:
     for attempt in range(round(TAKEOVER_TIMEOUT_S / POLL_S)):
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -204,14 +228,11 @@ async def _take(file: BinaryIO, directory: Path) -> None:
             owner = _owner(file)
             # The first failure may be another process that checks whether a stack runs.
             if attempt and owner and _is_alive(owner):
-                raise Rejected(
-                    f"a local stack runs on {directory} already (process {owner}): stop it, or choose another "
-                    "directory with FREKI_LOCAL__STATE_DIR"
-                ) from None
+                raise Rejected(refusal.replace(_OWNER, str(owner))) from None
             await asyncio.sleep(POLL_S)
         else:
             return
-    raise Rejected(f"processes of a killed local stack on {directory} did not end within {TAKEOVER_TIMEOUT_S:g} s")
+    raise Rejected(f"processes of {killed} did not end within {TAKEOVER_TIMEOUT_S:g} s")
 
 
 @contextmanager

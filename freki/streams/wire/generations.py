@@ -71,7 +71,7 @@ async def read_again(settings: Settings) -> None:
 
     Raises Rejected, with the group, while a worker fills it.
     """
-    sources = [(group_of(settings, source.group), [source.topic]) for source in ingest_sources(settings)]
+    sources = _read_by(settings)
     async with Admin(settings.kafka) as admin:
         # Before any is changed: where one stage runs, the others go on where they were.
         for group, names in sources:
@@ -79,6 +79,18 @@ async def read_again(settings: Settings) -> None:
         # The last stage first: if an earlier one starts meanwhile, only what waits between stages is read twice.
         for group, names in reversed(sources):
             await admin.rewind(group, names)
+
+
+async def check_unfilled(settings: Settings) -> None:
+    """Raise Rejected, with the group, while a worker fills a generation."""
+    async with Admin(settings.kafka) as admin:
+        for group, names in _read_by(settings):
+            await admin.check_idle(group, names)
+
+
+def _read_by(settings: Settings) -> list[tuple[str, list[str]]]:
+    """Return the topics that each stage which fills a generation reads, by its group."""
+    return [(group_of(settings, source.group), [source.topic]) for source in ingest_sources(settings)]
 
 
 async def remove_generation(log: MilvusGenerations, settings: Settings) -> None:
