@@ -16,10 +16,9 @@ LARGEST_PRIORITY = 2**31 - 1
 LEAST_WAIT_S = 0.1
 """Shortest wait that an option may name, in seconds: without any, no receipt would ever come in time."""
 R = TypeVar("R")
-Words = TypeVar("Words", bound=str | list[str] | None)
 
 
-def not_empty(value: Words) -> Words:
+def not_empty(value: str | list[str] | None) -> str | list[str] | None:
     """Refuse an empty word: a variable that a script did not set would else stand for the default, or for everything.
 
     Called by typer with the value of an argument or option.
