@@ -44,11 +44,22 @@ class NeverStarts(TogetherOnly):
 class OfApp:
     """A stage without batches."""
 
+    hears_broker = True
+
     def __init__(self, app: TogetherOnly) -> None:
         self.app = app
 
     async def drain(self) -> None:
         """There is nothing in flight."""
+
+
+class Deaf(OfApp):
+    """A stage whose broker is gone, with a batch that it never finishes."""
+
+    hears_broker = False
+
+    async def drain(self) -> None:
+        await asyncio.Event().wait()
 
 
 async def unknown(_: faust.App) -> Backlog | None:
@@ -76,6 +87,22 @@ async def test_a_process_that_waits_for_its_partitions_stops_too() -> None:
         )
 
     assert app.stopped
+
+
+async def test_a_process_without_a_broker_does_not_wait_for_what_nobody_could_acknowledge(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(run, "_DEAF_S", 0.0)
+    # It stops together with another one, which never comes.
+    app, stop = TogetherOnly(asyncio.Barrier(2)), asyncio.Event()
+
+    stopping = asyncio.create_task(
+        run.run_stages([cast("Stage", Deaf(app))], stop, look_behind=unknown, on_ready=stop.set)
+    )
+    async with asyncio.timeout(run._STOP_S):
+        await stopping
+
+    assert not app.stopped
 
 
 def test_a_worker_is_given_the_time_that_it_takes_to_stop() -> None:

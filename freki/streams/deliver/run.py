@@ -28,6 +28,8 @@ _DRAIN_S = 20.0
 """Time limit for batches in flight when the process stops, in seconds."""
 _STOP_S = 10.0
 """Time limit for an app to stop, in seconds."""
+_DEAF_S = 1.0
+"""Time limit for each of both while the broker does not answer: nothing that is finished now could be acknowledged."""
 
 
 class Stalled(RuntimeError):
@@ -53,8 +55,10 @@ async def run_stages(
     apps = list(dict.fromkeys(stage.app for stage in stages))
     async with AsyncExitStack() as closing:
         # At once: with several, a broker that does not answer would take the time limit of each.
-        closing.push_async_callback(_all, (_within(_STOP_S, app.stop) for app in apps))
-        closing.push_async_callback(_within, _DRAIN_S, lambda: _all(stage.drain() for stage in stages))
+        closing.push_async_callback(lambda: _all(_within(_limit(stages, _STOP_S), app.stop) for app in apps))
+        closing.push_async_callback(
+            lambda: _within(_limit(stages, _DRAIN_S), lambda: _all(stage.drain() for stage in stages))
+        )
         if await _started(apps, stop):
             on_ready()
             await _first_failure_or_stop(stages, stop, look_behind, beside)
@@ -129,6 +133,11 @@ async def _compare(stage: Stage, backlog: Backlog | None) -> None:
         )
     left = ", ".join(f"{number} in {topic}/{place}" for (topic, place), number in own.items() if number)
     raise Stalled(f"{stage.name}: records wait ({left}), but the stage has finished none for too long")
+
+
+def _limit(stages: Iterable[Stage], limit_s: float) -> float:
+    """Return the time limit for a shutdown step, which is short where no stage hears the broker."""
+    return limit_s if any(stage.hears_broker for stage in stages) else _DEAF_S
 
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
