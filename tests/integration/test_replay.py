@@ -62,7 +62,7 @@ async def test_a_record_with_a_letter_of_each_lane_is_sent_again_once_and_no_let
     letters = await read_letters(settings)
     results = await replay_letters(settings, letters, letters.open_ones(), by="op", again=False)
 
-    assert [(each.sent, each.sent_before) for each in results] == [(True, False), (False, True)]
+    assert [(each.sent, each.sent_before) for each in results] == [(True, False)]
     assert (await read_letters(settings)).open_ones() == {}
 
 
