@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_query import asked_term
+from freki.operators.analyse_query import asked_abbreviation, asked_term
 
 
 @pytest.mark.parametrize(
@@ -38,3 +38,22 @@ def test_a_long_text_is_no_such_question() -> None:
     text = f"Was ist {'.' * 20_000}x?"
 
     assert asked_term(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "abbreviation"),
+    [
+        ("IFG", "IFG"),
+        ("Was bedeutet SGB XII?", "SGB XII"),
+        ("Was ist ein BAföG?", "BAföG"),
+        ("Wofür steht StVollzG?", "StVollzG"),
+        ("Gebühren IFG", ""),
+        ("WAS KOSTET EIN NEUER PERSONALAUSWEIS", ""),
+        ("Was ist eine Satzung?", ""),
+        ("4711-0815", ""),
+        ("!!!", ""),
+        ("", ""),
+    ],
+)
+def test_an_abbreviation_is_asked_for_alone_or_by_its_meaning(text: str, abbreviation: str) -> None:
+    assert asked_abbreviation(text) == abbreviation

@@ -81,6 +81,8 @@ def test_a_designation_may_be_written_with_other_signs(named: str, text: str) ->
         ("47150031", "4715-0032, 1-4715-0031, 47150 031"),
         ("4715-0031", "4715-0032, 4715 und 0031, 14715-0031"),
         ("471500", "47-15-00-31"),
+        ("BGB", "BGBl. I 2007, BGBEG"),
+        ("SGB I", "SGB II, SGB XI"),
     ],
 )
 def test_a_part_of_a_designation_is_another_one(named: str, text: str) -> None:

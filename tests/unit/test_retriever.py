@@ -869,6 +869,34 @@ async def test_a_designation_that_nearly_all_mention_changes_no_order(world: Wor
     assert [hit.chunk_id for hit in result.hits] == [hit.chunk_id for hit in alike.hits]
 
 
+@pytest.mark.parametrize("reranker", [RerankerChoice.COSINE, RerankerChoice.NONE])
+async def test_documents_that_the_question_calls_by_their_short_name_come_first(
+    world: World, reranker: RerankerChoice
+) -> None:
+    fees = [f"gebühr {i} erhebt das amt" for i in range(20)]
+    await world.feed(revision("Kostenordnung (KostO)", 1, fees))
+    await world.feed(revision("Gesetz über Akten (AktG)", 1, ["eine gebühr"]))
+    options: dict[str, Any] = {"reranker": reranker, "top_k": 30, "alpha": 1.0}
+
+    result = await ask(retriever(world), "gebühr die das amt erhebt AktG", **options)
+    alike = await ask(retriever(world), "gebühr die das amt erhebt AktG", exact=False, **options)
+
+    assert result.hits[0].text == "eine gebühr"
+    assert [hit.text for hit in alike.hits].index("eine gebühr") > 9
+
+
+async def test_what_mentions_the_abbreviation_that_is_asked_for_comes_first(world: World) -> None:
+    meant = "eine vma zahlt wer länger als einen tag auf reisen ist oder an zwei orten wohnt"
+    await world.feed(revision("b", 1, [*(f"was bedeutet schritt {i}" for i in range(40)), meant]))
+    options: dict[str, Any] = {"reranker": RerankerChoice.NONE, "top_k": 50, "alpha": 1.0}
+
+    result = await ask(retriever(world), "Was bedeutet VMA?", **options)
+    alike = await ask(retriever(world), "Was bedeutet VMA?", exact=False, **options)
+
+    assert result.hits[0].text == meant
+    assert alike.hits[0].text != meant
+
+
 async def test_quotations_may_stand_in_the_headings_or_the_name(world: World) -> None:
     await world.feed(revision("satzung b", 1, ["zehn euro"]))
 

@@ -9,13 +9,14 @@ clauses       numbered clauses of contracts and manuals
 places        places that a query may cite
 divisions     annexes, parts and chapters of laws
 compared      two things that a question compares
-asked_term    the term whose meaning a question asks for
+asked_term    the term or abbreviation whose meaning a question asks for
 designations  standards, identifiers and numbers, which count as a whole
 searchable    the searchable part of a long query
+titles        documents that a query calls by their short names
 data          the labelled examples
 """
 
-from freki.operators.analyse_query.asked_term import asked_term
+from freki.operators.analyse_query.asked_term import asked_abbreviation, asked_term
 from freki.operators.analyse_query.clauses import cited_clauses, clause_places
 from freki.operators.analyse_query.compared import compared
 from freki.operators.analyse_query.designations import absent_designations, designations
@@ -31,6 +32,7 @@ from freki.operators.analyse_query.places import MAX_CITED, CitedPlace
 from freki.operators.analyse_query.prototypes import Prototypes, example_wordings, fit_prototypes, type_by_prototypes
 from freki.operators.analyse_query.reading import QueryReading, analyse_query, is_short, levels_of, says_nothing
 from freki.operators.analyse_query.searchable import searchable_text
+from freki.operators.analyse_query.titles import calls, words_of
 
 __all__ = [
     "MAX_CITED",
@@ -40,7 +42,9 @@ __all__ = [
     "absent_designations",
     "absent_norms",
     "analyse_query",
+    "asked_abbreviation",
     "asked_term",
+    "calls",
     "citation_levels",
     "cited_clauses",
     "cited_divisions",
@@ -61,4 +65,5 @@ __all__ = [
     "says_nothing",
     "searchable_text",
     "type_by_prototypes",
+    "words_of",
 ]

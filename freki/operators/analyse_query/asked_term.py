@@ -17,6 +17,8 @@ _ASKED = tuple(
 )
 _LONGEST = 200
 """Characters of a question; longer texts ask for more."""
+_MOST_WORDS = 3
+"""Of an abbreviation, such as `SGB XII`; more may be a question in capitals."""
 
 
 def asked_term(text: str) -> str:
@@ -24,3 +26,15 @@ def asked_term(text: str) -> str:
     patterns = _ASKED if len(text) <= _LONGEST else ()
     found = next(filter(None, (pattern.fullmatch(text) for pattern in patterns)), None)
     return text if found is None else found["term"]
+
+
+def asked_abbreviation(text: str) -> str:
+    """Return the abbreviation that a query is, or whose meaning it asks for, as `SGB XII`; nothing if there is none."""
+    term = asked_term(text)
+    words = term.split()
+    return term if 0 < len(words) <= _MOST_WORDS and all(map(_is_abbreviation, words)) else ""
+
+
+def _is_abbreviation(word: str) -> bool:
+    capitals = sum(letter.isupper() for letter in word)
+    return capitals > 1 or (capitals > 0 and word == word.upper())

@@ -53,6 +53,7 @@ _CAMEL = re.compile(r"[^\W\d_]*[a-z][A-ZÄÖÜ][^\W\d_]*$")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-ZÄÖÜ])")
 # Names of programs are not inflected: --dry-run is not in `dry running`, nor max_size in max_sizeof.
 _CODE = re.compile(r"^--|_|[^\W\d_]\.[^\W\d_]")
+_LETTERS = re.compile(r"(?=.*[^\W\d_]{0,40}[A-ZÄÖÜ][^\W\d_]{0,40}[A-ZÄÖÜ])[^\W\d_]+(?:\s[^\W\d_]+)*")
 _PLURAL = re.compile(r"(?<=[^\W\d_]{5})(?:en|n|s)$")
 
 
@@ -129,8 +130,16 @@ def _pattern(designation: str) -> re.Pattern[str]:
         # Texts name one of several bodies, or others beside it.
         written = rf"(?:{'|'.join(pieces[:named])})[\W_]{{0,3}}{_OTHER_BODIES}{written}"
     before = r"(?<!\d)(?<!\d[.,])" if pieces[0].isdecimal() else r"(?<![^\W_])"
-    after = r"(?!\d)" if pieces[-1].isdecimal() else r"(?![^\W_])" if _CODE.search(designation) else ""
-    return re.compile(before + written + after)
+    return re.compile(before + written + _after(designation, pieces[-1]))
+
+
+def _after(designation: str, last: str) -> str:
+    if last.isdecimal():
+        return r"(?!\d)"
+    if _CODE.search(designation):
+        return r"(?![^\W_])"
+    # Of abbreviations only the genitive and the plural: BGB is not in BGBl.
+    return r"(?:e?s)?(?![^\W_])" if _LETTERS.fullmatch(designation) else ""
 
 
 def _written(piece: str) -> str:

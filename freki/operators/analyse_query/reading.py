@@ -4,6 +4,7 @@ import re
 import unicodedata
 from typing import NamedTuple
 
+from freki.operators.analyse_query.asked_term import asked_abbreviation
 from freki.operators.analyse_query.clauses import cited_clauses
 from freki.operators.analyse_query.designations import designations
 from freki.operators.analyse_query.divisions import cited_divisions
@@ -41,6 +42,8 @@ class QueryReading(NamedTuple):
     """Whether it cites a section or article of a law, a numbered clause, or a division such as an annex."""
     designations: tuple[str, ...]
     """Standards, identifiers and numbers that it names; none if it is longer than a question."""
+    abbreviation: str
+    """Abbreviation that it is, or whose meaning it asks for; empty: none."""
 
 
 def analyse_query(text: str, *, language: str) -> QueryReading:
@@ -59,6 +62,7 @@ def analyse_query(text: str, *, language: str) -> QueryReading:
         or any(cited_clauses(text))
         or any(cited_divisions(text)),
         designations=designations(text, exact)[:MAX_DESIGNATIONS] if is_short(text) else (),
+        abbreviation=asked_abbreviation(text),
     )
 
 

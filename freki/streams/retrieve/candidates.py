@@ -54,7 +54,7 @@ class LoadedChunk(LiveChunk):
     duplicates: Sequence["LoadedChunk"] = ()
     """Candidates with the same text, which are represented by this one."""
     mentions: float = 0.0
-    """Evidence, in log-odds, of the designations of the query that it mentions."""
+    """Evidence, in log-odds, of the designations of the query that it mentions, and of its document's short name."""
     reranked: float | None = None
     """Score of the reranker; null: not reranked."""
 

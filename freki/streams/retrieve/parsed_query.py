@@ -43,6 +43,8 @@ class ParsedQuery:
     """The parsed condition of the query."""
     designations: Sequence[str] = ()
     """Standards, identifiers and numbers that it names; none if it is longer than a question."""
+    abbreviation: str = ""
+    """Abbreviation that it is, or whose meaning it asks for; empty: none."""
 
     @property
     def is_read(self) -> bool:
@@ -82,8 +84,14 @@ class ParsedQuery:
 
     @property
     def sought_designations(self) -> Sequence[str]:
-        """Designations that candidates should mention: no years, which many texts say once, at their beginning."""
-        return [name for name in self.designations if not _YEAR.fullmatch(name)] if self.options.exact else ()
+        """Designations and abbreviations that candidates should mention.
+
+        No years, which many texts say once, at their beginning.
+        """
+        if not self.options.exact:
+            return ()
+        named = dict.fromkeys((*self.designations, *filter(None, [self.abbreviation])))
+        return [name for name in named if not _YEAR.fullmatch(name)]
 
     @property
     def says_nothing(self) -> bool:

@@ -226,17 +226,8 @@ def _has_named(query: EmbeddedQuery, hits: LocatedHits, *, lacks_named: bool) ->
 def _designation(query: EmbeddedQuery) -> str:
     """Return the identifier, number or abbreviation that a query is or asks the meaning of; else nothing."""
     term = "" if query.says_nothing else asked_term(query.text)
-    words = term.split()
-    is_exact = len(words) == 1 and bool(query.analysis.exact)
-    return term if is_exact or (len(words) <= _MOST_WORDS and all(map(_is_abbreviation, words))) else ""
-
-
-_MOST_WORDS = 3
-"""Of an abbreviation, such as `SGB XII`; more may be a question in capitals."""
-
-
-def _is_abbreviation(word: str) -> bool:
-    return word == word.upper() or sum(letter.isupper() for letter in word) > 1
+    is_exact = len(term.split()) == 1 and bool(query.analysis.exact)
+    return term if query.abbreviation or term in query.designations or is_exact else ""
 
 
 def _has_designations(query: EmbeddedQuery, hits: LocatedHits) -> bool:

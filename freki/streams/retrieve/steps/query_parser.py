@@ -83,6 +83,7 @@ class QueryParser:
             text=text,
             cites=read.cites,
             designations=read.designations,
+            abbreviation=read.abbreviation,
             trace_id=trace_id,
             received_at=received_at,
             count_tokens=profile.count_tokens if profile else None,
