@@ -148,6 +148,18 @@ async def test_a_question_is_answered_with_chunks_of_all_embedders() -> None:
         assert hit.rerank_score == pytest.approx(hit.dense_score, abs=1e-6)
 
 
+async def test_what_all_questions_have_in_common_stays_where_each_kind_has_another_share_of_it() -> None:
+    world = with_kind_embedder()
+    await world.feed(revision("a", 1, ["red wine", "blue sky"], code=["blue sky"]))
+    asked = retriever(world)
+
+    before = await ask(asked, "red wine", language="en")
+    await asked.warm_up()
+    after = await ask(asked, "red wine", language="en")
+
+    assert [hit.dense_score for hit in after.hits] == [hit.dense_score for hit in before.hits]
+
+
 async def test_an_unrelated_chunk_is_not_chosen_because_it_has_another_embedder() -> None:
     world = with_kind_embedder()
     await world.feed(revision("a", 1, ["red wine old", "red wine new", "red wine", "blue sky"], code=["blue sky"]))

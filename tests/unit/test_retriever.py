@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from freki.operators.analyse_query import example_wordings
+from freki.operators.detect_language import detect_language
 from freki.operators.identify import root_id
 from freki.schemas import (
     ChunkKind,
@@ -42,7 +43,7 @@ from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
 from tests.memory_index import MemoryIndex
 from tests.simulated_time import in_simulated_time
 from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, ask, kinds, now, retriever
-from tests.unit.revisions import TENANT, World, revision
+from tests.unit.revisions import TENANT, World, revision, rows_of
 
 
 class Knowing:
@@ -951,6 +952,24 @@ async def test_a_question_that_no_rule_knows_is_typed_by_examples_once_these_are
     assert (before.query_type, before.typed_by, before.levels) == (QueryType.FACTUAL, TypedBy.NOTHING, (1, 2))
     assert (after.query_type, after.typed_by, after.levels) == (QueryType.AGGREGATIVE, TypedBy.EXAMPLES, (0, 1, 2))
     assert without == before
+
+
+async def test_texts_are_searched_for_without_half_of_what_all_questions_have_in_common(world: World) -> None:
+    asked = retriever(world)
+    options: dict[str, Any] = {"reranker": RerankerChoice.NONE, "alpha": 1.0, "language": "de", "top_k": 50}
+    vectors = (await world.embedder.embed_queries([example.text for example in example_wordings()])).vectors
+    centre = vectors[[detect_language(example.text) == "de" for example in example_wordings()]].mean(axis=0)
+
+    before = await ask(asked, "Wer haftet?", **options)
+    await asked.warm_up()
+    after = await ask(asked, "Wer haftet?", **options)
+
+    rows = await rows_of(world.index, root_id(TENANT, DocumentId("a")))
+    common = {row.chunk_id: float(vector @ centre) for row, vector in rows.values()}
+    raw = {hit.chunk_id: hit.dense_score or 0.0 for hit in before.hits}
+    assert {hit.chunk_id: hit.dense_score for hit in after.hits} == pytest.approx(
+        {each: raw[each] - 0.5 * (common[each] - float(centre @ centre)) for each in raw}, abs=1e-6
+    )
 
 
 @pytest.mark.parametrize("text", ["Was gehört zum Lieferumfang?", "Nenne alle Gebühren", "Wer haftet?"])

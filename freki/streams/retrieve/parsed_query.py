@@ -140,6 +140,8 @@ class EmbeddedQuery(ParsedQuery):
     """Null: not embedded, or embedding failed."""
     boosts: Mapping[str, float]
     """Judgements of users by chunk and by root, -1..1."""
+    centre: Floats | None = None
+    """What the vectors of queries in its language have in common, (dim,); null: not known."""
 
     @classmethod
     def of(cls, parsed: ParsedQuery, embedding: QueryEmbedding | None, boosts: Mapping[str, float]) -> "EmbeddedQuery":

@@ -16,7 +16,7 @@ from typing import Any
 from freki.operators.detect_language import load_languages
 from freki.operators.rephrase import load_synonyms
 from freki.operators.step_budget import OptionalStep, affordable
-from freki.schemas import ContextQuery, ContextResult, Notice, NoticeKind, QueryId, StageTime, TenantId
+from freki.schemas import ChunkKind, ContextQuery, ContextResult, Notice, NoticeKind, QueryId, StageTime, TenantId
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Watermark
@@ -109,6 +109,7 @@ class Retriever:
             left_out=defaults.left_out,
         )
         self._embed_examples = models.embed_examples or _embedding(embedder)
+        self._has_one_embedder = embedder.of(ChunkKind.PROSE) is embedder
         self._embed = EmbedQueries(QueryEmbeddings(embedder, models.embeddings), attempts)
         self._searcher = Searcher(stores, attempts, late_interaction=models.late_interaction)
         self._read = ChunkReader(stores, attempts)
@@ -243,11 +244,12 @@ class Retriever:
         typed = self._parse.as_of_now(self._parse.by_examples(parsed, vector))
         if typed.query.feedback and self._judgements is None:
             typed.log.notice("feedback", NoticeKind.SKIPPED, "judgements are not read: set FREKI_FEEDBACK__READ=true")
-        counts = self._judgements is not None and typed.options.feedback and vector is not None
-        if not counts or self._judgements is None or vector is None:
-            return EmbeddedQuery.of(typed, embedding, {})
-        boosts = self._judgements.boosts(typed.query.tenant, vector, now=self._now())
-        return EmbeddedQuery.of(typed, embedding, boosts)
+        boosts: Mapping[str, float] = {}
+        if self._judgements is not None and typed.options.feedback and vector is not None:
+            boosts = self._judgements.boosts(typed.query.tenant, vector, now=self._now())
+        # Of several embedders each has a centre of its own.
+        centre = self._parse.centre(typed) if self._has_one_embedder else None
+        return replace(EmbeddedQuery.of(typed, embedding, boosts), centre=centre)
 
     def _with_fewer_candidates(self, query: EmbeddedQuery) -> EmbeddedQuery:
         """Search less deep where time is short, which costs the least quality of all savings (docs/tuning.md)."""

@@ -13,6 +13,7 @@ from freki.operators.analyse_query import (
     searchable_text,
     type_by_prototypes,
 )
+from freki.operators.centre_queries import query_centres
 from freki.operators.detect_language import detect_language
 from freki.operators.validate_query import parse_condition
 from freki.schemas import (
@@ -56,6 +57,7 @@ class QueryParser:
         self._analyse_text = analyse_text
         self._clock_ns = clock_ns
         self._prototypes: Prototypes | None = None
+        self._centres: Mapping[str, Floats] = {}
 
     def take_over(self, defaults: QueryOptions, profiles: Mapping[str, ReaderProfile]) -> None:
         """Parse later queries by these."""
@@ -63,10 +65,15 @@ class QueryParser:
         self._profiles = profiles
 
     async def learn(self, embed: EmbedTexts) -> None:
-        """Embed the examples of each query type. Before that, a query that no rule types is FACTUAL."""
+        """Embed the examples of each query type. Before, a query that no rule types is FACTUAL, without a centre."""
         examples = example_wordings()
         vectors = await embed([example.text for example in examples])
         self._prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
+        self._centres = query_centres(vectors, [detect_language(example.text) for example in examples])
+
+    def centre(self, parsed: ParsedQuery) -> Floats | None:
+        """Return what the vectors of queries in the language of a query have in common, (dim,); None if not known."""
+        return self._centres.get(parsed.analysis.language)
 
     def __call__(self, query: ContextQuery, trace_id: str, received_at: Timestamp) -> ParsedQuery:
         """Parse a query; its log begins with this step."""

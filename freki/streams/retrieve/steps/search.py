@@ -3,11 +3,12 @@
 import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, replace
 from functools import partial
 
 import numpy as np
 
+from freki.operators.centre_queries import centre_queries
 from freki.schemas import RootId
 from freki.schemas.index import Candidate, Root, Watermark
 from freki.schemas.names import record
@@ -100,9 +101,17 @@ class Searcher:
     async def _dense(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by vectors; return rankings by place of the variant, none if the search failed."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.vector is not None]
+        if not places:
+            return {}
         vectors = np.array([asked[place][1].vector for place in places], dtype=np.float32)
-        search = partial(self._stores.search.dense, vectors, anew=anew)
-        return await self._rankings("search.dense", asked, places, search, both)
+        sought = centre_queries(vectors, [asked[place][0].centre for place in places])
+        search = partial(self._stores.search.dense, sought.vectors, anew=anew)
+        found = await self._rankings("search.dense", asked, places, search, both)
+        return {
+            place: [replace(each, score=sought.score(at, each.score)) for each in found[place]]
+            for at, place in enumerate(places)
+            if place in found
+        }
 
     async def _lexical(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by BM25; the query itself also without terms."""
