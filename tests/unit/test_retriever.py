@@ -871,7 +871,7 @@ async def test_a_designation_that_nearly_all_mention_changes_no_order(world: Wor
 
 
 @pytest.mark.parametrize("reranker", [RerankerChoice.COSINE, RerankerChoice.NONE])
-async def test_documents_that_the_question_calls_by_their_short_name_come_first(
+async def test_documents_that_the_question_names_by_their_short_name_come_first(
     world: World, reranker: RerankerChoice
 ) -> None:
     fees = [f"gebühr {i} erhebt das amt" for i in range(20)]

@@ -12,7 +12,7 @@ compared      two things that a question compares
 asked_term    the term or abbreviation whose meaning a question asks for
 designations  standards, identifiers and numbers, which count as a whole
 searchable    the searchable part of a long query
-titles        documents that a query calls by their short names
+short_names   documents that a query names by their short names
 data          the labelled examples
 """
 
@@ -32,7 +32,7 @@ from freki.operators.analyse_query.places import MAX_CITED, CitedPlace
 from freki.operators.analyse_query.prototypes import Prototypes, example_wordings, fit_prototypes, type_by_prototypes
 from freki.operators.analyse_query.reading import QueryReading, analyse_query, is_short, levels_of, says_nothing
 from freki.operators.analyse_query.searchable import searchable_text
-from freki.operators.analyse_query.titles import calls, words_of
+from freki.operators.analyse_query.short_names import names_document, words_of
 
 __all__ = [
     "MAX_CITED",
@@ -44,7 +44,6 @@ __all__ = [
     "analyse_query",
     "asked_abbreviation",
     "asked_term",
-    "calls",
     "citation_levels",
     "cited_clauses",
     "cited_divisions",
@@ -61,6 +60,7 @@ __all__ = [
     "is_bare_citation",
     "is_short",
     "levels_of",
+    "names_document",
     "phrases_of",
     "says_nothing",
     "searchable_text",

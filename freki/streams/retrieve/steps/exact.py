@@ -9,12 +9,12 @@ from numpy.typing import NDArray
 from freki.operators.analyse_query import (
     CitedPlace,
     absent_designations,
-    calls,
     citation_levels,
     clause_places,
     division_levels,
     holds,
     is_short,
+    names_document,
     words_of,
 )
 from freki.operators.mention_evidence import mention_evidence
@@ -26,17 +26,17 @@ from freki.streams.retrieve.query_log import timed
 STEP = "exact"
 CITED = "cited"
 MEANT = 2.0
-"""Log-odds of a candidate whose document the query calls by its short name, and of one that mentions the abbreviation
+"""Log-odds of a candidate whose document the query names by its short name, and of one that mentions the abbreviation
 that the query is; 1 to 4 make nearly the same order."""
 
 
 def apply_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
     """Keep candidates with a quoted phrase, and put those first that mention designations which few others mention.
 
-    Vectors hardly tell one designation from the next. Candidates of documents that the query calls by their short names
+    Vectors hardly tell one designation from the next. Candidates of documents that the query names by their short names
     come first likewise.
     """
-    if not (query.quoted or query.sought_designations or _called(query, candidates).any()):
+    if not (query.quoted or query.sought_designations or _is_named(query, candidates).any()):
         return candidates
     with timed([query.log], STEP, lambda _: len(candidates.found)):
         return _mentioning_first(query, _keep_quoted(query, candidates))
@@ -47,7 +47,7 @@ def _mentioning_first(query: ParsedQuery, candidates: LoadedCandidates) -> Loade
     named, found = query.sought_designations, candidates.found
     mentioned = _mentioned(named, found)
     asked = np.array([name == query.abbreviation for name in named], np.bool_)
-    is_meant = _called(query, candidates) | mentioned[asked].any(axis=0)
+    is_meant = _is_named(query, candidates) | mentioned[asked].any(axis=0)
     evidence = MEANT * is_meant + mention_evidence(mentioned)
     if not evidence.any():
         return candidates
@@ -63,11 +63,12 @@ def _mentioned(named: Sequence[str], found: Sequence[LoadedChunk]) -> NDArray[np
     return np.array(rows, np.bool_).reshape(len(named), len(found))
 
 
-def _called(query: ParsedQuery, candidates: LoadedCandidates) -> NDArray[np.bool_]:
-    """Return whether the query calls the document of each candidate by its short name."""
+def _is_named(query: ParsedQuery, candidates: LoadedCandidates) -> NDArray[np.bool_]:
+    """Return whether the query names the document of each candidate by its short name."""
     words = words_of(query.text) if query.options.exact and is_short(query.text) else frozenset()
     titles = [(each.root.name, *each.row.heading_path[:1]) for each in candidates.found]
-    return np.array([bool(words) and calls(words, each) for each in titles], np.bool_)
+    named = {each for each in set(titles) if words and names_document(words, each)}
+    return np.array([each in named for each in titles], np.bool_)
 
 
 def _keep_quoted(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:

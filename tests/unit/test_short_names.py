@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.analyse_query import calls, words_of
+from freki.operators.analyse_query import names_document, words_of
 
 ACCESS = "Gesetz zur Regelung des Zugangs zu Informationen des Bundes"
 
@@ -24,8 +24,8 @@ ACCESS = "Gesetz zur Regelung des Zugangs zu Informationen des Bundes"
         ("line length in PEP 8", "PEP 8"),
     ],
 )
-def test_a_document_is_called_by_its_short_name(query: str, title: str) -> None:
-    assert calls(words_of(query), ["handbook.md", title])
+def test_a_document_is_named_by_its_short_name(query: str, title: str) -> None:
+    assert names_document(words_of(query), ["handbook.md", title])
 
 
 @pytest.mark.parametrize(
@@ -44,17 +44,17 @@ def test_a_document_is_called_by_its_short_name(query: str, title: str) -> None:
         ("Gebühren", ""),
     ],
 )
-def test_other_documents_are_not_called(query: str, title: str) -> None:
-    assert not calls(words_of(query), [title])
+def test_other_documents_are_not_named(query: str, title: str) -> None:
+    assert not names_document(words_of(query), [title])
 
 
 @given(st.text(max_size=40), st.from_regex(r"[A-Z]{2,6}", fullmatch=True), st.text(max_size=40))
-def test_whatever_stands_before_the_short_name_it_is_called_where_the_query_has_it(
+def test_whatever_stands_before_the_short_name_it_is_named_where_the_query_has_it(
     name: str, short: str, query: str
 ) -> None:
-    assert calls(words_of(f"{query} {short}"), [f"{name} ({short})"])
+    assert names_document(words_of(f"{query} {short}"), [f"{name} ({short})"])
 
 
 @given(st.text(), st.text())
 def test_any_title_may_be_asked_for(query: str, title: str) -> None:
-    assert calls(words_of(query), [title, title]) == calls(words_of(query), [title])
+    assert names_document(words_of(query), [title, title]) == names_document(words_of(query), [title])

@@ -1,8 +1,7 @@
-"""Documents that a query calls by their short names, which stand in brackets at the end of their titles."""
+"""Documents that a query names by their short names, which stand in brackets at the end of their titles."""
 
 import re
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from typing import NamedTuple
 
 from freki.schemas.citations import NO_BREAK
@@ -19,15 +18,15 @@ _GENITIVE = re.compile(r"(?<=[^\W\d_]{9})e?s$")
 
 
 def words_of(query: str) -> frozenset[str]:
-    """Return the words of a query as `calls` compares them."""
+    """Return the words of a query as `names_document` compares them."""
     return frozenset(map(_folded, _WORD.findall(query.translate(NO_BREAK))))
 
 
-def calls(words: frozenset[str], titles: Iterable[str]) -> bool:
-    """Return whether a query with these words calls a document with these titles, such as its name and first heading.
+def names_document(words: frozenset[str], titles: Iterable[str]) -> bool:
+    """Return whether a query with these words names a document with these titles, such as its name and first heading.
 
-    `Gebühren IFG` and `Gebühren nach dem Informationsfreiheitsgesetz` call `Gesetz zur Regelung … (IFG)` and `Gesetz
-    zur Regelung … (Informationsfreiheitsgesetz – IFG)`, and a document named `IFG`; `SGB X` does not call `… (SGB I)`.
+    `Gebühren IFG` and `Gebühren nach dem Informationsfreiheitsgesetz` name `Gesetz zur Regelung … (IFG)` and `Gesetz
+    zur Regelung … (Informationsfreiheitsgesetz – IFG)`, and a document named `IFG`; `SGB X` does not name `… (SGB I)`.
     """
     years = frozenset(filter(_YEAR.fullmatch, words))
     return any(
@@ -43,12 +42,7 @@ class _ShortName(NamedTuple):
     """Which a query may leave out."""
 
 
-@lru_cache(maxsize=4096)  # the same documents are found again and again
-def _short_names(title: str) -> tuple[_ShortName, ...]:
-    return tuple(_names(title))
-
-
-def _names(title: str) -> Iterator[_ShortName]:
+def _short_names(title: str) -> Iterator[_ShortName]:
     plain = title.translate(NO_BREAK).strip()
     in_brackets = _IN_BRACKETS.search(plain)
     for name in _BETWEEN.split(in_brackets[1]) if in_brackets else [plain]:
