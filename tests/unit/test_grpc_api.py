@@ -124,7 +124,8 @@ async def refused(code: grpc.StatusCode) -> AsyncIterator[dict[str, Any]]:
 async def test_a_connection_without_calls_ends_and_the_next_call_opens_another(
     gateway: InProcess, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("freki.infra.grpc_server.server.MOST_IDLE_MS", 1)
+    # Long enough for the next call to begin on its connection before that ends too.
+    monkeypatch.setattr("freki.infra.grpc_server.server.MOST_IDLE_MS", 2000)
     async with served(gateway) as (_, address), grpc.aio.insecure_channel(address) as channel:
         await Client(channel).ask(text=TEXT)
         async with asyncio.timeout(60):
