@@ -28,7 +28,7 @@ _DRAIN_S = 20.0
 """Time limit for batches in flight when the process stops, in seconds."""
 _STOP_S = 10.0
 """Time limit for an app to stop, in seconds."""
-_DEAF_S = 1.0
+_DEAF_S = 3.0
 """Time limit for each of both while the broker does not answer: nothing that is finished now could be acknowledged."""
 
 
