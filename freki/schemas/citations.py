@@ -47,5 +47,8 @@ NO_QUANTITY = (
 )
 """Pattern behind a number of a citation that counts nothing: not before a noun, as in `§ 5 und 3 Monate`."""
 
+SHORT_NAME = r"(?=\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ])\w{2,40}"
+"""Pattern of a word with two capitals, as short names of laws and other documents are: BGB, NetzDG, StVollzG."""
+
 NO_BREAK = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
 """No-break spaces, for `str.translate`: word processors write them within `§ 3`, `Art. 5`, `DIN 18040` and `24 V`."""

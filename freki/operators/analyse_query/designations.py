@@ -53,7 +53,7 @@ _CAMEL = re.compile(r"[^\W\d_]*[a-z][A-ZÄÖÜ][^\W\d_]*$")
 _HUMPS = re.compile(r"(?<=[a-z])(?=[A-ZÄÖÜ])")
 # Names of programs are not inflected: --dry-run is not in `dry running`, nor max_size in max_sizeof.
 _CODE = re.compile(r"^--|_|[^\W\d_]\.[^\W\d_]")
-_LETTERS = re.compile(r"(?=.*[^\W\d_]{0,40}[A-ZÄÖÜ][^\W\d_]{0,40}[A-ZÄÖÜ])[^\W\d_]+(?:\s[^\W\d_]+)*")
+_LETTERS = re.compile(r"(?=.*[A-ZÄÖÜ][^\W\d_]{0,40}[A-ZÄÖÜ])[^\W\d_]+(?:\s[^\W\d_]+)*")
 _PLURAL = re.compile(r"(?<=[^\W\d_]{5})(?:en|n|s)$")
 
 

@@ -16,6 +16,7 @@ from freki.schemas.citations import (
     PARTS,
     ROMAN,
     SECTIONS,
+    SHORT_NAME,
     SPACED_LETTER,
     THROUGH,
 )
@@ -41,12 +42,11 @@ _CITED = re.compile(
     rf"(?:(?P<several>§§)|§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}(?P<numbers>{_LIST})(?P<parts>{PARTS}{_LETTERED}{_MORE})"
     r"(?:\s?(?:ff|(?P<next>f))\b\.?)?"
 )
-_SHORT = r"(?=\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ])\w{2,40}"
 # Of a law that stands in brackets behind its long name, or right behind the section: `§ 5 auch für KFZ` names none.
 _LAW = re.compile(
     r"[\s,]{0,3}(?:(?:(?:des|der|im|(?:in|aus|von|nach|laut|gemäß|gem\.)\s(?:de[rmn]|the)|of(?:\sthe)?|the)\s)?"
     r"|(?:(?:[A-ZÄÖÜ][\w-]{1,60}|des|der|die|das|und|über|für|zu[mr]|von|in|im|of|the|on)\s){1,9}(?=\())"
-    rf"\(?(?P<names>{_SHORT}(?:[\s-](?:{_SHORT}|[IVX]{{1,5}}\b)){{0,2}})(?![\w-])"
+    rf"\(?(?P<names>{SHORT_NAME}(?:[\s-](?:{SHORT_NAME}|[IVX]{{1,5}}\b)){{0,2}})(?![\w-])"
 )
 _JOINED = re.compile(r"[\s,;(]*(?:(?:und|oder|sowie|bis|and|or|to|with|i\.?\s?V\.?\s?m\.?|in\sVerbindung\smit)\s)?\s*")
 _NUMBERS = re.compile(rf"(?P<digits>\d{{1,6}})(?P<letter>{SPACED_LETTER}|[a-z]\b)?")
@@ -57,7 +57,7 @@ _SMALL = frozenset(
     | {"nach", "of", "oder", "or", "s", "siehe", "sowie", "the", "u", "und", "v", "vgl", "von", "zu", "zum"}
 )
 _WORD = re.compile(r"[^\W_]+")
-_SHORT_NAME = re.compile(r"\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ]")
+_SHORT_NAME = re.compile(SHORT_NAME)
 
 _ARTICLE = re.compile(ARTICLES)
 _PART_SIGNS = re.compile(

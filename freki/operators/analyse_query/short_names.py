@@ -4,13 +4,13 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from freki.schemas.citations import NO_BREAK
+from freki.schemas.citations import NO_BREAK, SHORT_NAME
 from freki.schemas.numerals import value_of_roman
 
 _IN_BRACKETS = re.compile(r"\(([^()]{2,80})\)\W*$")
 _BETWEEN = re.compile(r"\s[-–—]\s|[,;/]")
 _WORD = re.compile(r"[^\W_]+")
-_ABBREVIATION = re.compile(r"(?=\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ])\w{2,40}")
+_ABBREVIATION = re.compile(SHORT_NAME)
 _LONG = re.compile(r"[A-ZÄÖÜ][^\W\d_]{9,}")
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
 _ROMAN = re.compile(r"[IVX]{1,5}")
