@@ -1,6 +1,6 @@
 """Keep candidates with a quoted phrase, and put those first that have designations or norms of the query."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -18,14 +18,14 @@ from freki.operators.analyse_query import (
     words_of,
 )
 from freki.operators.mention_evidence import mention_evidence
-from freki.schemas import NoticeKind
+from freki.schemas import ChunkId, NoticeKind
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk, Selection
 from freki.streams.retrieve.parsed_query import ParsedQuery
 from freki.streams.retrieve.query_log import timed
 
 STEP = "exact"
 CITED = "cited"
-MEANT = 2.0
+NAMED_EVIDENCE = 2.0
 """Log-odds of a candidate whose document the query names by its short name, and of one that mentions the abbreviation
 that the query is; 1 to 4 make nearly the same order."""
 
@@ -36,19 +36,25 @@ def apply_exact(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandi
     Vectors hardly tell one designation from the next. Candidates of documents that the query names by their short names
     come first likewise.
     """
-    if not (query.quoted or query.sought_designations or _is_named(query, candidates).any()):
+    named = _named(query, candidates.found)
+    if not (query.quoted or query.sought_designations or named):
         return candidates
     with timed([query.log], STEP, lambda _: len(candidates.found)):
-        return _mentioning_first(query, _keep_quoted(query, candidates))
+        return _mentioning_first(query, _keep_quoted(query, candidates), named)
 
 
-def _mentioning_first(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
-    """Put the candidates first that mention what the query names, so that a reranker reads them."""
+def _mentioning_first(
+    query: ParsedQuery, candidates: LoadedCandidates, of_named: Collection[ChunkId]
+) -> LoadedCandidates:
+    """Put the candidates first that mention what the query names, so that a reranker reads them.
+
+    of_named: candidates of documents that the query names.
+    """
     named, found = query.sought_designations, candidates.found
     mentioned = _mentioned(named, found)
     asked = np.array([name == query.abbreviation for name in named], np.bool_)
-    is_meant = _is_named(query, candidates) | mentioned[asked].any(axis=0)
-    evidence = MEANT * is_meant + mention_evidence(mentioned)
+    is_named = np.array([each.chunk_id in of_named for each in found], np.bool_)
+    evidence = NAMED_EVIDENCE * (is_named | mentioned[asked].any(axis=0)) + mention_evidence(mentioned)
     if not evidence.any():
         return candidates
     order = np.argsort(-evidence, kind="stable")
@@ -63,12 +69,14 @@ def _mentioned(named: Sequence[str], found: Sequence[LoadedChunk]) -> NDArray[np
     return np.array(rows, np.bool_).reshape(len(named), len(found))
 
 
-def _is_named(query: ParsedQuery, candidates: LoadedCandidates) -> NDArray[np.bool_]:
-    """Return whether the query names the document of each candidate by its short name."""
-    words = words_of(query.text) if query.options.exact and is_short(query.text) else frozenset()
-    titles = [(each.root.name, *each.row.heading_path[:1]) for each in candidates.found]
-    named = {each for each in set(titles) if words and names_document(words, each)}
-    return np.array([each in named for each in titles], np.bool_)
+def _named(query: ParsedQuery, found: Sequence[LoadedChunk]) -> set[ChunkId]:
+    """Return the candidates of documents that the query names by their short names."""
+    if not (query.options.exact and is_short(query.text)):
+        return set()
+    words = words_of(query.text)
+    titles = {each.chunk_id: (each.root.name, *each.row.heading_path[:1]) for each in found}
+    named = {each for each in set(titles.values()) if names_document(words, each)}
+    return {chunk_id for chunk_id, each in titles.items() if each in named}
 
 
 def _keep_quoted(query: ParsedQuery, candidates: LoadedCandidates) -> LoadedCandidates:

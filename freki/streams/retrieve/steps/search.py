@@ -101,17 +101,15 @@ class Searcher:
     async def _dense(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by vectors; return rankings by place of the variant, none if the search failed."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.vector is not None]
-        if not places:
-            return {}
         vectors = np.array([asked[place][1].vector for place in places], dtype=np.float32)
-        sought = centre_queries(vectors, [asked[place][0].centre for place in places])
+        centres = [asked[place][0].centre for place in places]
+        sought = centre_queries(vectors, centres)
         search = partial(self._stores.search.dense, sought.vectors, anew=anew)
         found = await self._rankings("search.dense", asked, places, search, both)
-        return {
-            place: [replace(each, score=sought.score(at, each.score)) for each in found[place]]
-            for at, place in enumerate(places)
-            if place in found
-        }
+        for at, place in enumerate(places):
+            if place in found and centres[at] is not None:
+                found[place] = [replace(each, score=sought.score(at, each.score)) for each in found[place]]
+        return found
 
     async def _lexical(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
         """Search by BM25; the query itself also without terms."""
