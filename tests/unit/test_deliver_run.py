@@ -92,7 +92,7 @@ async def test_a_process_that_waits_for_its_partitions_stops_too() -> None:
 async def test_a_process_without_a_broker_does_not_wait_for_what_nobody_could_acknowledge(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(run, "_DEAF_S", 0.0)
+    monkeypatch.setattr(run, "_WITHOUT_BROKER_S", 0.0)
     # It stops together with another one, which never comes.
     app, stop = TogetherOnly(asyncio.Barrier(2)), asyncio.Event()
 

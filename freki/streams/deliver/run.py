@@ -28,7 +28,7 @@ _DRAIN_S = 20.0
 """Time limit for batches in flight when the process stops, in seconds."""
 _STOP_S = 10.0
 """Time limit for an app to stop, in seconds."""
-_DEAF_S = 3.0
+_WITHOUT_BROKER_S = 3.0
 """Time limit for each of both while the broker does not answer: nothing that is finished now could be acknowledged."""
 
 
@@ -137,7 +137,7 @@ async def _compare(stage: Stage, backlog: Backlog | None) -> None:
 
 def _limit(stages: Iterable[Stage], limit_s: float) -> float:
     """Return the time limit for a shutdown step, which is short where no stage hears the broker."""
-    return limit_s if any(stage.hears_broker for stage in stages) else _DEAF_S
+    return limit_s if any(stage.hears_broker for stage in stages) else _WITHOUT_BROKER_S
 
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
