@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
-from concurrent.futures import CancelledError, Future
+from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
@@ -15,6 +15,8 @@ from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutc
 from freki.schemas.errors import Unavailable
 
 T = TypeVar("T")
+
+_CHECK_INTERVAL_S = 0.5
 
 
 class BlockingClient:
@@ -173,6 +175,9 @@ class _Steps(Generic[T]):
 
 def _result(running: Future[T]) -> T:
     try:
+        # A signal that comes just before a lock is waited for does not end that wait: a Ctrl-C would be lost.
+        while not running.done():
+            wait([running], timeout=_CHECK_INTERVAL_S)
         return running.result()
     except CancelledError as error:
         raise ClientClosed("the client was closed before the call ended; what it sent may have arrived") from error

@@ -1,5 +1,6 @@
 """The client for programs without asyncio: no call outlives it, and Ctrl-C ends one at once."""
 
+import _thread
 import asyncio
 import signal
 import threading
@@ -140,18 +141,25 @@ def test_a_wrong_argument_is_refused_at_once_by_name(call: Callable[[BlockingCli
         call(client)
 
 
-@contextmanager
-def interrupted(when: threading.Event) -> Iterator[None]:
-    """Press Ctrl-C once an event is set."""
+def _press_ctrl_c() -> None:
+    main = threading.main_thread().ident
+    assert main is not None
+    signal.pthread_kill(main, signal.SIGINT)
 
-    def press() -> None:
+
+@contextmanager
+def interrupted(when: threading.Event, press: Callable[[], None]) -> Iterator[None]:
+    """Press Ctrl-C once an event is set.
+
+    `_thread.interrupt_main` wakes no wait that has begun, like a signal that came just before it.
+    """
+
+    def press_then() -> None:
         assert when.wait(PATIENCE_S)
-        main = threading.main_thread().ident
-        assert main is not None
-        signal.pthread_kill(main, signal.SIGINT)
+        press()
 
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    pressing = threading.Thread(target=press)
+    pressing = threading.Thread(target=press_then)
     pressing.start()
     try:
         yield
@@ -161,8 +169,11 @@ def interrupted(when: threading.Event) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("call", [follow, publish, ask])
-def test_ctrl_c_ends_a_call_and_the_client(bus: WatchedBus, call: Callable[[BlockingClient], object]) -> None:
-    with interrupted(bus.waits), pytest.raises(KeyboardInterrupt), BlockingClient() as client:
+@pytest.mark.parametrize("press", [_press_ctrl_c, _thread.interrupt_main])
+def test_ctrl_c_ends_a_call_and_the_client(
+    bus: WatchedBus, call: Callable[[BlockingClient], object], press: Callable[[], None]
+) -> None:
+    with interrupted(bus.waits, press), pytest.raises(KeyboardInterrupt), BlockingClient() as client:
         call(client)
 
     assert bus.open_readers == 0
