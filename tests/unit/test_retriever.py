@@ -860,6 +860,17 @@ async def test_a_reranker_reads_what_mentions_the_designation_of_the_question(wo
     assert [pair.text for pair in scorer.seen] == [f"b\n{ERRORS[-1]}"]
 
 
+async def test_what_late_interaction_did_not_score_leaves_its_scores_to_the_others(world: World) -> None:
+    await world.feed(revision("b", 1, ERRORS))
+
+    # The one that mentions the designation is found by its words alone, and is none of the ten best.
+    result = await ask(retriever(world), ERROR, candidates=10, top_k=50, alpha=0.99, fusion=Fusion.TMM)
+
+    assert (result.status, result.reranker) == (ResultStatus.COMPLETE, "local")
+    assert sum(hit.rerank_score is not None for hit in result.hits) == 10
+    assert ERRORS[-1] in [hit.text for hit in result.hits if hit.rerank_score is None]
+
+
 async def test_a_designation_that_nearly_all_mention_changes_no_order(world: World) -> None:
     await world.feed(revision("b", 1, [f"gebühr {i} nach kx-200" for i in range(20)]))
     own = (Filter(field="document_id", operator=FilterOperator.EQ, values=("b",)),)
