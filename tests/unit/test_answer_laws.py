@@ -1,0 +1,115 @@
+"""Laws of every answer, whatever a query turns, where nothing fails and there is time."""
+
+from collections import Counter
+from math import isfinite
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from freki.schemas import (
+    ContextResult,
+    Fusion,
+    NoticeKind,
+    RerankerChoice,
+    ResultStatus,
+    Widening,
+    WidenWhen,
+)
+from tests.unit.questions import ask, retriever
+from tests.unit.revisions import World, revision
+
+DOCUMENTS = {
+    "störung": [*(f"fehler e{i} meldet das amt" for i in range(24)), "fehler e4711 meldet niemand"],
+    "gebühren (GebO)": [f"gebühr {i} nach kx-200 für den antrag" for i in range(12)],
+    "satzung": ["5.1 zehn euro", "5.2 das amt entscheidet", "5.3 die frist beträgt einen monat"],
+    "antrag": ["der antrag ist schriftlich zu stellen", "über den antrag entscheidet das amt", "die frist beginnt"],
+}
+ASKED = (
+    "Was meldet das amt bei fehler E4711?",
+    "Welche gebühr nach KX-200?",
+    "Was regelt Ziffer 5.2 der satzung?",
+    'Wo steht "die frist"?',
+    "GebO",
+    "wer entscheidet über den antrag?",
+    "E4711",
+    "nichts dergleichen XY-1",
+)
+ANSWERED = {ResultStatus.COMPLETE, ResultStatus.EMPTY}
+EXCUSES = {NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.REJECTED}
+
+options: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"top_k": st.sampled_from([1, 3, 10, 60])},
+    optional={
+        "candidates": st.sampled_from([1, 5, 10, 200]),
+        "fusion": st.sampled_from(Fusion),
+        "alpha": st.sampled_from([0.0, 0.01, 0.5, 0.99, 1.0]),
+        "reranker": st.sampled_from(
+            [RerankerChoice.AUTO, RerankerChoice.LOCAL, RerankerChoice.COSINE, RerankerChoice.NONE]
+        ),
+        "rerank_candidates": st.sampled_from([0, 1, 5, 60]),
+        "rerank_blend": st.sampled_from([0.0, 2.0]),
+        "mmr_lambda": st.sampled_from([0.0, 0.5, 1.0]),
+        "min_score": st.sampled_from([0.0, 0.4, 1.0]),
+        "min_similarity": st.sampled_from([0.2, 0.9]),
+        "per_document": st.sampled_from([0, 1, 2]),
+        "fold_at": st.sampled_from([0.0, 0.3]),
+        "parents": st.booleans(),
+        "neighbours": st.integers(0, 2),
+        "exact": st.booleans(),
+        "explain": st.booleans(),
+        "widen": st.lists(
+            st.sampled_from(
+                [Widening.SYNONYMS, Widening.COMPOUNDS, Widening.SPELLING, Widening.TERMS, Widening.VECTOR]
+            ),
+            max_size=2,
+        ).map(tuple),
+        "widen_when": st.sampled_from(WidenWhen),
+    },
+)
+
+
+async def _full() -> World:
+    world = World()
+    for name, texts in DOCUMENTS.items():
+        await world.feed(revision(name, 1, texts))
+    return world
+
+
+async def _asked(world: World, text: str, turned: dict[str, Any]) -> ContextResult:
+    return await ask(retriever(world), text, deadline_ms=600_000, context_tokens=2_000, **turned)
+
+
+def _shown(result: ContextResult) -> list[tuple[Any, ...]]:
+    return [(hit.chunk_id, hit.score, hit.rerank_score, hit.text) for hit in result.hits]
+
+
+@settings(max_examples=50)
+@given(text=st.sampled_from(ASKED), turned=options)
+async def test_an_answer_keeps_its_laws(text: str, turned: dict[str, Any]) -> None:
+    world = await _full()
+
+    result = await _asked(world, text, turned)
+
+    # What no hit reaches is an excuse, but no failure.
+    excuses = [each for each in result.notices if each.kind in EXCUSES and each.stage != "threshold"]
+    assert excuses == []
+    assert result.status in ANSWERED or any(each.stage == "threshold" for each in result.notices)
+    assert [hit.rank for hit in result.hits] == list(range(1, len(result.hits) + 1))
+    assert len({hit.chunk_id for hit in result.hits}) == len(result.hits) <= turned["top_k"]
+    assert all(isfinite(hit.score) for hit in result.hits)
+    if turned.get("per_document"):
+        assert max(Counter(hit.document_id for hit in result.hits).values(), default=0) <= turned["per_document"]
+    assert _shown(await _asked(world, text, turned)) == _shown(result)
+
+
+@settings(max_examples=30)
+@given(text=st.sampled_from(ASKED), turned=options)
+async def test_what_a_query_names_moves_hits_and_drops_none(text: str, turned: dict[str, Any]) -> None:
+    world = await _full()
+    turned |= {"top_k": 60, "per_document": 0, "min_score": 0.0}
+
+    found = {exact: await _asked(world, text, turned | {"exact": exact}) for exact in (True, False)}
+
+    if '"' not in text:
+        assert {hit.chunk_id for hit in found[True].hits} == {hit.chunk_id for hit in found[False].hits}
