@@ -3,6 +3,7 @@
 import re
 from collections.abc import Sequence
 from functools import cache
+from threading import Lock
 
 from py3langid.langid import MODEL_FILE, LanguageIdentifier
 
@@ -18,6 +19,7 @@ _CERTAIN = 0.9
 _LIKELY = 0.5
 _SHORT_CHARS = 120
 _WORD = re.compile(r"[^\W\d_]+")
+_loading = Lock()
 _CODE = re.compile(r"[_(){}\[\]=<>;*/\\|@#$&]|--")
 # Words that no other candidate has, nor a name: neither `die`, `was`, `das` (Portuguese), `mit` (Danish), `von`, `nur`,
 # nor `is`, `of`, `to`, `my`, `have`. `wie` is Dutch too, which the model is sure of by itself.
@@ -80,8 +82,14 @@ def load_languages() -> None:
     _identifier()
 
 
-@cache
 def _identifier() -> LanguageIdentifier:
+    # The cache alone would let several threads load it at once, each for a second.
+    with _loading:
+        return _loaded()
+
+
+@cache
+def _loaded() -> LanguageIdentifier:
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)
 
 

@@ -1,9 +1,15 @@
 """Questions and documents get their language, and what says nothing gets none."""
 
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from py3langid.langid import LanguageIdentifier
 
+from freki.operators import detect_language as module
 from freki.operators.detect_language import CANDIDATES, UNDETERMINED, detect_language, may_be_in
 
 
@@ -123,3 +129,23 @@ def test_an_unknown_candidate_is_an_error() -> None:
 @given(text=st.text())
 def test_any_text_gives_a_candidate_or_none(text: str) -> None:
     assert detect_language(text) in {*CANDIDATES, UNDETERMINED}
+
+
+def test_threads_that_need_the_model_at_once_load_it_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    load, loads, together = LanguageIdentifier.from_model_file, Counter[str](), Barrier(3, timeout=60)
+
+    def counted(path: str, **options: bool) -> LanguageIdentifier:
+        loads[path] += 1
+        return load(path, **options)
+
+    def detect() -> str:
+        together.wait()
+        return detect_language("Wer haftet für Schäden?")
+
+    monkeypatch.setattr(LanguageIdentifier, "from_model_file", counted)
+    module._loaded.cache_clear()
+    with ThreadPoolExecutor(3) as threads:
+        found = [each.result() for each in [threads.submit(detect) for _ in range(3)]]
+
+    assert found == ["de"] * 3
+    assert loads.total() == 1

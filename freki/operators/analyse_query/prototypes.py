@@ -25,10 +25,11 @@ class Prototypes(NamedTuple):
 
 
 class LabelledQuery(NamedTuple):
-    """An example query with its type."""
+    """An example query with its type and its language, ISO 639-1."""
 
     text: str
     query_type: QueryType
+    language: str
 
 
 @cache
@@ -37,7 +38,10 @@ def example_wordings() -> tuple[LabelledQuery, ...]:
     text = files(__package__).joinpath("data", "examples.txt").read_text("utf-8")
     parts = [part.splitlines() for part in text.split("\n[")[1:]]
     return tuple(
-        LabelledQuery(line, QueryType(heading.rstrip("]"))) for heading, *lines in parts for line in filter(None, lines)
+        LabelledQuery(line, QueryType(query_type), language)
+        for heading, *lines in parts
+        for query_type, language in [heading.rstrip("]").split()]
+        for line in filter(None, lines)
     )
 
 

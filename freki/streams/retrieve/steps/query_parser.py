@@ -69,7 +69,7 @@ class QueryParser:
         examples = example_wordings()
         vectors = await embed([example.text for example in examples])
         self._prototypes = fit_prototypes(vectors, [example.query_type for example in examples])
-        self._centres = query_centres(vectors, [detect_language(example.text) for example in examples])
+        self._centres = query_centres(vectors, [example.language for example in examples])
 
     def centre(self, parsed: ParsedQuery) -> Floats | None:
         """Return what the vectors of queries in the language of a query have in common, (dim,); None if not known."""
