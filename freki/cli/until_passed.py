@@ -13,9 +13,9 @@ from freki.streams.wire.generations import Waiting
 
 STAGES = ("chunk", "contextualise", "embed")
 """Stages that fill an index."""
-LOOK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 """Interval of looks, in seconds."""
-LONGEST_LOOK_S = 30.0
+LONGEST_INTERVAL_S = 30.0
 """Longest wait between looks while broker or store do not answer, in seconds."""
 
 
@@ -37,7 +37,7 @@ async def until_passed(
             waiting = await look()
         except Unavailable as error:
             failures += 1
-            wait_s = backoff(failures, first=LOOK_S, longest=LONGEST_LOOK_S, jitter=random())  # noqa: S311 - jitter
+            wait_s = backoff(failures, first=CHECK_INTERVAL_S, longest=LONGEST_INTERVAL_S, jitter=random())  # noqa: S311 - jitter
             show_error(errors, f"{error}; looking again in {wait_s:.0f} s")
             await sleep(wait_s)
             continue
@@ -48,4 +48,4 @@ async def until_passed(
             passed, since_s = passed + 1, clock()
         if not waiting.records or passed == len(STAGES):
             return
-        await sleep(LOOK_S)
+        await sleep(CHECK_INTERVAL_S)

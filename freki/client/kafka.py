@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, Self
 from freki.client.broker import Broker
 from freki.client.messages import Headers, Outgoing
 from freki.client.tasks import cancel_and_wait, to_its_end
-from freki.client.wakeups import Pauses, Ringer, find_directory, pace
+from freki.client.wakeups import FetchPauses, WakeupSender, find_directory, pace
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.names import record, shown_time
 
@@ -66,7 +66,7 @@ class Producer:
     def __init__(self, broker: Broker) -> None:
         self._broker = broker
         self._client: AIOKafkaProducer | None = None
-        self._ringer: Ringer | None = None
+        self._wakeups: WakeupSender | None = None
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable, or Misconfigured naming the option."""
@@ -87,14 +87,14 @@ class Producer:
                 raise
         self._client = client
         directory = _wakeups_of(self._broker)
-        self._ringer = None if directory is None else Ringer(directory)
+        self._wakeups = None if directory is None else WakeupSender(directory)
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Send what is queued, for at most `timeout_s` of the Broker, then disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await stop_producer(client, self._ringer, timeout_s=self._broker.timeout_s)
+            await stop_producer(client, self._wakeups, timeout_s=self._broker.timeout_s)
 
     async def send(self, *records: Outgoing) -> None:
         """Return when the broker has stored all records.
@@ -117,9 +117,9 @@ class Producer:
             for one in records
         ]
         results = await asyncio.gather(*stored, return_exceptions=True)
-        if self._ringer is not None:
+        if self._wakeups is not None:
             for topic in dict.fromkeys(one.topic for one in records):
-                self._ringer.ring(topic)
+                self._wakeups.wake_up(topic)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
@@ -136,7 +136,7 @@ class Reader:
         self._topic = topic
         self._start = start
         self._client: AIOKafkaConsumer | None = None
-        self._pauses: Pauses | None = None
+        self._pauses: FetchPauses | None = None
 
     async def __aenter__(self) -> Self:
         """Connect and take position. Raises Unavailable, or Misconfigured where the topic does not exist."""
@@ -216,13 +216,13 @@ async def assign_added(client: "AIOKafkaConsumer", topic: str) -> None:
             client.seek(place, offset)
 
 
-async def stop_producer(client: "AIOKafkaProducer", ringer: Ringer | None, *, timeout_s: float) -> None:
+async def stop_producer(client: "AIOKafkaProducer", wakeups: WakeupSender | None, *, timeout_s: float) -> None:
     """Send what is queued, for at most `timeout_s` seconds, and disconnect, also if cancelled meanwhile."""
     try:
         await to_its_end(_stop_producer(client, timeout_s))
     finally:
-        if ringer is not None:
-            ringer.close()
+        if wakeups is not None:
+            wakeups.close()
 
 
 async def _stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
@@ -239,7 +239,7 @@ async def _stop_producer(client: "AIOKafkaProducer", timeout_s: float) -> None:
     await client.client.close()
 
 
-async def stop_consumer(client: "AIOKafkaConsumer", pauses: Pauses | None = None) -> None:
+async def stop_consumer(client: "AIOKafkaConsumer", pauses: FetchPauses | None = None) -> None:
     """Disconnect a consumer, even if the broker is unreachable, and close its pauses, if it has any."""
     stopping = asyncio.create_task(client.stop())
     try:

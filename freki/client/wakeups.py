@@ -27,7 +27,7 @@ more for 2,900 records that one longer fetch brings in 60 ms.
 """
 PAUSE_S = 0.05
 """Pause after an empty fetch, in seconds; five consumers with it cost the broker a thirtieth of a core."""
-RING_EVERY_S = 0.01
+WAKEUP_INTERVAL_S = 0.01
 """Minimum interval of wake-ups for one topic, in seconds."""
 _SETTLED_S = 1.0
 """Age from which on the time of a directory's last change tells whether it has changed since, in seconds."""
@@ -108,7 +108,7 @@ def _is_private(path: Path) -> bool:
     return all(stat.S_ISDIR(each.st_mode) and each.st_uid == os.getuid() and not each.st_mode & 0o077 for each in found)
 
 
-class Ringer:
+class WakeupSender:
     """Sender of wake-ups."""
 
     def __init__(self, directory: Path) -> None:
@@ -117,12 +117,12 @@ class Ringer:
         self._socket.settimeout(0)
         self._paths: Sequence[str] = ()
         self._listed_ns = -1
-        self._rung: dict[str, float] = {}
+        self._sent_s: dict[str, float] = {}
         self._later: dict[str, asyncio.TimerHandle] = {}
 
-    def ring(self, topic: str) -> None:
-        """Wake up the readers of a topic, at intervals of at least `RING_EVERY_S`; never raises."""
-        wait_s = self._rung.get(topic, 0.0) + RING_EVERY_S - time.monotonic()
+    def wake_up(self, topic: str) -> None:
+        """Wake up the readers of a topic, at intervals of at least `WAKEUP_INTERVAL_S`; never raises."""
+        wait_s = self._sent_s.get(topic, 0.0) + WAKEUP_INTERVAL_S - time.monotonic()
         if wait_s <= 0:
             self._send(topic)
         elif topic not in self._later:
@@ -136,7 +136,7 @@ class Ringer:
 
     def _send(self, topic: str) -> None:
         self._later.pop(topic, None)
-        self._rung[topic] = time.monotonic()
+        self._sent_s[topic] = time.monotonic()
         with suppress(OSError):
             for path in self._readers():
                 try:
@@ -158,7 +158,7 @@ class Ringer:
         return self._paths
 
 
-class Pauses:
+class FetchPauses:
     """Pauses of a reader between empty fetches, which wake-ups for its topics end."""
 
     def __init__(self, directory: Path, topics: Callable[[], Collection[str]]) -> None:
@@ -205,7 +205,7 @@ class Pauses:
                     self._woken.set()
 
 
-def pace(consumer: Any, directory: Path | None) -> Pauses | None:  # noqa: ANN401 - aiokafka is untyped
+def pace(consumer: Any, directory: Path | None) -> FetchPauses | None:  # noqa: ANN401 - aiokafka is untyped
     """Let a started consumer of aiokafka pause between empty fetches, if there is a directory and sockets are possible.
 
     Call it in the event loop of the consumer, and give the result to `stop_consumer`.
@@ -217,7 +217,7 @@ def pace(consumer: Any, directory: Path | None) -> Pauses | None:  # noqa: ANN40
         return {place.topic for place in consumer.assignment()}
 
     try:
-        pauses = Pauses(directory, topics)
+        pauses = FetchPauses(directory, topics)
     except OSError:
         return None
     fetcher = consumer._fetcher  # noqa: SLF001

@@ -166,7 +166,7 @@ def no_wakeups(*_: Any) -> None:
 async def test_readers_close_while_a_fetch_waits_to_be_tried_again(
     kafka: KafkaSettings, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wakeups, "Pauses", no_wakeups)
+    monkeypatch.setattr(wakeups, "FetchPauses", no_wakeups)
     thin = client_kafka.Reader(Broker(bootstrap=kafka.bootstrap, idempotent=False), topic)
     for reader in (Reader(kafka, topic, start="earliest"), thin):
         async with asyncio.timeout(60), reader:
@@ -222,7 +222,7 @@ async def test_the_ends_of_topics_are_told_without_a_wait_for_records(
 async def test_a_stage_ends_while_a_fetch_waits_to_be_tried_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(wakeups, "Pauses", no_wakeups)
+    monkeypatch.setattr(wakeups, "FetchPauses", no_wakeups)
     stage = world.stage(world.forward)
     async with asyncio.timeout(60), running(stage):
         client = cast("Any", stage.app.consumer)._thread._consumer

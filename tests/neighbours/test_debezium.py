@@ -40,7 +40,7 @@ WORDS = (
 LARGE_WORDS = 400
 """More than the 2 kB from which on PostgreSQL stores a column elsewhere and leaves it out of what it logs."""
 PATIENCE_S = 500.0
-LOOK_S = 2.0
+CHECK_INTERVAL_S = 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -143,11 +143,11 @@ async def index(freki: Freki) -> dict[str, Article]:
 async def becomes(freki: Freki, expected: Mapping[str, Article]) -> dict[str, Article]:
     """Wait until the index is what is expected; give what it is, also where it does not become that."""
     held: dict[str, Article] = {}
-    for _ in range(int(PATIENCE_S / LOOK_S)):
+    for _ in range(int(PATIENCE_S / CHECK_INTERVAL_S)):
         held = await index(freki)
         if held == expected:
             break
-        await asyncio.sleep(LOOK_S)
+        await asyncio.sleep(CHECK_INTERVAL_S)
     return held
 
 
@@ -157,11 +157,11 @@ async def relaying(freki: Freki, folder: Path, encoding: str) -> AsyncIterator[N
     (mapping,) = (block for block in blocks("toml") if TOPIC in block)
     (folder / "freki.toml").write_text(f'{mapping}encoding = "{encoding}"\n', encoding="utf-8")
     async with Admin(freki.settings.kafka) as admin:
-        for _ in range(int(PATIENCE_S / LOOK_S)):
+        for _ in range(int(PATIENCE_S / CHECK_INTERVAL_S)):
             (state,) = await admin.describe([TOPIC])
             if state.partitions:
                 break
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
     stack = read_stack(freki.settings.local.state_dir)
     assert stack is not None
     process = await asyncio.create_subprocess_exec(

@@ -15,7 +15,7 @@ from tests.contract.registry_server import running_registry
 from tests.unit.tiny_models import letter_tokenizer, write_cross_encoder, write_hub_files, write_sentence_encoder
 
 PATIENCE_S = 180.0
-LOOK_S = 0.05
+CHECK_INTERVAL_S = 0.05
 SERVICES: Mapping[str, Mapping[str, Any]] = read_compose({})["services"]
 WORKERS = ("chunk", "embed", "retrieve")
 
@@ -78,7 +78,7 @@ async def worker(service: str, here: Mapping[str, str], folder: Path) -> AsyncIt
         async with asyncio.timeout(PATIENCE_S):
             while not ready.exists():
                 assert not printing.done(), printing.result()[0].decode()
-                await asyncio.sleep(LOOK_S)
+                await asyncio.sleep(CHECK_INTERVAL_S)
         yield
     finally:
         if process.returncode is None:

@@ -29,7 +29,7 @@ from tests.simulation.workers import Workers
 
 DRAIN_S = 900.0
 """How long everything may take to be done when there are no more faults."""
-LOOK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 
 
 @dataclass(slots=True)
@@ -177,7 +177,7 @@ class World:
         """Wait until all that was sent is done, and every question is answered."""
         until_s = self.loop.time() + DRAIN_S
         while self.loop.time() < until_s and not self.workers.problems:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
             if not self._waiting() and self.clients.is_done:
                 return
         waiting = self._waiting()
@@ -199,7 +199,7 @@ class World:
         """Wait until every request that was given up has had its effect."""
         rest_s = self.network.late_until_s - self.loop.time()
         if rest_s > 0:
-            await asyncio.sleep(rest_s + LOOK_S)
+            await asyncio.sleep(rest_s + CHECK_INTERVAL_S)
             await self._drain()
 
     def _digest(self) -> str:

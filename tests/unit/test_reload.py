@@ -223,13 +223,13 @@ async def eventually(true: Callable[[], bool]) -> None:
 
 
 async def test_the_file_is_followed_and_asking_reads_it_at_once(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(reload, "LOOK_S", 0.01)
+    monkeypatch.setattr(reload, "CHECK_INTERVAL_S", 0.01)
     made, taken = reloader(folder)
     following = asyncio.create_task(made.follow())
     write(folder, "[retrieval]\ntop_k = 3\n")
     await eventually(lambda: taken == [3])
 
-    monkeypatch.setattr(reload, "LOOK_S", 3600.0)
+    monkeypatch.setattr(reload, "CHECK_INTERVAL_S", 3600.0)
     await asyncio.sleep(0.02)
     write(folder, "[retrieval]\ntop_k = 4\n")
     made.ask()

@@ -300,7 +300,7 @@ async def test_a_generation_that_was_dropped_and_made_for_others_while_the_worke
 async def test_an_outage_of_the_store_changes_nothing_and_a_failed_task_ends_the_worker(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(module, "LOOK_S", 0.0)
+    monkeypatch.setattr(module, "CHECK_INTERVAL_S", 0.0)
     log, workshop = Log(entry("g1", 1)), Workshop()
     serving = Serving(log, workshop.open)
     await serving.start(entry("g1", 1))

@@ -20,8 +20,8 @@ from freki.client.kafka import _wakeups_of
 from freki.client.wakeups import (
     BACKLOG_FETCH_MS,
     FETCH_MS,
-    Pauses,
-    Ringer,
+    FetchPauses,
+    WakeupSender,
     find_directory,
     make_directory,
     pace,
@@ -51,7 +51,7 @@ class Reading:
 
     def __init__(self, directory: Path, *topics: str) -> None:
         self.topics: Collection[str] = topics
-        self.pauses = Pauses(directory, lambda: self.topics)
+        self.pauses = FetchPauses(directory, lambda: self.topics)
         self.fetches = 0
         self.fetched = asyncio.Event()
         self.task = asyncio.create_task(self._read())
@@ -77,52 +77,52 @@ class Reading:
 
 
 async def test_a_wake_up_ends_the_pause_of_each_reader_of_the_topic(directory: Path) -> None:
-    ringer = Ringer(directory)
+    sender = WakeupSender(directory)
     readers = [Reading(directory, "a"), Reading(directory, "a", "b"), Reading(directory, "b")]
     for reader in readers:
         await reader.next_fetch()
 
-    ringer.ring("a")
+    sender.wake_up("a")
     await asyncio.gather(*(reader.next_fetch() for reader in readers[:2]))
 
     assert [reader.fetches for reader in readers] == [2, 2, 1]
     for reader in readers:
         await reader.close()
-    ringer.close()
+    sender.close()
 
 
 async def test_of_many_wake_ups_the_last_is_not_lost(directory: Path) -> None:
-    ringer, reader = Ringer(directory), Reading(directory, "a")
+    sender, reader = WakeupSender(directory), Reading(directory, "a")
     await reader.next_fetch()
 
     for _ in range(100):
-        ringer.ring("a")
+        sender.wake_up("a")
     await reader.next_fetch()
     await reader.next_fetch()
 
     assert 3 <= reader.fetches < 50
     await reader.close()
-    ringer.close()
+    sender.close()
 
 
 async def test_a_wake_up_during_a_fetch_lets_another_follow_at_once(directory: Path) -> None:
-    ringer, pauses = Ringer(directory), Pauses(directory, lambda: ["a"])
+    sender, pauses = WakeupSender(directory), FetchPauses(directory, lambda: ["a"])
 
     async def fetch() -> bool:
-        ringer.ring("a")
+        sender.wake_up("a")
         await asyncio.sleep(0.01)
         return False
 
     assert not await pauses.after(fetch)
     pauses.close()
-    ringer.close()
+    sender.close()
 
 
 async def test_a_fetch_that_is_cancelled_and_ends_without_an_error_is_followed_by_no_pause(
     directory: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(wakeups, "PAUSE_S", 3600.0)
-    pauses, fetching = Pauses(directory, lambda: ["a"]), asyncio.Event()
+    pauses, fetching = FetchPauses(directory, lambda: ["a"]), asyncio.Event()
 
     async def fetch() -> bool:
         fetching.set()
@@ -140,7 +140,7 @@ async def test_a_fetch_that_is_cancelled_and_ends_without_an_error_is_followed_b
 
 
 async def test_after_a_record_there_is_no_pause(directory: Path) -> None:
-    pauses = Pauses(directory, lambda: ["a"])
+    pauses = FetchPauses(directory, lambda: ["a"])
 
     async def fetch() -> bool:
         return True
@@ -150,7 +150,7 @@ async def test_after_a_record_there_is_no_pause(directory: Path) -> None:
 
 
 async def test_where_records_are_known_to_wait_there_is_no_pause(directory: Path) -> None:
-    pauses = Pauses(directory, lambda: ["a"])
+    pauses = FetchPauses(directory, lambda: ["a"])
 
     async def fetch() -> bool:
         return False
@@ -212,18 +212,18 @@ async def test_a_fetch_waits_longer_where_the_last_answer_told_of_records(
 
 
 async def test_sockets_go_with_their_reader_or_with_the_next_wake_up(directory: Path) -> None:
-    pauses, dead = Pauses(directory, lambda: ["a"]), Pauses(directory, lambda: ["a"])
+    pauses, dead = FetchPauses(directory, lambda: ["a"]), FetchPauses(directory, lambda: ["a"])
     asyncio.get_running_loop().remove_reader(dead._socket)
     dead._socket.close()
-    ringer = Ringer(directory)
+    sender = WakeupSender(directory)
 
-    ringer.ring("a")
+    sender.wake_up("a")
     left = sockets(directory)
     pauses.close()
-    ringer.ring("b")
+    sender.wake_up("b")
 
     assert (left, sockets(directory)) == (1, 0)
-    ringer.close()
+    sender.close()
 
 
 DIES = """\
@@ -232,10 +232,10 @@ from pathlib import Path
 
 os.getpid = lambda: 7  # as in containers, where every start has the ids of the last one
 
-from freki.client.wakeups import Pauses
+from freki.client.wakeups import FetchPauses
 
 async def listen():
-    Pauses(Path(sys.argv[1]), list)
+    FetchPauses(Path(sys.argv[1]), list)
     os._exit(0)
 
 asyncio.run(listen())
@@ -249,38 +249,38 @@ def test_what_a_killed_process_left_does_not_keep_one_with_its_id_from_listening
 
 
 async def test_a_reader_that_comes_later_is_woken_too(directory: Path) -> None:
-    ringer, first = Ringer(directory), Reading(directory, "a")
+    sender, first = WakeupSender(directory), Reading(directory, "a")
     await first.next_fetch()
-    ringer.ring("a")
+    sender.wake_up("a")
     await first.next_fetch()
 
     second = Reading(directory, "b")
     await second.next_fetch()
-    ringer.ring("b")
+    sender.wake_up("b")
     await second.next_fetch()
 
     assert (first.fetches, second.fetches) == (2, 2)
     for reader in (first, second):
         await reader.close()
-    ringer.close()
+    sender.close()
 
 
 async def test_sockets_are_not_listed_for_each_wake_up(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(wakeups, "RING_EVERY_S", 0.0)
-    ringer, reader = Ringer(directory), Reading(directory, "a")
+    monkeypatch.setattr(wakeups, "WAKEUP_INTERVAL_S", 0.0)
+    sender, reader = WakeupSender(directory), Reading(directory, "a")
     await reader.next_fetch()
     os.utime(directory, (0, 0))
-    ringer.ring("a")
+    sender.wake_up("a")
     listing = Mock(side_effect=AssertionError("the directory is listed again"))
     monkeypatch.setattr(Path, "glob", listing)
 
     await reader.next_fetch()
-    ringer.ring("a")
+    sender.wake_up("a")
     await reader.next_fetch()
 
     listing.assert_not_called()
     await reader.close()
-    ringer.close()
+    sender.close()
 
 
 def test_only_the_local_broker_needs_wake_ups(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -302,7 +302,7 @@ async def test_a_broker_that_has_ended_leaves_no_directory(monkeypatch: pytest.M
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     directory = make_directory("127.0.0.1:4711")
     assert directory is not None
-    left = Pauses(directory, lambda: ["a"])
+    left = FetchPauses(directory, lambda: ["a"])
 
     remove_directory("127.0.0.1:4711")
     remove_directory("127.0.0.1:4712")
@@ -326,7 +326,7 @@ async def test_left_directories_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     for directory in (runs, killed):
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as left:
             left.bind(str(directory / "left.sock"))
-    reader = Pauses(read, lambda: ["a"])
+    reader = FetchPauses(read, lambda: ["a"])
     others = {runs.parent / "foreign", runs.parent / "70000"}
     for other in others:
         other.mkdir()

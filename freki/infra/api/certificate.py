@@ -10,7 +10,7 @@ from freki.infra.settings import ServeSettings
 from freki.schemas.errors import Misconfigured
 from freki.schemas.names import record
 
-LOOK_S: Final = 10.0
+CHECK_INTERVAL_S: Final = 10.0
 """Interval of looks whether the files have changed, in seconds."""
 _log = structlog.get_logger(__name__)
 
@@ -43,7 +43,7 @@ class Certificate:
     async def follow(self) -> None:
         """Look at the files again and again, until cancelled."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
             await asyncio.to_thread(self.look)
 
     def look(self) -> None:

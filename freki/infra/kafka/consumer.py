@@ -22,7 +22,7 @@ from faust.types import TP, ConsumerMessage, Message
 from faust.types.transports import TPorTopicSet
 
 from freki.client.kafka import stop_consumer
-from freki.client.wakeups import Pauses, pace
+from freki.client.wakeups import FetchPauses, pace
 from freki.infra.kafka.connection import BrokerProfile, wakeups_of
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
@@ -44,7 +44,7 @@ Lost = Callable[[str, int, int], None]
 class _ConsumerThread(driver.AIOKafkaConsumerThread):
     """Reads committed records only, with the fetch wait of the profile instead of 1500 ms; records positions."""
 
-    _pauses: Pauses | None = None
+    _pauses: FetchPauses | None = None
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:  # noqa: ANN401 - aiokafka is untyped
         consumer = super()._create_worker_consumer(transport)

@@ -8,7 +8,7 @@ from aiokafka import AIOKafkaProducer
 from aiokafka.structs import RecordMetadata
 
 from freki.client.kafka import stop_producer
-from freki.client.wakeups import Ringer
+from freki.client.wakeups import WakeupSender
 from freki.infra.kafka.connection import (
     PROFILES,
     REQUEST_MARGIN_BYTES,
@@ -43,7 +43,7 @@ class KafkaProducer:
         self._settings = settings
         self._slots = asyncio.Semaphore(_IN_FLIGHT)
         self._client: AIOKafkaProducer | None = None
-        self._ringer: Ringer | None = None
+        self._wakeups: WakeupSender | None = None
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable, or Misconfigured naming the setting."""
@@ -65,14 +65,14 @@ class KafkaProducer:
             raise
         self._client = client
         directory = wakeups_of(self._settings)
-        self._ringer = Ringer(directory) if directory is not None else None
+        self._wakeups = WakeupSender(directory) if directory is not None else None
         return self
 
     async def __aexit__(self, *_: object) -> None:
         """Send queued records, as far as the broker takes them within a few seconds, then disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await stop_producer(client, self._ringer, timeout_s=_CLOSE_S)
+            await stop_producer(client, self._wakeups, timeout_s=_CLOSE_S)
 
     async def send(
         self,
@@ -112,6 +112,6 @@ class KafkaProducer:
                 metadata = await stored
         finally:
             self._slots.release()
-        if self._ringer is not None:
-            self._ringer.ring(topic)
+        if self._wakeups is not None:
+            self._wakeups.wake_up(topic)
         return Position(metadata.partition, metadata.offset)

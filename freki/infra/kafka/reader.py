@@ -8,7 +8,7 @@ from typing import Literal, Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from freki.client.kafka import METADATA_AGE_MS, Record, assign_added, stop_consumer, to_record
-from freki.client.wakeups import Pauses, end_of, pace
+from freki.client.wakeups import FetchPauses, end_of, pace
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
     PROFILES,
@@ -55,7 +55,7 @@ class Reader:
         self._start = start
         self._registry = registry
         self._client: AIOKafkaConsumer | None = None
-        self._pauses: Pauses | None = None
+        self._pauses: FetchPauses | None = None
         self.starts: Mapping[int, int] = {}
         """Offset at which the reader started in each partition, whether or not a record is there."""
         self.ends: Mapping[int, int] = {}

@@ -17,7 +17,7 @@ from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.messages import Received
 from freki.streams.ports import GenerationLog
 
-LOOK_S = 0.4
+CHECK_INTERVAL_S = 0.4
 """Interval of looks at the log, in seconds: a switch is seen by every worker within a second."""
 RETRY_S = 1.0
 """Wait before a generation that could not be opened is tried again, in seconds; doubles with each failure."""
@@ -151,7 +151,7 @@ class Serving:
     async def follow(self) -> None:
         """Follow the log: open what is offered, change over to what serves, close what was dropped."""
         while True:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_INTERVAL_S)
             with suppress(Unavailable):
                 await self.look()
             for opened in self._opened.values():

@@ -15,7 +15,7 @@ from freki.infra.telemetry.traces import set_trace_share
 from freki.schemas.errors import InfraError, Misconfigured
 from freki.streams.observe.meters import Meters
 
-LOOK_S = 1.0
+CHECK_INTERVAL_S = 1.0
 """Interval of looking at the file, in seconds; a change counts once the file stayed as it is for so long."""
 _TOLD = "the settings of the file are refused, those before stay in force"
 
@@ -116,7 +116,7 @@ class Reloader:
         settled = self._stamp
         while True:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._asked.wait(), LOOK_S)
+                await asyncio.wait_for(self._asked.wait(), CHECK_INTERVAL_S)
             stamp = await asyncio.to_thread(_stamp, self._source.file)
             if self._asked.is_set():
                 self._asked.clear()
