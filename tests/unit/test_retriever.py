@@ -645,6 +645,32 @@ async def test_what_a_query_cites_comes_before_what_is_only_alike(world: World) 
     assert alike.hits[0].text != texts[2]
 
 
+LAWS = ("AbcG", "StVollzG", "ZetaG")
+LAST_SECTION = "dieses gesetz tritt am tag nach der verkündung in kraft"
+
+
+@pytest.mark.parametrize(
+    ("query", "named"),
+    [
+        *((f"Inkrafttreten {law}", law) for law in LAWS),
+        *((f"Was regelt § 7 {law}?", law) for law in LAWS),
+        *((f"Wann tritt das „Gesetz ({law})“ in Kraft?", law) for law in LAWS),
+    ],
+)
+async def test_of_the_same_text_in_several_documents_the_one_that_is_named_is_shown(
+    world: World, query: str, named: str
+) -> None:
+    for document, law in zip("bcd", LAWS, strict=True):
+        await world.feed(in_sections(revision(document, 1, [LAST_SECTION], name=f"Gesetz ({law})"), law, ["7"]))
+
+    result = await ask(retriever(world), query, top_k=20, explain=True)
+
+    (hit,) = [hit for hit in result.hits if hit.text == LAST_SECTION]
+    assert (hit.name, len(hit.duplicates)) == (f"Gesetz ({named})", 2)
+    assert result.explanation is not None
+    assert {story.ranks[-1].rank for story in result.explanation.hits} == {hit.rank for hit in result.hits}
+
+
 async def test_a_neighbour_from_another_section_stands_below_its_own_heading(world: World) -> None:
     texts = ["vorher gilt dies", "die frist beträgt drei monate", "danach gilt jenes"]
     await world.feed(in_sections(revision("law", 1, texts), "Law", ["1", "2", "3"]))

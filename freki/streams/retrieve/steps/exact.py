@@ -50,16 +50,37 @@ def _mentioning_first(
 
     of_named: candidates of documents that the query names.
     """
-    named, found = query.sought_designations, candidates.found
-    mentioned = _mentioned(named, found)
-    asked = np.array([name == query.abbreviation for name in named], np.bool_)
-    is_named = np.array([each.chunk_id in of_named for each in found], np.bool_)
-    evidence = NAMED_EVIDENCE * (is_named | mentioned[asked].any(axis=0)) + mention_evidence(mentioned)
+    found = candidates.found
+    evidence = _evidence(query, found, of_named)
     if not evidence.any():
         return candidates
     order = np.argsort(-evidence, kind="stable")
     weighed = [replace(found[place], mentions=float(evidence[place])) for place in order]
     return replace(candidates, found=weighed).after(STEP)
+
+
+def _evidence(query: ParsedQuery, found: Sequence[LoadedChunk], of_named: Collection[ChunkId]) -> NDArray[np.float64]:
+    """Return the log-odds, (candidates,), of what each mentions, and of being of a document that the query names."""
+    named = query.sought_designations
+    mentioned = _mentioned(named, found)
+    asked = np.array([name == query.abbreviation for name in named], np.bool_)
+    is_named = np.array([each.chunk_id in of_named for each in found], np.bool_)
+    evidence: NDArray[np.float64] = NAMED_EVIDENCE * (is_named | mentioned[asked].any(axis=0)) + mention_evidence(
+        mentioned
+    )
+    return evidence
+
+
+def named_first(query: ParsedQuery, found: Sequence[LoadedChunk]) -> list[int]:
+    """Return the places of candidates in the order of how much each has of what the query quotes, cites and names.
+
+    Texts may be the same, or nearly, and headings and names of documents differ: of two laws that end alike, a query
+    names one.
+    """
+    holds_it = [bool(query.quoted) and holds_quoted(query, each) for each in found]
+    levels = _cited_levels(query, found) if query.puts_cited_first else [0] * len(found)
+    evidence = _evidence(query, found, _named(query, found)).tolist()
+    return sorted(range(len(found)), key=lambda place: (-holds_it[place], -levels[place], -evidence[place]))
 
 
 def _mentioned(named: Sequence[str], found: Sequence[LoadedChunk]) -> NDArray[np.bool_]:
@@ -111,14 +132,19 @@ def cited_first(query: ParsedQuery, selection: Selection) -> Selection:
     """
     if not query.puts_cited_first:
         return selection
-    found = selection.found
+    levels = _cited_levels(query, selection.found)
+    order = sorted(range(len(levels)), key=lambda place: -levels[place])
+    return replace(selection, found=[selection.found[place] for place in order]).after(CITED)
+
+
+def _cited_levels(query: ParsedQuery, found: Sequence[LoadedChunk]) -> list[int]:
+    """Return how much each chunk is what the query cites; 0: not."""
     places = _places(found)
     levels = citation_levels(query.text, places)
     divisions = division_levels(query.text, places)
     clauses = clause_places(query.text, places, inside=np.flatnonzero(divisions).tolist())
     # `Anlage 1 Nr. 2.3` and `§ 5 in Teil 2` are cited by both.
-    order = sorted(range(len(found)), key=lambda place: -(levels[place] + (place in clauses) + divisions[place]))
-    return replace(selection, found=[found[place] for place in order]).after(CITED)
+    return [level + (place in clauses) + divisions[place] for place, level in enumerate(levels)]
 
 
 def has_cited_clause(query: ParsedQuery, chunks: Sequence[LoadedChunk]) -> bool:

@@ -12,6 +12,7 @@ from freki.streams.retrieve.budget.attempts import Attempts
 from freki.streams.retrieve.candidates import LoadedCandidates, LoadedChunk
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
+from freki.streams.retrieve.steps.exact import named_first
 from freki.streams.retrieve.steps.keep_live import LiveCandidates
 from freki.streams.retrieve.steps.live import fresh_s
 
@@ -29,9 +30,7 @@ async def load(
         documents = (each.document for live in found for each in live.found)
         left_s = fresh_s(documents, now_ns=queries[0].log.clock_ns())
         fetched = await attempts(wanting, STEP, rows.contents(row_ids), fresh_s=left_s) if row_ids else {}
-    loaded = [
-        _folded(_loaded(live, fetched), query.options.fold_at) for query, live in zip(queries, found, strict=True)
-    ]
+    loaded = [_folded(query, _loaded(live, fetched)) for query, live in zip(queries, found, strict=True)]
     return loaded, fetched is not None
 
 
@@ -49,17 +48,33 @@ def _loaded(live: LiveCandidates, fetched: Mapping[RowId, tuple[ChunkContent, Fl
     )
 
 
-def _folded(candidates: LoadedCandidates, likeness: float) -> LoadedCandidates:
-    """Let the best of several candidates with the same text represent all; all are live and readable."""
-    found = candidates.found
-    represented_by = fold([each.row.text for each in found], likeness=likeness)
-    duplicates: dict[int, list[LoadedChunk]] = {}
+def _folded(query: EmbeddedQuery, candidates: LoadedCandidates) -> LoadedCandidates:
+    """Let one of several candidates with the same text represent all; all are live and readable.
+
+    That is the best of those that have most of what the query names: a law, where several have the same sentence.
+    """
+    order: Sequence[int] = range(len(candidates.found))
+    represented_by = _fold(query, candidates.found)
+    if len(set(represented_by)) < len(order):
+        order = named_first(query, candidates.found)
+        represented_by = _fold(query, [candidates.found[place] for place in order])
+    found = [candidates.found[place] for place in order]
+    like: dict[int, list[int]] = {}
     for place, best in enumerate(represented_by):
-        if best != place:
-            duplicates.setdefault(best, []).append(found[place])
-    kept = [
-        replace(each, duplicates=tuple(duplicates[place])) if place in duplicates else each
-        for place, each in enumerate(found)
-        if represented_by[place] == place
-    ]
-    return candidates.keep_only(STEP, "a better candidate says the same", kept).after(STEP)
+        like.setdefault(best, []).append(place)
+    kept = {order[best]: _representing(found[best], [found[place] for place in own[1:]]) for best, own in like.items()}
+    in_place = [kept[place] for place in sorted(kept)]
+    return candidates.keep_only(STEP, "a better candidate says the same", in_place).after(STEP)
+
+
+def _fold(query: EmbeddedQuery, found: Sequence[LoadedChunk]) -> list[int]:
+    return fold([each.row.text for each in found], likeness=query.options.fold_at)
+
+
+def _representing(best: LoadedChunk, others: Sequence[LoadedChunk]) -> LoadedChunk:
+    """Return the best of several like candidates with the others as its duplicates, and scored as they are."""
+    if not others:
+        return best
+    # It may be found too far down to be compared, unlike the others.
+    scores = (each.matched for each in (best, *others) if each.matched is not None)
+    return replace(best, duplicates=tuple(others), matched=next(scores, None))
