@@ -896,6 +896,24 @@ async def test_what_late_interaction_did_not_score_leaves_its_scores_to_the_othe
     assert ERRORS[-1] in [hit.text for hit in result.hits if hit.rerank_score is None]
 
 
+@pytest.mark.parametrize("fusion", Fusion)
+async def test_what_neither_a_model_nor_late_interaction_scored_comes_last(world: World, fusion: Fusion) -> None:
+    await world.feed(revision("b", 1, [*ERRORS, *(f"{text} mehr" for text in ERRORS)]))
+    turned: dict[str, Any] = {"candidates": 10, "top_k": 50, "alpha": 0.5, "fusion": fusion, "mmr_lambda": 1.0}
+
+    matched = await ask(retriever(world), "Welche Fehler macht ein Freibad im Winter?", **turned)
+    reranked = await ask(
+        retriever(world, rerankers=[Scorer("amt")]),
+        "Welche Fehler macht ein Freibad im Winter?",
+        rerank_candidates=2,
+        **turned,
+    )
+
+    compared = {hit.chunk_id for hit in matched.hits if hit.rerank_score is not None}
+    assert len(reranked.hits) > len(compared) == 10
+    assert {hit.chunk_id for hit in reranked.hits[:10]} == compared
+
+
 async def test_a_designation_that_nearly_all_mention_changes_no_order(world: World) -> None:
     await world.feed(revision("b", 1, [f"gebühr {i} nach kx-200" for i in range(20)]))
     own = (Filter(field="document_id", operator=FilterOperator.EQ, values=("b",)),)

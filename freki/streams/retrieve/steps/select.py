@@ -65,12 +65,11 @@ def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[Sco
     only_shown = _is_last_resort(query, candidates)
     reranked = [] if only_shown else [each.reranked for each in candidates.found if each.reranked is not None]
     lowest = min(reranked, default=1.0)
+    before = _before(candidates.found)
     scores = [
-        # In the fused order, and at most as good as the worst reranked candidate.
-        lowest * (_before(each) if lowest >= 0 else 2 - _before(each))
-        if each.reranked is None or only_shown
-        else each.reranked
-        for each in candidates.found
+        # In the order before, and at most as good as the worst reranked candidate.
+        lowest * (given if lowest >= 0 else 2 - given) if each.reranked is None or only_shown else each.reranked
+        for each, given in zip(candidates.found, before, strict=True)
     ]
     scored = _judged(query, candidates, scores)
     relevance = np.array([each.score + each.judged for each in scored], np.float64)
@@ -82,15 +81,19 @@ def _score(query: EmbeddedQuery, candidates: RankedCandidates) -> tuple[list[Sco
 
     def rank(place: int) -> tuple[bool, float, float, str]:
         each = scored[place]
-        return each.reranked is None, -relevance[place], -_before(each), each.chunk_id
+        return each.reranked is None, -relevance[place], -before[place], each.chunk_id
 
     order = sorted(range(len(scored)), key=rank)
     return [scored[place] for place in order], relevance[order]
 
 
-def _before(chunk: LoadedChunk) -> float:
-    """Return the score before a model reranks, 0..1: by late interaction, or fused."""
-    return chunk.fused if chunk.matched is None else chunk.matched
+def _before(found: Sequence[LoadedChunk]) -> list[float]:
+    """Return the score of each before a model reranks, 0..1: by late interaction, or fused.
+
+    Where some were compared by late interaction, the others stand behind these: fused scores are on another scale.
+    """
+    lowest = min((each.matched for each in found if each.matched is not None), default=1.0)
+    return [lowest * each.fused if each.matched is None else each.matched for each in found]
 
 
 def _judged(query: EmbeddedQuery, candidates: RankedCandidates, scores: Sequence[float]) -> list[ScoredChunk]:
@@ -110,7 +113,10 @@ def _diversified(query: EmbeddedQuery, selection: Selection, relevance: Relevanc
     """
     reached = sum(each.reranked is not None for each in selection.found)
     head, rest = selection.found[:reached], selection.found[reached:]
-    by_search = np.array([_before(each) + each.judged + each.mentions for each in rest], np.float64)
+    before = _before(selection.found)[reached:]
+    by_search = np.array(
+        [given + each.judged + each.mentions for each, given in zip(rest, before, strict=True)], np.float64
+    )
     trade_off = query.options.mmr_lambda
     found = [
         *_by_margin(head, relevance[:reached], trade_off, unrelated),
