@@ -1,5 +1,6 @@
 """Why hits stand where they stand, and which step lost what was expected."""
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -193,6 +194,25 @@ async def test_what_no_search_reaches_is_told_with_how_near_it_comes(world: Worl
     (expected,) = explained(result).expected
     assert expected.lost_at == "search"
     assert "cosine" in expected.reason
+
+
+async def test_what_no_search_reaches_is_no_nearer_than_what_was_found_however_queries_are_centred() -> None:
+    world = World()
+    names = [f"b{number}" for number in range(15)]
+    for number, name in enumerate(names):
+        await world.feed(revision(name, 1, [f"was {number} ist wie die gebühr {number} wird"]))
+    asked = retriever(world)
+    await asked.warm_up()
+
+    result = await ask(asked, "Wie wird die gebühr?", expect=tuple(map(DocumentId, names)), candidates=3, alpha=1.0)
+
+    told = [
+        re.search(r"best cosine is (\S+), that of the last one found ([\d.]+)", each.reason)
+        for each in explained(result).expected
+    ]
+    compared = [(float(each[1]), float(each[2])) for each in told if each is not None]
+    assert compared
+    assert all(best <= last for best, last in compared)
 
 
 @pytest.mark.parametrize("call", ["roots", "dense"])

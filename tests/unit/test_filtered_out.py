@@ -207,3 +207,18 @@ async def test_a_count_that_fails_costs_no_hit(world: World) -> None:
 
     assert len(result.hits) == 4
     assert ("look beyond", NoticeKind.DEGRADED) in kinds(result)
+
+
+async def test_where_all_documents_meet_the_filters_none_is_counted_however_queries_are_centred(world: World) -> None:
+    for number in range(40):
+        await world.feed(revision(f"b{number}", 1, [f"was {number} ist wie die gebühr {number} wird"]))
+    every = (Filter(field="language", operator=FilterOperator.EQ, values=("de",)),)
+    asked = retriever(world)
+    await asked.warm_up()
+
+    results = [
+        await ask(asked, text, filters=every, candidates=3, top_k=20)
+        for text in ("Was ist die gebühr?", "Wie wird die gebühr?", "Wer ist das amt?")
+    ]
+
+    assert [line for each in results for line in each.advice if line.startswith(FURTHER)] == []

@@ -122,12 +122,13 @@ class Explainer:
         """Compare, for each search, the best chunk in scope with the last chunk found; None if that is not known."""
         told = []
         search, strong = self._stores.search, self._stores.strong
-        if query.vector is not None:
-            call = search.dense(query.vector[None], [scope], limit=1, strong=strong)
+        if (centred := query.centred) is not None:
+            call = search.dense(centred.vectors, [scope], limit=1, strong=strong)
             found = await self._attempts([query], STEP, call, share=SHARE)
             if found is None:
                 return None
-            told += _compared("cosine", found, hits.search.dense)
+            near = [[replace(each, score=centred.score(0, each.score)) for each in ranking] for ranking in found]
+            told += _compared("cosine", near, hits.search.dense)
         call = search.lexical([query.analysis.lexical], [scope], limit=1, strong=strong)
         found = await self._attempts([query], STEP, call, share=SHARE)
         if found is None:

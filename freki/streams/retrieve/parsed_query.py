@@ -4,6 +4,7 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 
 from freki.operators.analyse_query import phrases_of, says_nothing
+from freki.operators.centre_queries import Centred, centre_queries
 from freki.schemas import ChunkId, ContextQuery, ExactKind, QueryAnalysis, RequestKind, RootId, Timestamp, may_read
 from freki.schemas.arrays import Floats
 from freki.schemas.conditions import Condition, fields_of
@@ -152,6 +153,11 @@ class EmbeddedQuery(ParsedQuery):
     def vector(self) -> Floats | None:
         """Vector of the query, (dim,)."""
         return None if self.embedding is None else self.embedding.vector
+
+    @property
+    def centred(self) -> Centred | None:
+        """The vector that dense search looks for; None without a query vector."""
+        return None if self.vector is None else centre_queries(self.vector[None], [self.centre])
 
     def similarity(self, vector: Floats) -> float | None:
         """Return the similarity of a chunk (0: any two texts, 1: query and answer), or None without a query vector."""

@@ -28,20 +28,22 @@ class FilteredOutCounter:
         Also 0 if the search by vectors failed: what meets the filters is known by what it found.
         """
         has_enough = len(hits.found) >= query.options.top_k
-        if has_enough or not query.filtered_fields or query.vector is None or hits.search.variants[0].dense is None:
+        centred = query.centred
+        if has_enough or not query.filtered_fields or centred is None or hits.search.variants[0].dense is None:
             return 0
         if self._attempts.spare_s(query, before=(AUGMENT, *SHOWING, LOOK_BEYOND)) <= 0:
             return 0
         count = 0
         with timed([query.log], LOOK_BEYOND, lambda _: count):
-            excluded = self._excluded(query, query.vector, hits)
+            # By the same vector: another one finds other documents, whether they meet the filters or not.
+            excluded = self._excluded(query, centred.vectors, hits)
             count = await self._attempts([query], LOOK_BEYOND, excluded, share=SHARE) or 0
         return count
 
-    async def _excluded(self, query: EmbeddedQuery, vector: Floats, hits: LocatedHits) -> int:
+    async def _excluded(self, query: EmbeddedQuery, vectors: Floats, hits: LocatedHits) -> int:
         scopes = [replace(query.scope, filters=(), where=None)]
         (ranking,) = await self._stores.search.dense(
-            vector[None], scopes, limit=query.options.depth, strong=self._stores.strong
+            vectors, scopes, limit=query.options.depth, strong=self._stores.strong
         )
         found = {each.root_id for ranking in (*hits.search.dense, *hits.search.lexical) for each in ranking}
         return await self._readable({each.root_id for each in ranking} - found, query)
