@@ -716,6 +716,16 @@ async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:
     assert ("wait", NoticeKind.FRESHNESS) in kinds(missed)
 
 
+@in_simulated_time
+@pytest.mark.parametrize("versions", [(1, 2), (2, 1)])
+async def test_the_highest_of_several_floors_of_a_document_counts(world: World, versions: tuple[int, int]) -> None:
+    floors = tuple(VersionFloor(document_id=DocumentId("a"), version=version) for version in versions)
+
+    result = await ask(retriever(world), at_least=floors, deadline_ms=100)
+
+    assert ("wait", NoticeKind.FRESHNESS) in kinds(result)
+
+
 class SlowToLook(Broken):
     """A store that takes a while to look at roots."""
 

@@ -19,7 +19,9 @@ _POLL_SHARE = 0.05
 
 async def wait_for_versions(roots: Roots, attempts: Attempts, in_flight: InFlight, query: ParsedQuery) -> None:
     """Wait as long as the deadline allows; add a notice for each document that is still older."""
-    missing = {root_id(query.query.tenant, floor.document_id): floor for floor in query.query.at_least}
+    # The highest floor of each document.
+    floors = sorted(query.query.at_least, key=lambda floor: floor.version)
+    missing = {root_id(query.query.tenant, floor.document_id): floor for floor in floors}
     if not missing:
         return
     started_ns = query.log.clock_ns()
