@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freki.operators.identify import chunk_id
+from freki.operators.rephrase import Thesaurus, parse_thesaurus
 from freki.schemas import (
     ChunkId,
     ContextQuery,
@@ -15,11 +16,14 @@ from freki.schemas import (
     DocumentId,
     Filter,
     FilterOperator,
+    Fusion,
     NoticeKind,
     QueryId,
     RequestKind,
     ResultStatus,
     TenantId,
+    Widening,
+    WidenWhen,
 )
 from tests.unit.questions import TEXTS, Broken, Scorer, ask, kinds, now, retriever
 from tests.unit.revisions import TENANT, World, revision
@@ -55,6 +59,21 @@ async def test_semantic_search_asks_no_words(world: World) -> None:
     )
     assert result.analysis is not None
     assert (result.analysis.alpha, result.analysis.lexical) == (1.0, "")
+
+
+@pytest.mark.parametrize("fusion", Fusion)
+@pytest.mark.parametrize("kind", SEARCHES)
+async def test_further_searches_are_those_of_the_kind(world: World, kind: RequestKind, fusion: Fusion) -> None:
+    await world.feed(revision("b", 1, ["das auto fährt", "der wagen steht"]))
+    asked = retriever(world, thesaurus=Thesaurus(parse_thesaurus("auto, wagen")))
+    widen = (Widening.SYNONYMS, Widening.TERMS, Widening.VECTOR)
+
+    result = await ask(asked, "auto", kind=kind, widen=widen, widen_when=WidenWhen.ALWAYS, fusion=fusion)
+
+    assert "wagen" in result.variants
+    assert "der wagen steht" in [hit.text for hit in result.hits]
+    other = "dense_score" if kind is RequestKind.KEYWORD_SEARCH else "lexical_score"
+    assert {getattr(hit, other) for hit in result.hits} == {None}
 
 
 @pytest.mark.parametrize("kind", SEARCHES)

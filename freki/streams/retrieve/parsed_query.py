@@ -19,6 +19,8 @@ MIN_EXACT_CANDIDATES = 100
 MIN_DESIGNATION_CANDIDATES = 50
 """The same if it names a designation, which BM25 knows."""
 _YEAR = re.compile(r"(?:1[89]|20)\d\d")
+BY_TERMS = frozenset({RequestKind.RETRIEVE, RequestKind.KEYWORD_SEARCH})
+"""Kinds of queries that are searched for by their words."""
 _BY_MEANING = frozenset({RequestKind.RETRIEVE, RequestKind.SEMANTIC_SEARCH})
 
 

@@ -31,11 +31,10 @@ from freki.schemas.arrays import Floats
 from freki.schemas.index import Exclusions
 from freki.schemas.query_options import QueryOptions
 from freki.streams.ports import AnalyseText, EmbedTexts
-from freki.streams.retrieve.parsed_query import ParsedQuery
+from freki.streams.retrieve.parsed_query import BY_TERMS, ParsedQuery
 from freki.streams.retrieve.profiles import DEFAULT, ReaderProfile, named_by, profile_of
 from freki.streams.retrieve.query_log import QueryLog
 
-_BY_TERMS = frozenset({RequestKind.RETRIEVE, RequestKind.KEYWORD_SEARCH})
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
 
 
@@ -130,7 +129,7 @@ class QueryParser:
             keyword=read.keyword,
             levels=levels or levels_of(read.query_type or QueryType.FACTUAL),
             alpha=None,
-            lexical=self._analyse_text(text, language=language) if query.kind in _BY_TERMS else "",
+            lexical=self._analyse_text(text, language=language) if query.kind in BY_TERMS else "",
             typed_by=TypedBy.WORDING if read.query_type else TypedBy.NOTHING,
             exact=read.exact,
         )

@@ -26,7 +26,7 @@ from freki.operators.rephrase import (
 from freki.schemas import Widening
 from freki.streams.ports import AnalyseText
 from freki.streams.retrieve.candidates import LoadedCandidates
-from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
+from freki.streams.retrieve.parsed_query import BY_TERMS, EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.search_result import QueryVariant
 
 VARIANTS_WEIGHT = 0.5
@@ -93,6 +93,16 @@ class VariantMaker:
             return not terms or terms[0] in stems()
 
         return [corrected(query.text, lambda: _vocabulary(candidates), is_known=is_known)]
+
+
+def of_kind(query: ParsedQuery, variants: Iterable[QueryVariant]) -> list[QueryVariant]:
+    """Return variants as the kind of a query is searched for: by words alone, by vectors alone, or both."""
+    by_terms = query.query.kind in BY_TERMS
+    own = (
+        replace(each, terms=each.terms if by_terms else "", embeds=each.embeds and query.is_embedded)
+        for each in variants
+    )
+    return [each for each in own if each.terms or each.embeds]
 
 
 def share_weight(variants: Sequence[QueryVariant]) -> list[QueryVariant]:

@@ -16,7 +16,7 @@ from freki.streams.retrieve.search_result import QueryVariant
 from freki.streams.retrieve.steps.query_embeddings import EmbedQueries
 from freki.streams.retrieve.steps.rewrite import STEP, Rewriter, is_written
 from freki.streams.retrieve.steps.search import Search, Searcher
-from freki.streams.retrieve.steps.variants import VariantMaker, share_weight
+from freki.streams.retrieve.steps.variants import VariantMaker, of_kind, share_weight
 
 
 class Widener:
@@ -104,7 +104,10 @@ class Widener:
         with timed([each.query.log for each in given], STEP, lambda place: len(made[place])):
             by_rule = [self.by_rule(each) for each in given]
             written = await self._written(given)
-            made[:] = [share_weight([*ruled, *own]) for ruled, own in zip(by_rule, written, strict=True)]
+            made[:] = [
+                share_weight(of_kind(each.query, [*ruled, *own]))
+                for each, ruled, own in zip(given, by_rule, written, strict=True)
+            ]
         return made
 
     def by_rule(self, given: QueryCandidates) -> list[QueryVariant]:
