@@ -167,7 +167,11 @@ def test_what_may_count_something_is_no_clause_for_sure(query: str, found: set[i
     assert clause_places(query, PROCEDURES, surely=True) == found
 
 
-@given(st.text(), st.permutations(PLACES))
+@given(
+    st.text()
+    | st.sampled_from(["Ziffer 5.2", "Abschnitt IV", "Nr. 3 der Anlage 2", "Nummern 2 und 4", "section 3(2)"]),
+    st.lists(st.sampled_from(PLACES)),
+)
 def test_any_query_has_places(text: str, places: list[CitedPlace]) -> None:
     assert clause_places(text, places) <= set(range(len(places)))
 

@@ -154,6 +154,25 @@ async def test_filters_that_left_nothing_are_told_with_how_many_documents_they_e
     assert "Fragen Sie im Zweifel dort nach, woher die Dokumente kommen." in result.advice
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "Was regelt Ziffer 5.2 des Rahmenvertrags?",
+            "Nr. 3 der Anlage 2",
+            "Kapitel 2 bis 4",
+            "§ 5 Abs. 2 BGB",
+            "Teil B",
+        ),
+        *("E4711", "BGB", "„zehn euro“", "am 1.2.2024", "Vergleiche Miete und Pacht", "?"),
+    ],
+)
+async def test_where_nothing_is_left_an_answer_says_so_whatever_is_asked(world: World, text: str) -> None:
+    result = await ask(retriever(world), text, filters=NOWHERE, explain=True)
+
+    assert (result.hits, result.status) == ((), ResultStatus.EMPTY)
+
+
 async def test_what_meets_the_filters_is_not_counted(world: World) -> None:
     await world.feed(revision("b", 1, ["das amt entscheidet auch über widersprüche"]))
     only = (Filter(field="document_id", operator=FilterOperator.EQ, values=("a",)),)

@@ -130,7 +130,7 @@ def clause_places(
     surely: leave out what only an item has, or is no clause for sure.
     """
     asked = list(islice(dict.fromkeys(_clauses(query.translate(NO_BREAK))), MAX_CITED))
-    if not asked:
+    if not (asked and places):
         return set()
     if any(clause.is_norm for clause in asked) and any(citation_levels(query, places)):
         asked = [clause for clause in asked if clause.is_pointed or not clause.is_norm]
