@@ -705,6 +705,30 @@ async def test_where_one_search_fails_the_other_has_all_the_weight(world: World,
     assert result.analysis.alpha == alpha
 
 
+@pytest.mark.parametrize(
+    ("text", "turned", "stages"),
+    [
+        ("Wo steht „zehn euro“?", {}, [("exact", NoticeKind.DROPPED)]),
+        ("das freibad öffnet um acht", {"min_similarity": 0.9}, [("threshold", NoticeKind.DROPPED)]),
+        ("Was kostet das?", {"reranker": RerankerChoice.REMOTE}, [("rerank", NoticeKind.DEGRADED)]),
+    ],
+)
+async def test_of_hits_that_are_chosen_again_only_the_last_choice_is_told(
+    world: World, text: str, turned: dict[str, Any], stages: list[tuple[str, NoticeKind]]
+) -> None:
+    await world.feed(revision("b", 1, ["das freibad"]))
+
+    async def change() -> None:
+        await world.feed(revision("b", 2, ["das freibad öffnet um acht"]))
+        await world.feed(revision("a", 2, ["es kostet zehn euro"]))
+        await world.feed(revision("c", 1, ["zehn euro"]))
+
+    result = await ask(retriever(world, Broken(world.index, before={"pages": change})), text, **turned)
+
+    told = [(each.stage, each.kind) for each in result.notices if each.stage in {"exact", "rerank", "threshold"}]
+    assert told == stages
+
+
 @in_simulated_time
 async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:
     met = await ask(retriever(world), at_least=(VersionFloor(document_id=DocumentId("a"), version=1),))

@@ -34,6 +34,7 @@ from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.search_result import variant_of
 from freki.streams.retrieve.steps.compose import NO_ROOM, Composer
 from freki.streams.retrieve.steps.compose import STEP as COMPOSE
+from freki.streams.retrieve.steps.exact import STEP as EXACT
 from freki.streams.retrieve.steps.exact import apply_exact
 from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import LOOK_BEYOND, FilteredOutCounter
@@ -42,9 +43,10 @@ from freki.streams.retrieve.steps.locate import STEP as LOCATE
 from freki.streams.retrieve.steps.locate import locate, still_standing
 from freki.streams.retrieve.steps.query_embeddings import EmbedQueries, QueryEmbeddings
 from freki.streams.retrieve.steps.query_parser import QueryParser
+from freki.streams.retrieve.steps.rerank import STEP as RERANK
 from freki.streams.retrieve.steps.rerank import Reranking
 from freki.streams.retrieve.steps.search import Search, Searcher
-from freki.streams.retrieve.steps.select import select
+from freki.streams.retrieve.steps.select import THRESHOLD, select
 from freki.streams.retrieve.steps.surround import AUGMENT, Surround
 from freki.streams.retrieve.steps.variants import VariantMaker
 from freki.streams.retrieve.steps.wait import wait_for_versions
@@ -52,7 +54,7 @@ from freki.streams.retrieve.steps.widen import Widener
 
 MAX_TRIES = 3
 """Attempts to locate hits whose documents are replaced meanwhile; after the last one lost hits are left out."""
-_REPEATED = (LOCATE, EXPAND, LOOK_BEYOND, AUGMENT, RECHECK)
+_REPEATED = (EXACT, RERANK, THRESHOLD, LOCATE, EXPAND, LOOK_BEYOND, AUGMENT, RECHECK)
 """Steps that run again with each attempt: only what the last one misses is told."""
 CANDIDATES_DIVISOR = 4
 """Divisor of the number of candidates for a query without time for all of them."""
