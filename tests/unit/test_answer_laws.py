@@ -1,6 +1,8 @@
 """Laws of every answer, whatever a query turns, where nothing fails and there is time."""
 
+import re
 from collections import Counter
+from collections.abc import Sequence
 from math import isfinite
 from typing import Any
 
@@ -8,16 +10,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from freki.schemas import (
+    CitationStyle,
+    ContextQuery,
     ContextResult,
     Fusion,
     NoticeKind,
+    QueryId,
+    RequestKind,
     RerankerChoice,
     ResultStatus,
     Widening,
     WidenWhen,
 )
-from tests.unit.questions import ask, retriever
-from tests.unit.revisions import World, revision
+from tests.unit.questions import ask, now, retriever
+from tests.unit.revisions import TENANT, World, revision
 
 DOCUMENTS = {
     "störung": [*(f"fehler e{i} meldet das amt" for i in range(24)), "fehler e4711 meldet niemand"],
@@ -77,7 +83,16 @@ async def _full() -> World:
 
 
 async def _asked(world: World, text: str, turned: dict[str, Any]) -> ContextResult:
-    return await ask(retriever(world), text, deadline_ms=600_000, context_tokens=2_000, **turned)
+    return await ask(retriever(world), text, **{"deadline_ms": 600_000, "context_tokens": 2_000, **turned})
+
+
+async def _asked_together(world: World, asked: Sequence[tuple[str, dict[str, Any]]]) -> list[ContextResult]:
+    queries = [
+        ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), deadline_ms=600_000, **turned)
+        for text, turned in asked
+    ]
+    answers = {place: result async for place, result, _ in retriever(world).answer([(each, "") for each in queries])}
+    return [answers[place] for place in range(len(asked))]
 
 
 def _shown(result: ContextResult) -> list[tuple[Any, ...]]:
@@ -113,3 +128,54 @@ async def test_what_a_query_names_moves_hits_and_drops_none(text: str, turned: d
 
     if '"' not in text:
         assert {hit.chunk_id for hit in found[True].hits} == {hit.chunk_id for hit in found[False].hits}
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(
+        st.tuples(
+            st.sampled_from(ASKED),
+            st.builds(
+                lambda turned, kind, where: {**turned, "kind": kind, "where": where},
+                options.map(lambda turned: {key: value for key, value in turned.items() if key != "alpha"}),
+                st.sampled_from([kind for kind in RequestKind if kind is not RequestKind.CHUNK_READ]),
+                st.sampled_from([None, "name = 'nowhere'", "name = 'satzung'"]),
+            ),
+        ),
+        min_size=2,
+        max_size=3,
+    )
+)
+async def test_queries_of_a_batch_have_the_answers_that_each_has_alone(asked: list[tuple[str, dict[str, Any]]]) -> None:
+    world = await _full()
+
+    together = await _asked_together(world, asked)
+
+    for one, result in zip(asked, together, strict=True):
+        (alone,) = await _asked_together(world, [one])
+        assert (_shown(result), result.context, result.notices) == (_shown(alone), alone.context, alone.notices)
+        assert (result.status, result.variants, result.analysis) == (alone.status, alone.variants, alone.analysis)
+
+
+@settings(max_examples=30)
+@given(
+    text=st.sampled_from(ASKED),
+    turned=options,
+    tokens=st.integers(50, 150),
+    citations=st.sampled_from(CitationStyle),
+    documents=st.integers(0, 2),
+)
+async def test_the_context_has_what_it_cites_and_names_the_hits_it_has_no_room_for(
+    text: str, turned: dict[str, Any], tokens: int, citations: CitationStyle, documents: int
+) -> None:
+    world = await _full()
+    expanded = {"expand_documents": documents, "expand_chunks": 3, "expand_similarity": -10.0}
+
+    result = await _asked(world, text, {**turned, **expanded, "context_tokens": tokens, "citations": citations})
+
+    marks = re.findall(r"^\[(?:QUELLE-|Document )\d+: .*\]$", result.context, re.MULTILINE)
+    assert marks == [each.citation for each in result.citations]
+    omitted = [found for each in result.notices if (found := re.match(r"hit (\d+) is left out of", each.message))]
+    cited = {each.number for each in result.citations if not each.expansion}
+    assert {hit.rank for hit in result.hits} == cited | {int(each[1]) for each in omitted}
+    assert all(hit.text in result.context for hit in result.hits[1:] if hit.rank in cited)
