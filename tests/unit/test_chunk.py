@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 import zstandard
-from hypothesis import assume, given
+from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
@@ -27,6 +27,7 @@ from freki.schemas.outline import Block, BlockKind, ParsedDocument, Part, assemb
 STREAMS = Path(__file__).parents[3] / "shared" / "data" / "streams"
 LIMITS = ChunkLimits(min_tokens=30, max_tokens=256, max_chars=1200, overlap_chars=150)
 SMALL = ChunkLimits(min_tokens=4, max_tokens=12, max_chars=60, overlap_chars=20)
+NARROW = ChunkLimits(min_tokens=12, max_tokens=12, max_chars=60, overlap_chars=59, min_chars=60)
 PARSERS = [parse_markdown, parse_rst, parse_html, parse_text, parse_code]
 
 _TOKEN = re.compile(r"\w{1,5}|[^\w\s]")
@@ -104,7 +105,9 @@ blocks = st.one_of(
 documents = st.lists(blocks, max_size=12).map("\n\n".join)
 
 
-@given(source=documents, limits=st.sampled_from([LIMITS, SMALL]))
+@given(source=documents, limits=st.sampled_from([LIMITS, SMALL, NARROW]))
+@example(source="# A\n\na b c d e f g\n\na b c d e f g", limits=replace(NARROW, min_tokens=7, min_chars=0))
+@example(source=f"# A\n\n{'a' * 46}\n\n{'a' * 40}", limits=replace(NARROW, min_tokens=10, max_tokens=30, min_chars=45))
 def test_leaves_tile_the_document(source: str, limits: ChunkLimits) -> None:
     document = parse_markdown(source)
 
@@ -640,11 +643,11 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "12:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "13:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
-    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "12:text.1:30-256:1200-150:0.8"
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "13:text.1:30-256:1200-150:0.8"
     others = replace(LIMITS, breakpoint_percentile=90, min_chars=100, overlap_tokens=20)
-    assert chunker_fingerprint("text", 1, others) == "12:text.1:30-256:1200-150:p90:c100:o20"
+    assert chunker_fingerprint("text", 1, others) == "13:text.1:30-256:1200-150:p90:c100:o20"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

@@ -117,7 +117,7 @@ def _next_cut(
     for i in range(first, len(segments)):
         if i > first:
             group = group._replace(end=segments[i].end, tokens=group.tokens + segments[i].tokens)
-            if not (limit if best < 0 else high).holds(group):
+            if not limit.holds(group) or (best >= 0 and not high.holds(group)):
                 return i if best < 0 else best + 1
         if low.reached_by(group) and (best < 0 or marks[i] < marks[best]):
             best = i
