@@ -5,6 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.parse_code import parse_code
+from freki.operators.parse_code.lines import SourceLines
 from freki.schemas.outline import BlockKind
 from tests.unit.outlines import assert_outline, headings, parts, texts
 
@@ -347,3 +348,11 @@ def test_what_a_grammar_takes_long_to_mend_is_read_by_its_words(language: str, s
 
     assert [block.title for block in document.blocks if block.heading_level] == ["Ledger"]
     assert parse_code("def f():\n    pass\n", language="python").blocks[0].title == "f"
+
+
+def test_a_long_line_is_not_read_again_for_each_of_its_statements() -> None:
+    # What is quadratic would run into the suite's timeout.
+    lines = SourceLines("  " + "a=1;" * 10_000_000)
+
+    assert [offset for offset in range(0, len(lines.text), 40) if lines.is_first(offset)] == [0]
+    assert lines.is_first(2)

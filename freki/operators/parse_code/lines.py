@@ -38,6 +38,8 @@ class SourceLines:
         self.text = text
         self.lines = text.split("\n")
         self.starts = list(accumulate((len(line) + 1 for line in self.lines), initial=0))
+        # Kept, as a line of minified code has a statement at each of its many places.
+        self._indents = [len(line) - len(line.lstrip()) for line in self.lines]
 
     def line_at(self, offset: int) -> int:
         """Return the number of the line that holds an offset."""
@@ -45,7 +47,8 @@ class SourceLines:
 
     def is_first(self, offset: int) -> bool:
         """Return whether only white space precedes it on its line."""
-        return not self.text[self.starts[self.line_at(offset)] : offset].strip()
+        line = self.line_at(offset)
+        return offset - self.starts[line] <= self._indents[line]
 
     def begin(self, offset: int, floor: int) -> int:
         """Return the start of the code at an offset, including its line and the comments and decorators above.
