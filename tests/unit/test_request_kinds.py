@@ -20,6 +20,7 @@ from freki.schemas import (
     NoticeKind,
     QueryId,
     RequestKind,
+    RerankerChoice,
     ResultStatus,
     TenantId,
     Widening,
@@ -86,6 +87,16 @@ async def test_a_search_neither_reranks_nor_widens_unless_asked_to(world: World,
     assert not scorer.seen
     assert all(hit.parent is None and hit.before == hit.after == () for hit in plain.hits)
     assert any(hit.before or hit.after for hit in asked.hits)
+
+
+async def test_a_keyword_search_that_asks_for_late_interaction_is_told_what_it_lacks(world: World) -> None:
+    result = await ask(
+        retriever(world), "antrag", kind=RequestKind.KEYWORD_SEARCH, reranker=RerankerChoice.LOCAL, rerank_candidates=5
+    )
+
+    (notice,) = [each for each in result.notices if each.stage == "rerank"]
+    assert notice.kind is NoticeKind.DEGRADED
+    assert "a keyword search has none" in notice.message
 
 
 async def test_a_semantic_search_without_its_model_says_that_it_failed(world: World) -> None:

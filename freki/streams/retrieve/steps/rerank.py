@@ -46,6 +46,9 @@ _MISSING = {
     "embedder with token vectors",
     LLM: "no language model to rerank with: set FREKI_LLM__URL and FREKI_LLM__MODEL",
 }
+_WITHOUT_VECTOR = (
+    "late interaction compares vectors of the query, and a keyword search has none: choose another reranker, or NONE"
+)
 
 
 class Reranking:
@@ -102,7 +105,8 @@ class Reranking:
         reranker = self._rerankers.get(name)
         if reranker is None:
             if name in _asked_for(query.options.reranker) and not (name == LOCAL and _is_unmatched(query)):
-                query.log.notice(STEP, NoticeKind.DEGRADED, _MISSING[name])
+                message = _WITHOUT_VECTOR if name == LOCAL and not query.is_embedded else _MISSING[name]
+                query.log.notice(STEP, NoticeKind.DEGRADED, message)
             return None
         ends_at_s = self._attempts.now_s + self._attempts.spare_s(query, before=(*later, *FINISHING))
         # Two local rerankings at once on the same cores would both be late; remote ones compute elsewhere.
