@@ -28,6 +28,7 @@ from freki.schemas import (
 from freki.schemas.avro.codec import UndecodableError
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.names import record_key, root_id
+from freki.schemas.query_options import MAX_DEADLINE_MS
 
 D = TypeVar("D")
 Q = TypeVar("Q")
@@ -58,8 +59,8 @@ def patience_of(deadline_ms: int) -> float:
     An answer that left in time may still be on its way. Callers wait so much longer where no worker answers, so it is
     no more than the way takes on a busy machine.
     """
-    # Of one below 0 the worker says what is wrong with it.
-    return max(0, deadline_ms) / 1000 + 1.0
+    # Of one out of bounds the worker says what is wrong with it; of hundreds of digits there is no float.
+    return min(max(0, deadline_ms), MAX_DEADLINE_MS) / 1000 + 1.0
 
 
 def check_named(change: DocumentChange) -> None:

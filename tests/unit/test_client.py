@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from opentelemetry.trace import NoOpTracer
 
-from freki.client.exchange import NotSent, ReceiptBoard
+from freki.client.exchange import NotSent, ReceiptBoard, patience_of
 from freki.client.messages import Outgoing
 from freki.schemas import (
     ContextQuery,
@@ -236,3 +236,8 @@ async def test_a_question_whose_id_still_waits_is_refused_by_name() -> None:
         first.cancel()
         with pytest.raises(asyncio.CancelledError):
             await first
+
+
+@pytest.mark.parametrize(("deadline_ms", "patience_s"), [(-5, 1.0), (0, 1.0), (5_000, 6.0), (10**400, 601.0)])
+def test_a_deadline_out_of_bounds_is_left_to_the_worker_to_refuse(deadline_ms: int, patience_s: float) -> None:
+    assert patience_of(deadline_ms) == patience_s
