@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.ask_llm import NO_ANSWER, AnswerReader, Piece, Restart, Sentence, Stop, answer_prompt
+from freki.operators.ask_llm.read_answer import MOST_CHARS
 from freki.schemas.answer import AnswerSource
 
 ANSWER = (
@@ -51,6 +52,15 @@ def test_no_thought_is_shown(cuts: list[int]) -> None:
 def test_thoughts_whose_beginning_is_missing_are_taken_back() -> None:
     found = read("It is easy. Yes.</think>Ten euros [SOURCE-1].", [5, 20])
     assert sentences(found[found.index(Restart()) :]) == [("Ten euros.", (1,), True)]
+
+
+def test_thoughts_whose_beginning_is_missing_count_for_no_length_of_the_answer() -> None:
+    thoughts = "".join(f"Gedanke {number} ist leicht. " for number in range(MOST_CHARS // 30))
+    answer = "".join(f"Punkt {number} gilt. " for number in range(MOST_CHARS // 30))
+    text = f"{thoughts}</think>{answer}"
+    found = read(text, list(range(500, len(text), 500)))
+    assert not any(isinstance(each, Stop) for each in found)
+    assert len(sentences(found[found.index(Restart()) :])) == MOST_CHARS // 30
 
 
 def test_thoughts_without_an_end_are_no_answer() -> None:

@@ -114,7 +114,7 @@ class AnswerReader:
                 self._thinks = False
             elif tag[0].startswith("</"):
                 # Some servers send only the end of the thoughts.
-                self._open, self._paragraph, self._said = "", True, Counter()
+                self._open, self._paragraph, self._said, self._read = "", True, Counter(), 0
                 yield Restart()
             else:
                 yield from self._add(before)
