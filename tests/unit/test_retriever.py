@@ -729,6 +729,23 @@ async def test_of_hits_that_are_chosen_again_only_the_last_choice_is_told(
     assert told == stages
 
 
+async def test_of_hits_that_are_chosen_again_only_the_last_choice_counts_as_not_reranked(world: World) -> None:
+    await world.feed(revision("b", 1, ["das freibad"]))
+
+    async def change() -> None:
+        await world.feed(revision("b", 2, ["das freibad öffnet um acht"]))
+
+    scorer = Scorer("freibad", most=1)
+    asked = retriever(world, Broken(world.index, before={"pages": change}), [scorer])
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="Was kostet das Freibad?", asked_at=now())
+    ((_, result, retrieval),) = [answer async for answer in asked.answer([(query, "")])]
+
+    (told,) = [each.message for each in result.notices if each.stage == "rerank"]
+    left_out = retrieval.query.log.unranked
+    assert len(scorer.seen) > left_out + 1
+    assert told.startswith(f"{left_out} of {left_out + 1} candidates were not reranked")
+
+
 @in_simulated_time
 async def test_a_floor_that_is_not_reached_is_told(world: World) -> None:
     met = await ask(retriever(world), at_least=(VersionFloor(document_id=DocumentId("a"), version=1),))

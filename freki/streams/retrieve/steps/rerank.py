@@ -67,6 +67,8 @@ class Reranking:
 
         later: further steps that need time after it.
         """
+        # Of hits that are chosen again only the last choice counts.
+        query.log.unranked = 0
         choice = query.options.reranker
         if not candidates.found or choice is RerankerChoice.NONE:
             return extended(RankedCandidates, candidates, head=(), reranker=NO_RERANKER)
