@@ -94,3 +94,15 @@ async def test_tokens_are_counted_as_the_model_counts() -> None:
 
     assert (await ask(asked, "antrag", target_model="phi3")).context == ""
     assert counted
+
+
+async def test_advice_names_the_minimum_similarity_of_a_profile_too() -> None:
+    world = World()
+    await world.feed(revision("a", 1, ["der antrag kostet nichts"]))
+    asked = retriever(world, profiles=PROFILES)
+
+    by_profile = await ask(asked, "what does the application cost", target_model="phi3")
+    by_query = await ask(asked, "what does the application cost", target_model="phi3", min_similarity=0.1)
+
+    assert "(0.4)" in " ".join(by_profile.advice)
+    assert "(0.1)" in " ".join(by_query.advice)

@@ -1,6 +1,7 @@
 """Put a result together: hits with their surroundings, the context text, notices and hints."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from freki.operators.age import age_ms
@@ -95,7 +96,7 @@ class Composer:
         unheld = () if any(holds_quoted(query, each) for each in found.found) else query.quoted
         confidence = _confidence(retrieval, lacks_named=absent.is_doubtful, is_unheld=bool(unheld))
         advice = hints(
-            query.query,
+            _with_limits(query),
             query.analysis,
             found=len(hits),
             # Other words do not help a query that names the chunks to read.
@@ -172,6 +173,14 @@ def _counter(count_tokens: CountTokens, hits: Sequence[LocatedHit]) -> CountToke
         return [known[text] for text in texts]
 
     return count
+
+
+def _with_limits(query: ParsedQuery) -> ContextQuery:
+    """Return a query with the limits that its hits had to pass, also those of a profile or setting."""
+    options = query.options
+    # A setting of 0 is none.
+    min_score = options.min_score or query.query.min_score
+    return replace(query.query, min_score=min_score, min_similarity=options.min_similarity)
 
 
 def _note_omissions(query: ParsedQuery, assembly: Assembly) -> list[ChunkId]:
