@@ -99,6 +99,15 @@ async def test_a_keyword_search_that_asks_for_late_interaction_is_told_what_it_l
     assert "a keyword search has none" in notice.message
 
 
+async def test_a_keyword_search_that_asks_for_further_chunks_is_told_what_it_lacks(world: World) -> None:
+    result = await ask(retriever(world), "antrag", kind=RequestKind.KEYWORD_SEARCH, expand_documents=3)
+
+    assert result.hits
+    (notice,) = [each for each in result.notices if each.stage == "expand"]
+    assert notice.kind is NoticeKind.SKIPPED
+    assert "a keyword search has none" in notice.message
+
+
 async def test_a_semantic_search_without_its_model_says_that_it_failed(world: World) -> None:
     result = await ask(retriever(world, Broken(world.index, "dense")), "antrag", kind=RequestKind.SEMANTIC_SEARCH)
 

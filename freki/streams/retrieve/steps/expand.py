@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RootId
+from freki.schemas import ChunkId, ChunkKind, Filter, FilterOperator, NoticeKind, RequestKind, RootId
 from freki.schemas.arrays import Floats
 from freki.schemas.index import Candidate, ManifestEntry, Root, places_in
 from freki.streams.retrieve.budget.attempts import SHARE, SHOWING, Attempts
@@ -17,6 +17,10 @@ from freki.streams.retrieve.steps.rerank import probability
 from freki.streams.retrieve.steps.surround import AUGMENT
 
 EXPAND = "expand"
+_WITHOUT_VECTOR = {
+    kind: f"further chunks are found by the vector of the query, and a {said} has none: use RETRIEVE"
+    for kind, said in {RequestKind.KEYWORD_SEARCH: "keyword search", RequestKind.CHUNK_READ: "read of chunks"}.items()
+}
 
 
 class Expansion:
@@ -33,6 +37,9 @@ class Expansion:
         other stations of a life have little in common with the query for them. If there are more than may be shown,
         the most similar are.
         """
+        if hits.found and query.options.expand_documents and not query.is_embedded:
+            query.log.notice(EXPAND, NoticeKind.SKIPPED, _WITHOUT_VECTOR[query.query.kind])
+            return ()
         roots = {root.root_id: root for root in _fitting_roots(query, hits)}
         if not roots or not query.options.expand_chunks or query.vector is None:
             return ()
