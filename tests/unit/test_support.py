@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from freki.operators.support import Statement, doubt_of
+from freki.operators.support import Statement, doubt_of, has_figures
 from freki.schemas.answer import Doubt
 from freki.streams.statement import statement
 
@@ -88,3 +88,20 @@ def test_sources_support_a_sentence_together() -> None:
 
 def test_nothing_supports_without_a_source() -> None:
     assert doubt("Das ist so.") is Doubt.WORDS
+
+
+def test_each_ten_is_a_figure_in_words() -> None:
+    tens = {
+        20: ("zwanzig", "twenty"),
+        30: ("dreißig", "thirty"),
+        40: ("vierzig", "forty"),
+        50: ("fünfzig", "fifty"),
+        60: ("sechzig", "sixty"),
+        70: ("siebzig", "seventy"),
+        80: ("achtzig", "eighty"),
+        90: ("neunzig", "ninety"),
+        100: ("hundert", "hundred"),
+    }
+    for figure, words in tens.items():
+        assert all(has_figures(f"{figure} days", [f"{word} days"]) for word in words), figure
+        assert not any(has_figures(f"{word} days", ["some days"]) for word in words), figure
