@@ -401,6 +401,18 @@ async def test_a_vector_store_is_searched_as_its_clients_expect(gateway: InProce
     ]
 
 
+@pytest.mark.parametrize(
+    ("ranking", "least"), [({}, None), ({"score_threshold": 0}, 0.0), ({"score_threshold": -1}, -1.0)]
+)
+async def test_the_least_score_of_a_vector_store_is_the_setting_only_where_none_is_given(
+    gateway: InProcess, ranking: dict[str, float], least: float | None
+) -> None:
+    async with connected(gateway) as client:
+        await client.post("/v1/vector_stores/t/search", json={"query": TEXTS[0], "ranking_options": ranking})
+
+    assert gateway.asked[-1].min_score == least
+
+
 async def test_a_vector_store_that_can_not_be_searched_is_not_an_empty_one(world: World) -> None:
     async with connected(InProcess(world, Broken(world.index, "dense", "lexical"))) as client:
         reply = await client.post("/v1/vector_stores/t/search", json={"query": TEXTS[0]})

@@ -59,7 +59,7 @@ class Ranking(_Part):
     """How hits are chosen."""
 
     ranker: str = Field(default="auto", description="`none`: without a reranker; any other: as set")
-    score_threshold: float = Field(default=0.0, description="Least score, as `min_score` of a query")
+    score_threshold: float | None = Field(default=None, description="Least score, as `min_score` of a query")
 
 
 class StoreSearch(Body):
@@ -111,7 +111,6 @@ def add_vector_stores(app: FastAPI, api: HttpApi) -> None:
 
     @app.post("/v1/vector_stores/{vector_store_id}/search", summary="Search, in the form of OpenAI's vector stores")
     async def search(vector_store_id: str, body: StoreSearch, request: Request, caller: Known) -> Page:
-        least = body.ranking_options.score_threshold
         query = ContextQuery(
             query_id=QueryId(""),
             tenant=api.tenant_of(caller, vector_store_id),
@@ -119,7 +118,7 @@ def add_vector_stores(app: FastAPI, api: HttpApi) -> None:
             asked_at=Timestamp(0),
             top_k=body.max_num_results,
             filters=tuple(_conditions(body.filters)),
-            min_score=least or None,
+            min_score=body.ranking_options.score_threshold,
             reranker=RerankerChoice.NONE if body.ranking_options.ranker == "none" else None,
         )
         with trace_of(request):
