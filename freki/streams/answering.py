@@ -116,7 +116,8 @@ def _ending(ended: StreamEnd | NoCompletion | None) -> AnswerEnd:
 
 def sources_of(result: ContextResult) -> list[AnswerSource]:
     """Return the hits of a result that its context had room for, each with its section or neighbours, best first."""
-    fitting = {citation.chunk_id for citation in result.citations}
+    # Further chunks are no sources; where only these had room, all hits are, as where nothing had.
+    fitting = {citation.chunk_id for citation in result.citations if not citation.expansion}
     return [
         AnswerSource(
             number=hit.rank,

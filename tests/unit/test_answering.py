@@ -8,7 +8,7 @@ import pytest
 
 from freki.infra.llm.ledger import TokenLedger
 from freki.operators.ask_llm import NO_ANSWER
-from freki.schemas import ContextResult, NoCompletion, Prompt
+from freki.schemas import ChunkId, ContextResult, NoCompletion, Prompt
 from freki.schemas.answer import (
     AnswerEnd,
     AnswerEnding,
@@ -145,6 +145,13 @@ async def test_without_hits_no_model_is_asked(result: ContextResult) -> None:
     events = await answer(model, replace(result, hits=(), citations=()))
     assert events == [AnswerEnd(ending=AnswerEnding.NO_SOURCES, message="")]
     assert model.prompts == []
+
+
+async def test_where_only_further_chunks_had_room_the_hits_are_the_sources(result: ContextResult) -> None:
+    further = replace(result.citations[0], chunk_id=ChunkId("f" * 32), number=3, expansion=True)
+    model = Model("Die Frist beträgt drei Monate.", END)
+    events = await answer(model, replace(result, citations=(further,)))
+    assert events[-1] == AnswerEnd(ending=AnswerEnding.COMPLETE, message="")
 
 
 async def test_without_tokens_no_model_is_asked(result: ContextResult) -> None:
