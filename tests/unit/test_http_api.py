@@ -14,10 +14,12 @@ import jsonschema
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.api.callers import Callers, Rate, network_of
 from freki.infra.api.sizes import QuerySizes
+from freki.infra.http_server.bodies import Question
 from freki.infra.settings import ServeSettings
 from freki.schemas import (
     DocumentId,
@@ -411,6 +413,15 @@ async def test_the_least_score_of_a_vector_store_is_the_setting_only_where_none_
         await client.post("/v1/vector_stores/t/search", json={"query": TEXTS[0], "ranking_options": ranking})
 
     assert gateway.asked[-1].min_score == least
+
+
+def test_what_can_just_be_read_but_is_nested_too_deep_breaks_a_rule() -> None:
+    nested: list[object] = []
+    for _ in range(5_000):
+        nested = [nested]
+
+    with pytest.raises(ValidationError, match="nested too deep"):
+        Question.model_validate({"text": "a", "filters": nested})
 
 
 async def test_a_vector_store_that_can_not_be_searched_is_not_an_empty_one(world: World) -> None:

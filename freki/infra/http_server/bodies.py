@@ -46,6 +46,9 @@ class Body(BaseModel):
             raise ValueError(
                 "it has half of a character (a lone surrogate), as text cut within an emoji has"
             ) from error
+        except RecursionError as error:
+            # Writing takes a little more of the stack than reading did.
+            raise ValueError("it is nested too deep") from error
         return given
 
 
