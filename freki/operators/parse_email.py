@@ -137,7 +137,9 @@ def _content(part: Message) -> str:
     stated = part.get_content_charset(_UTF_8)
     stated = _UTF_8 if stated in _ASCII else stated
     # Text that was decoded before still has the header with its old charset.
-    recoded = not content.isascii() and part.get("Content-Transfer-Encoding", "").lower() not in _ENCODED
+    # The standard library returns a header with bytes beyond ASCII as another object than text.
+    encoding = str(part.get("Content-Transfer-Encoding", "")).lower()
+    recoded = not content.isascii() and encoding not in _ENCODED
     for charset in (_UTF_8, stated) if recoded else (stated, _UTF_8):
         try:
             return printable(content.decode(text_codec(charset)))

@@ -98,6 +98,13 @@ def test_quotes_and_euro_signs_of_windows_are_read_whatever_its_charset_is_calle
     assert document.text.split("\n\n") == ["„Komfort“", text]
 
 
+@pytest.mark.parametrize("encoding", [b"8bit\xe9", b"\xff", "8bit – übertragen".encode()])
+def test_a_mail_whose_transfer_encoding_is_not_ascii_is_read(encoding: bytes) -> None:
+    head = b"Subject: x\nContent-Type: text/plain; charset=iso-8859-1\nContent-Transfer-Encoding: "
+
+    assert _parse(head + encoding + b"\n\nK\xf6ln").text.endswith("Köln")
+
+
 def test_utf_8_is_read_where_only_ascii_is_stated() -> None:
     head = b"Subject: x\nContent-Type: text/plain; charset=us-ascii\nContent-Transfer-Encoding: quoted-printable\n\n"
 

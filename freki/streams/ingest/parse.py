@@ -30,7 +30,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.XLSX: 4,
     Profile.ODS: 3,
     Profile.CSV: 3,
-    Profile.EMAIL: 10,
+    Profile.EMAIL: 11,
     Profile.MARKDOWN: 5,
     Profile.RST: 3,
     Profile.TEXT: 10,
