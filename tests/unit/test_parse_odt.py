@@ -66,6 +66,17 @@ def test_items_have_the_numbers_that_are_shown_before_them() -> None:
     assert texts(document, BlockKind.LIST) == ["(1) eins\n(2) zwei\n  2.a) innen\n  2.b) innen", "(3) drei", "(1) neu"]
 
 
+def test_an_item_may_begin_its_list_at_0() -> None:
+    item = "<text:list-item{}><text:p>{}</text:p></text:list-item>"
+    from_0 = item.format(' text:start-value="0"', "null")
+
+    document = parse_odt(
+        odt(f'<text:list text:style-name="L1">{from_0}{item.format("", "eins")}</text:list>', styles=_NUMBERED)
+    )
+
+    assert texts(document, BlockKind.LIST) == ["(0) null\n(1) eins"]
+
+
 def test_numbers_in_tables_are_shown_and_counted() -> None:
     item = "<text:list-item><text:p>{}</text:p></text:list-item>"
     listed = '<text:list text:style-name="L1" text:continue-numbering="true">{}</text:list>'

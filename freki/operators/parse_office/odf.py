@@ -248,7 +248,8 @@ class OdfReader:
             self._counts[style] = _Counts()
         counts = self._counts.setdefault(style, _Counts())
         for item in listed:
-            if level <= _MAX_LEVEL and (start := whole(item.get("{text}start-value", ""))):
+            start = whole(item.get("{text}start-value", ""), default=-1)
+            if level <= _MAX_LEVEL and start >= 0:
                 counts[level] = start - 1
             is_header = item.tag == "{text}list-header"
             label: str | None = "" if is_header else _label(self._lists.get(style, {}), counts, level)
