@@ -205,6 +205,28 @@ def test_a_list_may_have_levels_of_its_own() -> None:
     assert [line.strip() for line in document.text.splitlines()] == ["(1) Antrag", "b) Nachweis", "b.1 Kopie"]
 
 
+def test_a_deeper_level_begins_where_its_list_says_each_time() -> None:
+    starts = "".join(
+        f'<w:lvlOverride w:ilvl="{depth}"><w:startOverride w:val="{start}"/></w:lvlOverride>'
+        for depth, start in ((0, 2), (1, 5))
+    )
+    more = f'<w:num w:numId="2"><w:abstractNumId w:val="1"/>{starts}</w:num>'
+    body = [("Antrag", 0), ("Frist", 1), ("Form", 1), ("Bescheid", 0), ("Frist", 1)]
+
+    before = _numbered("Zweck", 1) + _numbered("Ziel", 1, 1)
+
+    document = parse_docx(
+        docx(
+            before + "".join(_numbered(text, 2, depth) for text, depth in body),
+            parts=_with_numbering(_level(0, "decimal", "%1.") + _level(1, "decimal", "%1.%2"), more),
+        )
+    )
+
+    assert [line.strip() for line in document.text.splitlines()] == [
+        *("1. Zweck", "1.1 Ziel", "2. Antrag", "2.5 Frist", "2.6 Form", "3. Bescheid", "3.5 Frist")
+    ]
+
+
 def test_a_paragraph_that_is_moved_in_keeps_the_list_of_its_style() -> None:
     levels = _level(0, "decimal", "%1.") + _level(1, "decimal", "%1.%2")
     deeper = '<w:numPr><w:ilvl w:val="1"/></w:numPr>'

@@ -50,7 +50,8 @@ class Numbering:
             for depth, level in _levels(override)
         }
         self._kinds = {number.get("{w}numId", ""): value(number, "{w}abstractNumId") for number in numbers}
-        self._restarts = {number.get("{w}numId", ""): dict(_restarts(number)) for number in numbers}
+        self._starts = {number.get("{w}numId", ""): dict(_starts(number)) for number in numbers}
+        self._begun: set[str] = set()
         self._counts: dict[tuple[str, int], int] = {}
 
     def label(self, number: str, depth: int) -> str:
@@ -59,8 +60,10 @@ class Numbering:
         level = None if kind is None else self._level_of(number, kind, depth)
         if kind is None or level is None:
             return ""
-        for restarted, start in self._restarts.pop(number, {}).items():
-            self._counts[kind, restarted] = start - 1
+        if number not in self._begun:
+            self._begun.add(number)
+            for restarted, start in self._starts.get(number, {}).items():
+                self._counts[kind, restarted] = start - 1
         self._counts[kind, depth] = self._counts.get((kind, depth), level.start - 1) + 1
         for deeper in [place for place in self._counts if place[0] == kind and place[1] > depth]:
             inner = self._level_of(number, kind, deeper[1])
@@ -78,8 +81,10 @@ class Numbering:
         return FORMS.get("" if is_legal else level.form, str)(self._counts.get((kind, depth), level.start))
 
     def _level_of(self, number: str, kind: str, depth: int) -> _Level | None:
-        """Return a level of a list, which may have a format of its own."""
-        return self._own_levels.get((number, depth)) or self._levels.get((kind, depth))
+        """Return a level of a list, which may have a format and a first number of its own."""
+        level = self._own_levels.get((number, depth)) or self._levels.get((kind, depth))
+        start = self._starts.get(number, {}).get(depth)
+        return level if level is None or start is None else level._replace(start=start)
 
 
 def value(element: Element, path: str) -> str:
@@ -109,7 +114,7 @@ def _levels(element: Element) -> Iterator[tuple[int, _Level]]:
         )
 
 
-def _restarts(number: Element) -> Iterator[tuple[int, int]]:
+def _starts(number: Element) -> Iterator[tuple[int, int]]:
     for override in number.iterfind("{w}lvlOverride"):
         start = value(override, "{w}startOverride")
         if start:

@@ -23,7 +23,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.HTML: 3,
     Profile.PDF: 5,
     Profile.EPUB: 2,
-    Profile.DOCX: 7,
+    Profile.DOCX: 8,
     Profile.ODT: 5,
     Profile.ODP: 5,
     Profile.PPTX: 2,
