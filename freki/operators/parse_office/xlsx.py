@@ -5,6 +5,7 @@ import warnings
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from datetime import datetime, time, timedelta
+from decimal import Decimal
 from io import BytesIO
 from typing import Any
 
@@ -18,16 +19,18 @@ _LITERAL = re.compile(r'"[^"]*"|[\\_*].|\[[^\]]*\]')
 """Parts of a number format that only write signs or blanks: their percent sign multiplies nothing."""
 _PADDED = re.compile(r"0{2,}")
 """Number format of a code such as a postcode, which has so many digits at least."""
+_SMALLEST_PLAIN, _LARGEST_PLAIN = Decimal("1e-10"), Decimal("1e21")
 
 
 def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
     """Parse the sheets of an XLSX, each a page: its name as a heading, then a table for each run of rows with text.
 
     Formulas are read as their saved values. Dates are ISO 8601, percentages, durations and leading zeros as displayed,
-    all other numbers plain with up to 15 digits. Hidden sheets are left out but counted; hidden rows and columns are
-    left out, except those of collapsed groups and rows that a filter leaves out; so are comments and charts. Raises
-    UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked or in characters
-    of their cells, nested too deep, or of more than 5 million cells, and where several sheets are one part.
+    all other numbers with up to 15 digits, and plain from 1e-10 to 1e21. Hidden sheets are left out but counted; hidden
+    rows and columns are left out, except those of collapsed groups and rows that a filter leaves out; so are comments
+    and charts. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes`
+    unpacked or in characters of their cells, nested too deep, or of more than 5 million cells, and where several sheets
+    are one part.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         hidden = hidden_in(package, package.check_all(SheetChecker))
@@ -78,10 +81,16 @@ def _shown(cell: Any) -> str:  # noqa: ANN401 - openpyxl has no types
 
 def _number(value: Any, number_format: str) -> str:  # noqa: ANN401 - openpyxl has no types
     if _is_percentage(number_format):
-        return f"{100 * value:.12g}%"
-    shown = f"{value:.15g}" if isinstance(value, float) else str(value)
+        return f"{_plain(f'{100 * value:.12g}')}%"
+    shown = _plain(f"{value:.15g}") if isinstance(value, float) else str(value)
     padded = _PADDED.fullmatch(_LITERAL.sub("", number_format.partition(";")[0]))
     return shown.zfill(len(padded.group())) if padded and shown.isdecimal() else shown
+
+
+def _plain(number: str) -> str:
+    """Return a number without an exponent, as far as it would not be mostly zeros."""
+    is_plain = "e" in number and _SMALLEST_PLAIN <= abs(Decimal(number)) < _LARGEST_PLAIN
+    return f"{Decimal(number):f}" if is_plain else number
 
 
 def _duration(value: timedelta) -> str:

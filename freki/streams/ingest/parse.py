@@ -27,7 +27,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODT: 5,
     Profile.ODP: 5,
     Profile.PPTX: 2,
-    Profile.XLSX: 4,
+    Profile.XLSX: 5,
     Profile.ODS: 3,
     Profile.CSV: 3,
     Profile.EMAIL: 11,
