@@ -123,6 +123,23 @@ def test_headings_have_the_numbers_of_their_outline() -> None:
     assert [title for _, title in headings(document)] == ["1 A", "1.1 B", "C", "1.2 D"]
 
 
+def test_a_heading_may_begin_its_numbers_anew() -> None:
+    level = '<text:outline-level-style text:level="{0}" style:num-format="1" text:display-levels="{0}"/>'
+    styles = f"<text:outline-style>{level.format(1)}{level.format(2)}</text:outline-style>"
+    anew = 'text:restart-numbering="true"'
+    document = parse_odt(
+        odt(
+            f'<text:h text:outline-level="1" {anew} text:start-value="4">A</text:h>'
+            '<text:h text:outline-level="2">B</text:h><text:h text:outline-level="2">C</text:h>'
+            f'<text:h text:outline-level="2" {anew}>D</text:h><text:h text:outline-level="1">E</text:h>'
+            f'<text:h text:outline-level="1" {anew} text:start-value="0">F</text:h>',
+            parts={"styles.xml": odf_styles(styles)},
+        )
+    )
+
+    assert [title for _, title in headings(document)] == ["4 A", "4.1 B", "4.2 C", "4.1 D", "5 E", "0 F"]
+
+
 def test_a_list_that_holds_a_heading_is_layout() -> None:
     document = parse_odt(odt("<text:list><text:list-item><text:h>Frage</text:h></text:list-item></text:list>"))
 

@@ -215,7 +215,11 @@ class OdfReader:
     def _heading_label(self, heading: Element, level: int) -> str:
         if heading.tag != "{text}h" or heading.get("{text}is-list-header") == "true":
             return ""
-        return _label(self._lists.get("", {}), self._headings, level)
+        levels = self._lists.get("", {})
+        if heading.get("{text}restart-numbering") == "true":
+            own = levels[level].start if level in levels else 1
+            self._headings[level] = whole(heading.get("{text}start-value", ""), default=own) - 1
+        return _label(levels, self._headings, level)
 
     def _list(self, listed: Element) -> None:
         for item in self._items(listed):
