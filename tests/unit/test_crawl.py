@@ -190,3 +190,10 @@ def test_an_index_names_sitemaps() -> None:
 def test_what_is_no_sitemap_is_refused(content: bytes) -> None:
     with pytest.raises(UnreadableContent):
         read_sitemap(content, url=HERE)
+
+
+def test_links_beside_a_long_menu_are_read() -> None:
+    # What is quadratic would run into the suite's timeout.
+    found = read_links(f"<select>{'<option>' * 600_000}</select><a href=b>b</a>", url="https://a.example/a")
+
+    assert found.links == ("https://a.example/b",)

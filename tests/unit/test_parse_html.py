@@ -27,6 +27,14 @@ def test_what_a_reader_does_not_see_is_left_out() -> None:
     assert document.text == "Text"
 
 
+def test_options_are_left_out_however_many_a_menu_has() -> None:
+    # What is quadratic would run into the suite's timeout.
+    options = "<option>" * 600_000
+    document = parse_html(f"<p>Ort</p><select>{options}</select><datalist><option>Zwei</datalist><p>Zeit</p>")
+
+    assert document.text == "Ort\n\nZeit"
+
+
 PAGE = """
 <a class="skip-link" href="#m">Zum Inhalt</a>
 <header><nav>Start</nav><h1>Amt</h1></header>

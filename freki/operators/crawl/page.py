@@ -13,6 +13,7 @@ from freki.schemas.names import record
 MAX_LINKS = 5000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
 _REFRESH = re.compile(r"\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?(\S+)", re.IGNORECASE)
+_OPTION = re.compile(r"</?option\b[^<>]*>", re.IGNORECASE)
 _HEAD_BYTES = 2048
 _BOMS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
 
@@ -38,7 +39,8 @@ def read_links(html: str, *, url: str) -> PageLinks:
 
     Respects `<base>`, `<meta http-equiv=refresh>`, `rel=nofollow` and `<meta name=robots>`.
     """
-    tree = LexborHTMLParser(html)
+    # Options have no links, and at each one the parser looks at all of its menu.
+    tree = LexborHTMLParser(_OPTION.sub("", html))
     base = next(_addresses(tree, "base[href]", url), url)
     rules = {
         rule.strip().lower()

@@ -27,12 +27,13 @@ _DECLARATIONS = re.compile(
     re.IGNORECASE,
 )
 _FORMATTING = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
+_OPTION = "option"
 _VOID = {
     *("br", "hr", "img", "input", "meta", "link", "area", "base", "embed", "source", "track", "wbr", "param", "col"),
 }
 _UNNESTED = {
     *(*HEADINGS, *_VOID, "html", "head", "body", "p", "li", "dt", "dd", "tr", "td", "th", "tbody", "thead", "tfoot"),
-    *("caption", "colgroup", "option", "optgroup", "rb", "rt", "rp"),
+    *("caption", "colgroup", "optgroup", "rb", "rt", "rp"),
 }
 _XHTML = "http://www.w3.org/1999/xhtml"
 _HEAD_CHARS = 4000
@@ -84,7 +85,7 @@ def _flattened(source: str) -> str:
     """Remove skip links and permalinks, inline formatting, elements that are nested too deep, and slashes in tags.
 
     HTML reopens unclosed formatting in each later paragraph, so a small page with many unclosed tags could exhaust the
-    memory.
+    memory. Options go too, which are not read: at each one the parser looks at all of its menu.
     """
     depth = 0
     open_despite_slash = _VOID if _is_xhtml(source) else _UNNESTED | _OPEN_DESPITE_SLASH
@@ -92,8 +93,8 @@ def _flattened(source: str) -> str:
     def kept(tag: re.Match[str]) -> str:
         nonlocal depth
         whole, end, name = tag[0], tag[1], tag[2].lower()
-        if name in _FORMATTING:
-            return ""
+        if name in _FORMATTING or name == _OPTION:
+            return " " if name == _OPTION else ""
         if whole[-2] == "/" and not end and name not in open_despite_slash:
             return f"{whole[:-2]}></{name}>" if depth < _MAX_DEPTH else ""
         if name in _UNNESTED:

@@ -8,7 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 _UNREAD = {
     *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "button", "select"),
-    *("search", "dialog"),
+    *("datalist", "search", "dialog"),
 }
 _UNREAD_ROLES = {
     *("navigation", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"),

@@ -20,9 +20,9 @@ from freki.streams.ingest.short_calls import ShortCalls
 
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
-    Profile.HTML: 3,
+    Profile.HTML: 4,
     Profile.PDF: 5,
-    Profile.EPUB: 2,
+    Profile.EPUB: 3,
     Profile.DOCX: 8,
     Profile.ODT: 5,
     Profile.ODP: 5,
