@@ -1,7 +1,7 @@
 """Weights of the features of late interaction, and their calibration, from the development split of evaluation sets."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,8 +10,11 @@ import numpy as np
 from freki.infra.evaluation_sets.beir import read_beir
 from freki.infra.models import OnnxEmbedder
 from freki.infra.settings import ModelSettings
+from freki.operators.analyse_query import example_wordings
+from freki.operators.centre_queries import centre_queries, query_centres
 from freki.operators.detect_language import detect_language
 from freki.operators.late_interaction import filled, match_codes, similarities
+from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import each_query
 from freki.schemas.evaluation import CorpusDocument
 from freki.schemas.names import record
@@ -50,15 +53,23 @@ class Fitted:
 async def fit(splits: Sequence[Split], settings: ModelSettings, stage: Stage) -> Fitted:
     """Learn weights and calibration; each set counts the same. Raises Rejected for an invalid set."""
     async with OnnxEmbedder(settings) as embedder:
-        lists = [each for split in splits for each in await _lists(split, embedder, stage)]
+        examples = example_wordings()
+        common = (await embedder.embed_queries([example.text for example in examples])).vectors
+        centres = query_centres(common, [example.language for example in examples])
+        lists = [each for split in splits for each in await _lists(split, embedder, centres, stage)]
     weights = weigh(lists)
     sums = np.concatenate([each.features @ np.array(weights, np.float32) for each in lists])
     slope, shift = platt(sums, np.concatenate([each.right for each in lists]))
     return Fitted(weights=dict(zip(FEATURES, weights, strict=True)), slope=slope, shift=shift, queries=len(lists))
 
 
-async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[CandidateList]:
-    """Return the candidates of each query of a split with their features."""
+async def _lists(
+    split: Split, embedder: OnnxEmbedder, centres: Mapping[str, Floats], stage: Stage
+) -> list[CandidateList]:
+    """Return the candidates of each query of a split with their features.
+
+    centres: what queries of each language have in common; dense search looks for centred ones, as in service.
+    """
     examined = read_beir(split.directory)
     documents = [_document(each) for each in examined.corpus or ()]
     ids = [each.document_id for each in examined.corpus or ()]
@@ -78,10 +89,11 @@ async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[Can
             advance(len(found.vectors))
     questions = [each.text for each in asked]
     embedded = await embedder.embed_queries(questions)
+    centred = centre_queries(embedded.vectors, [centres.get(detect_language(text)) for text in questions])
     language = detect_language("\n".join(texts[:_SAMPLED]))
     with stage(f"{examined.name}: searching", len(questions)) as advance:
         search = await asyncio.to_thread(HybridSearch, texts, np.concatenate(vectors), language=language)
-        candidates = search.find(questions, embedded.vectors, width=CANDIDATES, advance=advance)
+        candidates = search.find(questions, centred.vectors, width=CANDIDATES, advance=advance)
     lists = []
     for row, (question, query) in enumerate(zip(asked, each_query(embedded), strict=True)):
         places = candidates.places[row]
@@ -89,7 +101,7 @@ async def _lists(split: Split, embedder: OnnxEmbedder, stage: Stage) -> list[Can
         features = np.column_stack(
             [
                 candidates.fused[row],
-                candidates.cosines[row],
+                centred.lengths[row] * candidates.cosines[row] + centred.shifts[row],
                 candidates.lexical[row],
                 found_similar.tokens,
                 found_similar.text,
