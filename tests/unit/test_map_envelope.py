@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from freki.operators.errors import InvalidEnvelope
@@ -339,13 +339,15 @@ json_values = st.recursive(
 )
 
 
+@example(path=["title", ""], content="0")
 @given(path=st.lists(names, min_size=1, max_size=4), content=st.text(min_size=1))
 def test_a_pointer_finds_what_lies_at_its_path_whatever_the_names(path: list[str], content: str) -> None:
     data: Any = content
     for name in reversed(path):
         data = {name: data}
     pointer = "/data/" + "/".join(name.replace("~", "~0").replace("/", "~1") for name in path)
-    fields = replace(FIELDS, content=pointer, principals=("everyone",))
+    # No other field may be where the content is.
+    fields = replace(FIELDS, content=pointer, title=None, source_uri=None, principals=("everyone",))
 
     assert cloud(structured(CLOUD | {"data": data}), fields).content == content
 
