@@ -196,7 +196,7 @@ async def test_an_index_that_was_made_with_something_else_is_not_opened(
     if ending := asyncio.all_tasks() - before:
         # Calls that were cancelled take a moment to notice.
         await asyncio.wait(ending, timeout=60)
-    assert asyncio.all_tasks() == before
+    assert asyncio.all_tasks() <= before
 
 
 @pytest.mark.parametrize(

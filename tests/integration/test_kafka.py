@@ -301,7 +301,7 @@ async def test_a_client_whose_end_is_cancelled_too_leaves_nothing_behind(
     # A consumer that was told to stop stops by itself.
     if left := asyncio.all_tasks() - before:
         await asyncio.wait(left, timeout=60)
-    assert asyncio.all_tasks() == before
+    assert asyncio.all_tasks() <= before
 
 
 def wakeup_sockets(kafka: KafkaSettings) -> set[str]:
