@@ -17,6 +17,7 @@ from freki.schemas.errors import Unavailable
 T = TypeVar("T")
 
 _CHECK_INTERVAL_S = 0.5
+"""Interval at which a call that waits lets signals in, in seconds."""
 
 
 class BlockingClient:

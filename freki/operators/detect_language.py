@@ -19,7 +19,6 @@ _CERTAIN = 0.9
 _LIKELY = 0.5
 _SHORT_CHARS = 120
 _WORD = re.compile(r"[^\W\d_]+")
-_loading = Lock()
 _CODE = re.compile(r"[_(){}\[\]=<>;*/\\|@#$&]|--")
 # Words that no other candidate has, nor a name: neither `die`, `was`, `das` (Portuguese), `mit` (Danish), `von`, `nur`,
 # nor `is`, `of`, `to`, `my`, `have`. `wie` is Dutch too, which the model is sure of by itself.
@@ -80,6 +79,9 @@ def may_be_in(text: str, language: str) -> bool:
 def load_languages() -> None:
     """Load the model, which the first call would otherwise wait for."""
     _identifier()
+
+
+_loading = Lock()
 
 
 def _identifier() -> LanguageIdentifier:

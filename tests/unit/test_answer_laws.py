@@ -22,6 +22,7 @@ from freki.schemas import (
     Widening,
     WidenWhen,
 )
+from freki.streams.retrieve.steps.select import THRESHOLD
 from tests.unit.questions import ask, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
@@ -107,9 +108,9 @@ async def test_an_answer_keeps_its_laws(text: str, turned: dict[str, Any]) -> No
     result = await _asked(world, text, turned)
 
     # What no hit reaches is an excuse, but no failure.
-    excuses = [each for each in result.notices if each.kind in EXCUSES and each.stage != "threshold"]
+    excuses = [each for each in result.notices if each.kind in EXCUSES and each.stage != THRESHOLD]
     assert excuses == []
-    assert result.status in ANSWERED or any(each.stage == "threshold" for each in result.notices)
+    assert result.status in ANSWERED or any(each.stage == THRESHOLD for each in result.notices)
     assert [hit.rank for hit in result.hits] == list(range(1, len(result.hits) + 1))
     assert len({hit.chunk_id for hit in result.hits}) == len(result.hits) <= turned["top_k"]
     assert all(isfinite(hit.score) for hit in result.hits)
@@ -119,15 +120,14 @@ async def test_an_answer_keeps_its_laws(text: str, turned: dict[str, Any]) -> No
 
 
 @settings(max_examples=30)
-@given(text=st.sampled_from(ASKED), turned=options)
+@given(text=st.sampled_from([text for text in ASKED if '"' not in text]), turned=options)
 async def test_what_a_query_names_moves_hits_and_drops_none(text: str, turned: dict[str, Any]) -> None:
     world = await _full()
     turned |= {"top_k": 60, "per_document": 0, "min_score": 0.0}
 
     found = {exact: await _asked(world, text, turned | {"exact": exact}) for exact in (True, False)}
 
-    if '"' not in text:
-        assert {hit.chunk_id for hit in found[True].hits} == {hit.chunk_id for hit in found[False].hits}
+    assert {hit.chunk_id for hit in found[True].hits} == {hit.chunk_id for hit in found[False].hits}
 
 
 @settings(max_examples=20)

@@ -27,7 +27,8 @@ _DECLARATIONS = re.compile(
     re.IGNORECASE,
 )
 _FORMATTING = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
-_OPTION = "option"
+_REMOVED = {**dict.fromkeys(_FORMATTING, ""), "option": " "}
+"""What stands in place of tags that are left out."""
 _VOID = {
     *("br", "hr", "img", "input", "meta", "link", "area", "base", "embed", "source", "track", "wbr", "param", "col"),
 }
@@ -93,8 +94,8 @@ def _flattened(source: str) -> str:
     def kept(tag: re.Match[str]) -> str:
         nonlocal depth
         whole, end, name = tag[0], tag[1], tag[2].lower()
-        if name in _FORMATTING or name == _OPTION:
-            return " " if name == _OPTION else ""
+        if name in _REMOVED:
+            return _REMOVED[name]
         if whole[-2] == "/" and not end and name not in open_despite_slash:
             return f"{whole[:-2]}></{name}>" if depth < _MAX_DEPTH else ""
         if name in _UNNESTED:

@@ -17,10 +17,7 @@ from freki.streams.retrieve.steps.rerank import probability
 from freki.streams.retrieve.steps.surround import AUGMENT
 
 EXPAND = "expand"
-_WITHOUT_VECTOR = {
-    kind: f"further chunks are found by the vector of the query, and a {said} has none: use RETRIEVE"
-    for kind, said in {RequestKind.KEYWORD_SEARCH: "keyword search", RequestKind.CHUNK_READ: "read of chunks"}.items()
-}
+_WITHOUT_VECTOR = {RequestKind.KEYWORD_SEARCH: "keyword search", RequestKind.CHUNK_READ: "read of chunks"}
 
 
 class Expansion:
@@ -38,7 +35,9 @@ class Expansion:
         the most similar are.
         """
         if hits.found and query.options.expand_documents and not query.is_embedded:
-            query.log.notice(EXPAND, NoticeKind.SKIPPED, _WITHOUT_VECTOR[query.query.kind])
+            kind = _WITHOUT_VECTOR[query.query.kind]
+            message = f"further chunks are found by the vector of the query, and a {kind} has none: use RETRIEVE"
+            query.log.notice(EXPAND, NoticeKind.SKIPPED, message)
             return ()
         roots = {root.root_id: root for root in _fitting_roots(query, hits)}
         if not roots or not query.options.expand_chunks or query.vector is None:

@@ -28,8 +28,9 @@ class FilteredOutCounter:
         Also 0 if the search by vectors failed: what meets the filters is known by what it found.
         """
         has_enough = len(hits.found) >= query.options.top_k
-        centred = query.centred
-        if has_enough or not query.filtered_fields or centred is None or hits.search.variants[0].dense is None:
+        if has_enough or not query.filtered_fields or (centred := query.centred) is None:
+            return 0
+        if hits.search.variants[0].dense is None:
             return 0
         if self._attempts.spare_s(query, before=(AUGMENT, *SHOWING, LOOK_BEYOND)) <= 0:
             return 0

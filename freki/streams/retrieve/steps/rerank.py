@@ -74,7 +74,7 @@ class Reranking:
             return extended(RankedCandidates, candidates, head=(), reranker=NO_RERANKER)
         head = candidates.found[: query.options.rerank_candidates]
         for name in _CHAIN[choice]:
-            if name == LOCAL and name not in self._rerankers and _is_matched(candidates):
+            if name == LOCAL and name not in self._rerankers and _has_matched(candidates):
                 return _scored(candidates, candidates.found, [each.matched for each in candidates.found], name)
             # Without any candidates, nothing can be learnt of a service.
             scores = await self._scores(query, name, head, later) if head else None
@@ -132,7 +132,7 @@ class Reranking:
         return (ends_at_s - self._attempts.now_s) * (1.0 if is_last else SHARE)
 
 
-def _is_matched(candidates: LoadedCandidates) -> bool:
+def _has_matched(candidates: LoadedCandidates) -> bool:
     """Return whether late interaction gave scores; the first candidate may lack one, if a designation put it there."""
     return any(each.matched is not None for each in candidates.found)
 
