@@ -47,6 +47,7 @@ from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import TOKEN_HEADER, Outgoing
 from freki.streams.privacy.current_cases import case_key
 from freki.streams.privacy.requests import report_key
+from freki.streams.retrieve.budget.attempts import RECHECK
 from freki.streams.wire.connect import open_asker, open_document_asker, open_outbox, open_publisher
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from freki.streams.wire.provision import apply_topics
@@ -635,7 +636,7 @@ def _without_times(said: ContextResult | DocumentReport) -> str:
 def _rest(said: ContextResult) -> list[object]:
     """List all but the times, and scores of BM25, whose statistics are those of the whole index."""
     hits = [(hit.chunk_id, hit.version, hit.score, hit.dense_score) for hit in said.hits]
-    # Those that run side by side end in any order.
-    stages = sorted((stage.stage, stage.items) for stage in said.stages)
+    # Those that run side by side end in any order, and the last look at the documents is for slow answers only.
+    stages = sorted((stage.stage, stage.items) for stage in said.stages if stage.stage != RECHECK)
     others = (said.status, *said.notices, said.advice, said.variants, said.reranker, said.widened, said.generation)
     return [said.analysis, *stages, *others, *hits]
