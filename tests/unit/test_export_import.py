@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -230,6 +231,19 @@ async def test_a_document_under_a_later_tombstone_is_not_revived(source: World) 
 
     assert await texts(target, "a", "b") == {"a": ["c", "u", "w", "x", "y"], "b": None}
     assert (await target.index.statistics()).chunks == 5
+
+
+async def test_a_tombstone_is_remembered_from_its_own_time_on_and_not_from_that_of_what_it_buried(
+    source: World,
+) -> None:
+    archive = await exported(source.index)
+    target = World(ticks=count(5_000))
+    await target.feed(revision("b", 0, None, operation=RevisionOperation.TOMBSTONE, recorded_at=Timestamp(500)))
+
+    for _ in range(2):
+        await imported(target, archive)
+        assert await target.index.purge_deleted(Timestamp(4_000)) == 1, "that of the archive, which is older"
+        assert await texts(target, "b") == {"b": None}
 
 
 async def test_caches_of_answers_notice_an_import(source: World) -> None:

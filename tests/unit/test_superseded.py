@@ -139,6 +139,17 @@ def test_a_root_that_a_tombstone_outdates_counts_as_deleted_and_keeps_nothing() 
     assert superseded([live, tomb], [live_page], [row("x", 5)]) == gone(["x"], [live_page])
 
 
+def test_a_root_that_a_tombstone_outdates_is_deleted_since_the_tombstone_and_not_since_it_was_written_itself() -> None:
+    """Deletions are forgotten by that time: as old as the content they would go at once, and it could come back."""
+    live = root(5, recorded_at=Timestamp(50), searchable_at=Timestamp(60))
+    tomb = root(2, deleted=True, tombstoned_at=Timestamp(100), searchable_at=Timestamp(110))
+
+    for each in ([live, tomb], [tomb, live]):
+        counts = standing(each)
+        assert counts is not None
+        assert (counts.version, counts.deleted, counts.searchable_at) == (5, True, 110)
+
+
 def test_what_was_recorded_with_a_tombstone_or_after_it_lives_and_remembers_it() -> None:
     tomb = root(2, deleted=True, tombstoned_at=Timestamp(100))
     live = root(5, recorded_at=Timestamp(100))

@@ -76,8 +76,8 @@ class Root:
 def standing(roots: Iterable[Root]) -> Root | None:
     """Return the root of a document that counts: the one of the highest rank, whatever the order of writing.
 
-    A live root that was recorded before a tombstone of its document is returned as deleted at its version. None where
-    there is no root.
+    A live root that was recorded before a tombstone of its document is returned as deleted at its version, since the
+    last of its roots was written. None where there is no root.
     """
     every = list(roots)
     if not every:
@@ -85,7 +85,9 @@ def standing(roots: Iterable[Root]) -> Root | None:
     highest = max(every, key=lambda root: root.rank)
     tombstoned_at = max(root.tombstoned_at for root in every)
     if not highest.deleted and highest.recorded_at < tombstoned_at:
-        return deleted(highest, tombstoned_at=tombstoned_at)
+        # As old as the content, the deletion would be purged at once, and what is older would be new again.
+        since = max(root.searchable_at for root in every)
+        return replace(deleted(highest, tombstoned_at=tombstoned_at), searchable_at=since)
     return replace(highest, tombstoned_at=tombstoned_at)
 
 
