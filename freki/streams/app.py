@@ -47,8 +47,10 @@ async def chunk(parts: Parts, lane: Lane) -> Stage:
         large=parts.sink(ChunkBatch, topics[Lane.BULK if lane is Lane.REGULAR else lane]),
         max_in_flight=parts.settings.parsing.processes,
     )
-    name = in_lane("chunk", lane)
-    return parts.stage(name, parts.topics.documents, intake, handle, group=name, on_dead_letter=parts.reject())
+    name, batching = in_lane("chunk", lane), parts.batching(parses=True)
+    return parts.stage(
+        name, parts.topics.documents, intake, handle, group=name, on_dead_letter=parts.reject(), batching=batching
+    )
 
 
 async def contextualise(parts: Parts, lane: Lane) -> Stage:

@@ -10,18 +10,24 @@ from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
+from opentelemetry.trace import NoOpTracer
 from pydantic import ValidationError
 
 from freki.infra.ocr import CommandOcr, ServiceOcr, open_ocr
-from freki.infra.settings import OcrSettings
+from freki.infra.settings import OcrSettings, Settings
+from freki.infra.telemetry.calls import Calls
 from freki.operators.errors import NoText, UnreadableContent
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.outline import PAGES_WITHOUT_TEXT
+from freki.streams.deliver.progress import BUSY_S
 from freki.streams.ingest.ocr import OCR, OcrParser
 from freki.streams.ingest.parse import Parsed
+from freki.streams.observe.meters import Meters
 from freki.streams.ports import Ocr
+from freki.streams.wire.parts import Parts
 from tests.http_server import serving_http
 from tests.parsing import parse_here
 from tests.unit.pdfs import pdf, pictured, shown
@@ -281,3 +287,31 @@ def test_settings_that_name_no_recogniser_are_refused(settings: dict[str, str], 
 
 def test_none_is_opened_where_none_is_named() -> None:
     assert open_ocr(OcrSettings()) is None
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"ocr": {"command": "read"}},
+        {"ocr": {"url": "http://127.0.0.1:1/tika"}, "parsing": {"timeout_s": 30}},
+        {"ocr": {"command": "read", "timeout_s": 1_000}},
+        {"parsing": {"timeout_s": 600}},
+    ],
+    ids=["plain", "command", "service", "slow", "slow-parser"],
+)
+def test_a_batch_of_documents_that_take_as_long_as_they_may_does_not_seem_stalled(limits: dict[str, Any]) -> None:
+    """Else the worker would end, and the next one begin with the same batch, for ever."""
+    settings = Settings.model_validate(limits)
+    recognising_s = settings.ocr.timeout_s + settings.parsing.timeout_s if "ocr" in limits else 0.0
+
+    batching = Parts(settings, NoOpTracer(), Meters(), Calls()).batching(parses=True)
+
+    # The first one over its limit ends the batch, and both halves begin anew, down to single documents.
+    assert (2 * batching.records - 1) * (settings.parsing.timeout_s + recognising_s) <= BUSY_S
+
+
+def test_more_than_the_batch_of_the_settings_is_never_parsed_at_a_time() -> None:
+    settings = Settings.model_validate({"ingest": {"batch_events": 2}})
+
+    assert Parts(settings, NoOpTracer(), Meters(), Calls()).batching(parses=True).records == 2

@@ -33,6 +33,7 @@ from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLette
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
 from freki.streams.deliver.outbox import Outbox, Sink
+from freki.streams.deliver.progress import BUSY_S
 from freki.streams.deliver.reject import reject_with_receipt
 from freki.streams.deliver.stage import Batching, Stage, register
 from freki.streams.ingest.chunk import Chunker
@@ -184,10 +185,21 @@ class Parts:
         receipts = self.sink(IndexOutcome, self.topics.outcomes)
         return reject_with_receipt(receipts, generation=self.settings.milvus.generation, meters=self.meters)
 
-    def batching(self, *, calls_llm: bool = False) -> Batching:
+    def batching(self, *, calls_llm: bool = False, parses: bool = False) -> Batching:
         """Return the batching of an ingest stage."""
         ingest = self.settings.ingest
-        return Batching(records=LLM_EVENTS if calls_llm else ingest.batch_events, wait_s=ingest.batch_wait_s)
+        records = LLM_EVENTS if calls_llm else ingest.batch_events
+        if parses:
+            records = min(records, self._most_parsed())
+        return Batching(records=records, wait_s=ingest.batch_wait_s)
+
+    def _most_parsed(self) -> int:
+        """Return the maximum documents per batch with which a stage does not seem stalled, however long each takes."""
+        parsing, ocr = self.settings.parsing, self.settings.ocr
+        # What was recognised is parsed, too.
+        recognising_s = ocr.timeout_s + parsing.timeout_s if ocr.command or ocr.url else 0.0
+        # A document that takes too long ends its batch, whose halves begin anew: each may be read twice.
+        return max(1, int(BUSY_S / (2 * (parsing.timeout_s + recognising_s))))
 
     def query_batching(self) -> Batching:
         """Return the batching of the retrieve stage."""
