@@ -1,3 +1,4 @@
+import asyncio
 import time
 
 import pytest
@@ -25,4 +26,32 @@ async def test_an_attempt_that_fails_after_the_time_limit_is_told_with_the_limit
 
     with pytest.raises(Unavailable, match=r"look for \w+: Fail connecting .* \(for 0.05 s\)"):
         await store.has(CHUNKS)
+    await store.close()
+
+
+async def test_the_names_of_collections_are_asked_for_a_limited_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A store that stands still and goes on to hold its connections would keep a command, or a start, for ever."""
+    monkeypatch.setattr("freki.infra.milvus.store.DDL_TIMEOUT_S", 0.5)
+    store = MilvusStore(MilvusSettings(uri="http://127.0.0.1:1"), None, Calls())
+    store.open()
+    failing = True
+
+    async def listed(*_: object, **options: object) -> list[str]:
+        nonlocal failing
+        assert options["retry_times"] == 1, "the client's own retries take minutes"
+        if failing:
+            failing = False
+            raise ConnectError(message="Fail connecting to server")
+        return ["freki_g1_chunks"]
+
+    async def silent(*_: object, **__: object) -> list[str]:
+        await asyncio.Event().wait()
+        return []
+
+    monkeypatch.setattr(store._client, "list_collections", listed)
+    assert await store.names() == ["freki_g1_chunks"]
+    monkeypatch.setattr(store._client, "list_collections", silent)
+    with pytest.raises(Unavailable, match=r"list collections: no answer from http://127\.0\.0\.1:1 within 0\.5 s"):
+        async with asyncio.timeout(30):
+            await store.names()
     await store.close()

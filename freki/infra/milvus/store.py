@@ -5,6 +5,7 @@ import logging
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import chain, repeat
 from typing import Any, TypeVar
 
@@ -109,8 +110,8 @@ class MilvusStore:
 
     async def names(self) -> list[str]:
         """Return the names of all collections of the database."""
-        with translated("list collections"):
-            return list(await self._client.list_collections())
+        listed = self._client.list_collections
+        return list(await self._persist("list collections", listed, timeout_s=DDL_TIMEOUT_S))
 
     async def drop(self, layout: Layout) -> None:
         """Delete the collection; an absent one is ignored."""
@@ -311,7 +312,8 @@ class MilvusStore:
     ) -> T:
         """Call a method for a collection until it succeeds, is refused, or the timeout expires."""
         with self._timed(action, layout):
-            return await self._persist(f"{action} {self.name(layout)}", layout, method, timeout_s=timeout_s, **options)
+            call = partial(method, self.name(layout), **options)
+            return await self._persist(f"{action} {self.name(layout)}", call, timeout_s=timeout_s)
 
     @contextmanager
     def _timed(self, action: str, layout: Layout) -> Iterator[None]:
@@ -324,15 +326,7 @@ class MilvusStore:
         finally:
             self._calls.called(action, layout.name, seconds=time.perf_counter() - started, error=failure)
 
-    async def _persist(
-        self,
-        action: str,
-        layout: Layout,
-        method: Callable[..., Awaitable[T]],
-        *,
-        timeout_s: float | None,
-        **options: Any,  # noqa: ANN401 - the vendor's
-    ) -> T:
+    async def _persist(self, action: str, call: Callable[..., Awaitable[T]], *, timeout_s: float | None) -> T:
         limit_s = timeout_s or self._settings.timeout_s
         failure: Unavailable | None = None
 
@@ -341,7 +335,7 @@ class MilvusStore:
             try:
                 with translated(action):
                     # Without any retry of its own, pymilvus drops how the server classified the error.
-                    return await method(self.name(layout), **options, retry_times=1)
+                    return await call(retry_times=1)
             except Unavailable as error:
                 failure = error
                 raise
