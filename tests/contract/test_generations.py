@@ -13,14 +13,16 @@ from freki.cli.main import app
 from freki.cli.other_generation import show_other_generation
 from freki.infra.milvus.generations import MilvusGenerations
 from freki.infra.milvus.index import MilvusIndex
+from freki.infra.milvus.layout import Layout
+from freki.infra.milvus.store import MilvusStore
 from freki.infra.settings import MilvusSettings, Settings
 from freki.schemas import Timestamp
-from freki.schemas.errors import Misconfigured
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import GenerationEntry, Statistics, serving
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.from_settings import settings_named
 from freki.streams.wire.serving import entry_of, leave_unreadable, serving_entry
-from tests.contract.index_records import GENERATION, WITH_KIND_EMBEDDER, any_vectors, chunk, root
+from tests.contract.index_records import GENERATION, WITH_KIND_EMBEDDER, any_vectors, chunk, page, root
 from tests.stack import free_port
 
 
@@ -120,6 +122,44 @@ async def test_generations_are_told_apart_whatever_they_are_called(own: MilvusSe
         assert await log.sizes("a_chunks") == Statistics(documents=1, deleted=1, chunks=1)
     async with MilvusGenerations(longer) as log:
         assert set(await log.stored()) == {"g1"}
+
+
+async def test_a_removal_that_is_interrupted_leaves_no_document_without_its_rows(
+    own: MilvusSettings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Who fills a generation of that name again would take it for indexed, and nobody would find it."""
+    named = page("r", 1, 0)
+    made = root("r", version=1, pages=(named.page_id,))
+    generation, key = replace(GENERATION, name="g2"), made.root_id
+    dropped = MilvusStore.drop
+    for dies_at in range(3):
+        async with MilvusIndex(own, generation) as index:
+            await index.insert([chunk("c0-0", root_id=key)], any_vectors(1))
+            await index.write_pages([named])
+            await index.commit([made], [])
+        left = dies_at
+
+        async def dying(self: MilvusStore, layout: Layout) -> None:
+            nonlocal left
+            if not left:
+                raise Unavailable("the store is gone")
+            left -= 1
+            await dropped(self, layout)
+
+        async with MilvusGenerations(own) as log:
+            with monkeypatch.context() as patched:
+                patched.setattr(MilvusStore, "drop", dying)
+                with pytest.raises(Unavailable):
+                    await log.drop("g2")
+            assert list(await log.stored()) == ["g2"], "it can be removed again"
+            assert (await log.sizes("g2")).documents == (0 if dies_at else 1)
+        async with MilvusIndex(own, generation) as index:
+            if await index.roots([key]):
+                assert await index.pages([named.page_id])
+                assert (await index.rows_of([key]))[key]
+        async with MilvusGenerations(own) as log:
+            await log.drop("g2")
+            assert not await log.stored()
 
 
 async def test_a_stack_of_its_own_leaves_a_generation_that_it_cannot_read(own: MilvusSettings) -> None:

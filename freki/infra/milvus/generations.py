@@ -57,27 +57,38 @@ class MilvusGenerations:
 
     async def stored(self) -> Mapping[str, Mapping[str, Any]]:
         """Return the parameters of each generation that the store holds, by its name, sorted."""
-        suffix = f"_{DOCUMENTS.name}"
-        prefix = f"{self._settings.collection_prefix}_"
-        found = [name for name in await self._log.names() if name.startswith(prefix) and name.endswith(suffix)]
+        prefix, names = f"{self._settings.collection_prefix}_", await self._log.names()
+        # Those of a generation whose removal was interrupted, also by an earlier release, are not all there.
+        found: dict[str, Layout] = {}
+        for layout in (DOCUMENTS, MANIFESTS):
+            suffix = f"_{layout.name}"
+            own = [name for name in names if name.startswith(prefix) and name.endswith(suffix)]
+            found |= {
+                name: _of(name, layout) for name in (each.removeprefix(prefix).removesuffix(suffix) for each in own)
+            }
         stored: dict[str, Mapping[str, Any]] = {}
-        for name in sorted(name.removeprefix(prefix).removesuffix(suffix) for name in found):
-            made_for = await self._made_for(name)
+        for name in sorted(found):
+            made_for = await self._made_for(found[name])
             # Another prefix may begin with this one.
             if made_for.get("name") == name:
                 stored[name] = made_for
         return stored
 
     async def sizes(self, generation: str) -> Statistics:
-        """Return the number of rows of a stored generation by kind."""
-        documents = _of(generation, DOCUMENTS)
-        chunks = [layout for layout in await self._stored_layouts(generation) if layout.is_searched]
+        """Return the number of rows of a stored generation by kind; none where its removal was interrupted."""
+        layouts, documents = await self._stored_layouts(generation), _of(generation, DOCUMENTS)
+        if documents not in layouts:
+            return Statistics(documents=0, deleted=0, chunks=0)
+        chunks = [layout for layout in layouts if layout.is_searched]
         for layout in (documents, *chunks):
             await self._log.index_and_load(layout, ())
         return await statistics_of(self._log, documents, chunks)
 
     async def drop(self, generation: str) -> None:
-        """Delete all collections of a generation; absent ones are ignored. The one with roots goes last."""
+        """Delete all collections of a generation; absent ones are ignored.
+
+        The one with roots goes first: without rows and pages, those that are left would count as indexed documents.
+        """
         for layout in await self._stored_layouts(generation):
             await self._log.drop(layout)
 
@@ -105,21 +116,21 @@ class MilvusGenerations:
         await self._log.index_and_load(keys, ())
         return len({row["key_id"] for row in await take_keys(self._log, keys, root_ids)})
 
-    async def _made_for(self, generation: str) -> Mapping[str, Any]:
+    async def _made_for(self, layout: Layout) -> Mapping[str, Any]:
         with suppress(ValueError):
-            made_for = json.loads(await self._log.description(_of(generation, DOCUMENTS)))
+            made_for = json.loads(await self._log.description(layout))
             return made_for if isinstance(made_for, dict) else {}
         return {}
 
     async def _stored_layouts(self, generation: str) -> list[Layout]:
-        """Return the collections that a generation has, those of chunk rows first, that of roots last."""
+        """Return the collections that a generation has, that of roots first, those of chunk rows next."""
         names = set(await self._log.names())
         first = _of(generation, CHUNKS)
         prefix, kinds = f"{self._log.name(first)}_", {kind.value.lower() for kind in ChunkKind}
         # Further shards are named by kinds of chunks; a longer name of a generation may begin like them.
         rests = sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix))
         shards = [first._replace(name=f"{first.name}_{rest}") for rest in rests if set(rest.split("_")) <= kinds]
-        layouts = [*shards, first, _of(generation, KEYS), _of(generation, MANIFESTS), _of(generation, DOCUMENTS)]
+        layouts = [_of(generation, DOCUMENTS), *shards, first, _of(generation, KEYS), _of(generation, MANIFESTS)]
         return [layout for layout in layouts if self._log.name(layout) in names]
 
 
