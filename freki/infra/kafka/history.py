@@ -63,10 +63,13 @@ class History:
                 client.assign([place])
                 begin = (await client.beginning_offsets([place]))[place]
                 client.seek(place, max(begin, await _start(client, place, since) if first is None else first))
-                async with asyncio.timeout(self._settings.delivery_timeout_s):
+                limit_s, now_s = self._settings.delivery_timeout_s, asyncio.get_running_loop().time
+                async with asyncio.timeout(limit_s) as limit:
                     while await client.position(place) < offset:
-                        fetched = await client.getmany(place, timeout_ms=_POLL_MS)
-                        found += [to_record(one) for one in fetched.get(place, ()) if one.offset < offset]
+                        if fetched := (await client.getmany(place, timeout_ms=_POLL_MS)).get(place):
+                            found += [to_record(one) for one in fetched if one.offset < offset]
+                            # Not for all of them: whoever tries again begins anew.
+                            limit.reschedule(now_s() + limit_s)
         return found
 
     def _opened(self) -> AIOKafkaConsumer:
