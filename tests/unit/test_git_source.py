@@ -7,9 +7,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from freki.infra.sources import GitRepository, is_skipped, media_type_of
-from freki.schemas import Operation, TenantId
+from freki.schemas import DocumentChange, Operation, TenantId
 from freki.schemas.errors import Rejected, Unavailable
-from freki.streams.feed.git import DocumentFields, GitSource, Mark, SyncReport
+from freki.streams.feed.git import BATCH_CHANGES, DocumentFields, GitSource, Mark, SyncReport
 from tests.unit.published import Killed, World
 from tests.unit.repositories import Repository
 
@@ -55,6 +55,10 @@ async def sync(
             media_type=readable,
         )
         return await source.sync(history=history, force=force)
+
+
+def last_changes(world: World) -> list[DocumentChange]:
+    return list({change.document_id: change for change in world.changes}.values())
 
 
 def told(world: World) -> list[tuple[Operation, str, int]]:
@@ -251,6 +255,23 @@ async def test_other_readers_are_a_change_of_every_document(repository: Reposito
     [a, b] = world.changes[2:]
     assert a.principals == b.principals == ("staff",)
     assert a.version == b.version == AT * 1000 + 1
+
+
+async def test_readers_that_a_killed_run_gave_to_some_documents_are_taken_back_by_a_run_without_them(
+    repository: Repository,
+) -> None:
+    world = World()
+    repository.commit({f"{number:02}.md": "text" for number in range(BATCH_CHANGES + 1)})
+    await sync(repository, world, principals=("staff",))
+    # One batch, with its entries before and after it.
+    world.lives = 1 + 3 * BATCH_CHANGES
+    with suppress(Killed):
+        await sync(repository, world, principals=("everyone",))
+    world.lives = 1_000_000
+
+    await sync(repository, world, principals=("staff",))
+
+    assert {change.principals for change in last_changes(world)} == {("staff",)}
 
 
 async def test_what_cannot_be_a_document_is_left_out_and_named(repository: Repository) -> None:

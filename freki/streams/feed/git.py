@@ -162,7 +162,8 @@ class GitSource:
     def _outdated(self, head: str, version: int, report: SyncReport) -> list[Target]:
         """Return the paths that differ from the head.
 
-        They do because of a crash followed by a rewrite of the branch, or because several are one document.
+        They do because of a crash followed by a rewrite of the branch or a run for other readers, or because several
+        are one document.
         """
         commit, time = self._repository.commit(head)
         tree = self._repository.tree(head)
@@ -177,7 +178,11 @@ class GitSource:
 
     def _is_outdated(self, target: Target) -> bool:
         mark = self._ledger[target.item]
-        return mark is not None and (mark.pending or mark.state != (target.blob or ""))
+        if mark is None:
+            return False
+        # A run for other readers may have been killed after some of its documents.
+        is_for_others = bool(mark.state) and mark.readers != self._readers
+        return mark.pending or is_for_others or mark.state != (target.blob or "")
 
     async def _publish_targets(self, targets: Iterable[Target], report: SyncReport, *, force: bool = False) -> None:
         """Publish the changes to targets of different paths in batches, and record them in the ledger."""
