@@ -6,9 +6,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from freki.operators.crawl import page as page_module
+from freki.operators.crawl import sitemap as sitemap_module
 from freki.schemas import Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
+from freki.streams.feed import crawl as crawl_module
 from freki.streams.feed import crawl_sitemaps
 from freki.streams.feed.crawl import Crawl
 from freki.streams.feed.crawl_documents import document_id
@@ -538,6 +541,40 @@ async def test_files_are_documents_and_what_no_parser_reads_is_none() -> None:
     assert paths(world) == ["/", "/notes.md"]
     assert [reason.removeprefix(HOME)[:9] for reason in report.left_out] == ["/data.bin", "more than"]
     assert report.complete
+
+
+async def test_links_beyond_the_most_that_are_read_lead_to_documents_that_stay(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (page_module, crawl_module):
+        monkeypatch.setattr(module, "MAX_LINKS", 3)
+    world = World()
+    await crawl(site, world)
+    site.pages |= {f"/{name}": page(name) for name in "xyz"}
+    site.pages["/"] = page("Home", "/x", "/y", "/z", "/a", "/b")
+
+    reports = [await crawl(site, world), await crawl(site, world)]
+
+    assert paths(world) == ["/", "/a", "/b", "/c", "/x", "/y", "/z"]
+    assert [report.complete for report in reports] == [False, False]
+    assert reports[0].failed == [f"{HOME}/: of its links, no more than the first 3 are followed"]
+
+
+async def test_pages_beyond_the_most_that_are_read_of_a_sitemap_stay(
+    site: Site, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World()
+    site.pages |= {"/lone": page("Lone"), "/sitemap.xml": "<urlset><url><loc>/lone</loc></url></urlset>"}
+    await crawl(site, world)
+    for module in (sitemap_module, crawl_sitemaps):
+        monkeypatch.setattr(module, "MAX_ENTRIES", 1)
+    entries = "<url><loc>/new</loc></url><url><loc>/lone</loc></url>"
+    site.pages |= {"/new": page("New"), "/sitemap.xml": f"<urlset>{entries}</urlset>"}
+
+    report = await crawl(site, world)
+
+    assert {"/lone", "/new"} <= set(paths(world))
+    assert report.failed == [f"{HOME}/sitemap.xml has more than 1 addresses, of which the first were read"]
 
 
 async def test_a_page_that_scripts_fill_is_read_as_they_leave_it(site: Site) -> None:

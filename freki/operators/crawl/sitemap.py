@@ -19,6 +19,8 @@ class Sitemap:
 
     pages: tuple[str, ...]
     sitemaps: tuple[str, ...]
+    is_whole: bool
+    """Whether it has no more than `MAX_ENTRIES` of either: further ones are left out."""
 
 
 def read_sitemap(content: bytes, *, url: str) -> Sitemap:
@@ -37,7 +39,11 @@ def read_sitemap(content: bytes, *, url: str) -> Sitemap:
         parser.close()
     except (ParseError, LookupError, ValueError) as error:
         raise UnreadableContent(f"{url} is no sitemap: {error}") from error
-    return Sitemap(pages=_addresses(reader.found["url"], url), sitemaps=_addresses(reader.found["sitemap"], url))
+    return Sitemap(
+        pages=_addresses(reader.found["url"], url),
+        sitemaps=_addresses(reader.found["sitemap"], url),
+        is_whole=all(len(found) <= MAX_ENTRIES for found in reader.found.values()),
+    )
 
 
 def _unpacked(content: bytes) -> bytes:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from math import inf
 from urllib.parse import urljoin
 
-from freki.operators.crawl import decode_page, host_of, is_login, is_logout, normalise_url
+from freki.operators.crawl import MAX_LINKS, decode_page, host_of, is_login, is_logout, normalise_url
 from freki.operators.errors import UnreadableContent
 from freki.operators.mass_deletion import is_mass_deletion
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -471,6 +471,7 @@ class Crawl:
             return ()
         unreached = [(url, visit) for url, visit in self._ledger if visit.run != self._run and url not in self._gone]
         if self._scope.login and await self._is_hidden([one for one in unreached if one[1].fingerprint]):
+        self._miss_links()
             return ()
         return [url for url, _ in unreached]
 
@@ -478,6 +479,13 @@ class Crawl:
         """Ask for a few of the documents that no link leads to: return whether one asks for a login.
 
         Pages may show fewer links to strangers. Raises Misconfigured if the login seems to have ended.
+    def _miss_links(self) -> None:
+        """Let the crawl count as incomplete where a page had more links than are read."""
+        for url, visit in [*self._ledger, *self._gone.items()]:
+            if visit.run == self._run and len(visit.links) >= MAX_LINKS:
+                self.report.failed.append(f"{url}: of its links, no more than the first {MAX_LINKS:,} are followed")
+                self.report.complete = False
+
         """
         step = max(1, len(documents) // MAX_PROBES)
         for url, known in documents[::step][:MAX_PROBES]:

@@ -4,7 +4,7 @@ from collections import deque
 from collections.abc import AsyncIterator
 from urllib.parse import urljoin
 
-from freki.operators.crawl import Sitemap, host_of, is_login, read_sitemap
+from freki.operators.crawl import MAX_ENTRIES, Sitemap, host_of, is_login, read_sitemap
 from freki.operators.errors import UnreadableContent
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.streams.feed.crawl_records import MAX_SITEMAPS, CrawlScope, Report, Visit
@@ -47,6 +47,8 @@ class SitemapReader:
             seen.add(url)
             sitemap = await self._sitemap(url, declared=bool(robots.sitemaps))
             if sitemap is not None:
+                if not sitemap.is_whole:
+                    self._miss(f"{url} has more than {MAX_ENTRIES:,} addresses, of which the first were read")
                 await self._ledger.write({f"{SITEMAP}{url}": Visit(run=run)})
                 waiting.extend(sitemap.sitemaps)
                 for page in sitemap.pages:
