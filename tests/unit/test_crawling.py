@@ -543,6 +543,23 @@ async def test_files_are_documents_and_what_no_parser_reads_is_none() -> None:
     assert report.complete
 
 
+async def test_a_file_without_text_is_no_document_and_hinders_no_deletion(site: Site) -> None:
+    world = World()
+    for path in ("/full.txt", "/empty.txt"):
+        site.pages[path] = WebAnswer(url="", status=200, headers={"content-type": "text/plain"}, content=b"text")
+    site.pages["/empty.txt"] = replace(site.pages["/empty.txt"], content=b" \n")
+    site.pages["/"] = page("Home", "/a", "/b", "/full.txt", "/empty.txt")
+    await crawl(site, world)
+    site.pages["/full.txt"] = site.pages["/empty.txt"]
+    site.pages["/b"] = page("B")
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b"]
+    assert report.left_out == [f"{HOME}/full.txt: no text", f"{HOME}/empty.txt: no text"]
+    assert (report.failed, report.complete) == ([], True)
+
+
 async def test_links_beyond_the_most_that_are_read_lead_to_documents_that_stay(
     site: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:

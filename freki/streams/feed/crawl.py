@@ -256,6 +256,10 @@ class Crawl:
             await self._move(url, known, replace(visit, links=(canonical,), moved=True))
         elif not is_indexed(answer, study):
             await self._vanish(url, known, visit)
+        elif not study.fingerprint and study.links is None:
+            # A file leads nowhere, and needs no script to have text.
+            self.report.left_out.append(f"{url}: no text")
+            await self._vanish(url, known, visit)
         elif not study.fingerprint:
             await self._lead_on(
                 url, known, visit, refreshes=study.links is not None and study.links.refresh is not None
