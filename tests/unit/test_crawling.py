@@ -594,6 +594,21 @@ async def test_pages_beyond_the_most_that_are_read_of_a_sitemap_stay(
     assert report.failed == [f"{HOME}/sitemap.xml has more than 1 addresses, of which the first were read"]
 
 
+async def test_a_page_whose_publishing_was_interrupted_stays_when_it_is_too_large_then(site: Site) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages["/c"] = page("C, longer")
+    world.lives = 5
+    with pytest.raises(Killed):
+        await crawl(site, world)
+    world.lives = 1_000_000
+    site.pages["/c"] = Rejected("more than 1000 bytes")
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
 async def test_a_page_that_scripts_fill_is_read_as_they_leave_it(site: Site) -> None:
     async def render(url: str, html: str) -> str:
         return html.replace("</h1>", " from a script</h1>") if url.endswith("/a") else html

@@ -431,7 +431,7 @@ class Crawl:
             self.report.failed.append(reason)
         if known is not None and not known.pending:
             await self._arrive(url, replace(known, run=self._run))
-        elif reason:
+        elif known is not None or reason:
             self.report.complete = False
 
     async def _vanish(self, url: str, known: Visit | None, visit: Visit) -> None:
@@ -471,18 +471,14 @@ class Crawl:
 
     async def _unreached(self) -> Sequence[str]:
         """Return what the ledger has and this run did not reach; nothing if it may have been there to reach."""
+        self._miss_links()
         if not self.report.complete:
             return ()
         unreached = [(url, visit) for url, visit in self._ledger if visit.run != self._run and url not in self._gone]
         if self._scope.login and await self._is_hidden([one for one in unreached if one[1].fingerprint]):
-        self._miss_links()
             return ()
         return [url for url, _ in unreached]
 
-    async def _is_hidden(self, documents: Sequence[tuple[str, Visit]]) -> bool:
-        """Ask for a few of the documents that no link leads to: return whether one asks for a login.
-
-        Pages may show fewer links to strangers. Raises Misconfigured if the login seems to have ended.
     def _miss_links(self) -> None:
         """Let the crawl count as incomplete where a page had more links than are read."""
         for url, visit in [*self._ledger, *self._gone.items()]:
@@ -490,6 +486,10 @@ class Crawl:
                 self.report.failed.append(f"{url}: of its links, no more than the first {MAX_LINKS:,} are followed")
                 self.report.complete = False
 
+    async def _is_hidden(self, documents: Sequence[tuple[str, Visit]]) -> bool:
+        """Ask for a few of the documents that no link leads to: return whether one asks for a login.
+
+        Pages may show fewer links to strangers. Raises Misconfigured if the login seems to have ended.
         """
         step = max(1, len(documents) // MAX_PROBES)
         for url, known in documents[::step][:MAX_PROBES]:
