@@ -288,7 +288,7 @@ class WatchSession:
         present = [event.file for event in events if event.change is not FileChange.REMOVED]
         allowed, _ = await self._identified(source, present, unread)
         removed = (event.file for event in events if event.change is FileChange.REMOVED)
-        known = [id_ for file in removed if (id_ := source.known_id(described(file))) is not None]
+        known = [id_ for file in removed if (id_ := source.own_id(described(file))) is not None]
         unread.free(known)
         return [*deletions(source, known), *self._upserts(source, allowed, unread)]
 

@@ -309,6 +309,30 @@ async def test_a_name_in_another_unicode_form_is_the_same_document(
     assert all(change.operation is Operation.UPSERT for change in broker.place.world.changes)
 
 
+async def test_a_file_that_moves_to_another_folder_of_the_same_name_keeps_its_document(
+    broker: Broker, handbook: Path, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "b.md").write_text("zwei")
+    folders = [replace(watched(path), name="handbook") for path in (handbook, other)]
+    # So that the folder that the file leaves probably tells so after the one where it arrives.
+    folders[0] = replace(folders[0], settle_s=0.3)
+    moved = (other / "a.md").as_uri()
+
+    await during(
+        broker,
+        folders,
+        until(lambda: broker.documents == {"handbook/a.md": "eins", "handbook/b.md": "zwei"}),
+        then(lambda: (handbook / "a.md").replace(other / "a.md")),
+        until(lambda: any(change.source_uri == moved for change in broker.place.world.changes)),
+        then(lambda: (handbook / "c.md").write_text("drei")),
+        until(lambda: "handbook/c.md" in broker.documents),
+    )
+
+    assert broker.documents == {"handbook/a.md": "eins", "handbook/b.md": "zwei", "handbook/c.md": "drei"}
+
+
 async def test_a_file_that_can_be_no_document_of_its_own_hinders_no_other(
     broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

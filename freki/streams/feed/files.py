@@ -176,6 +176,12 @@ class FileSource:
         """Return the document id of a file that was looked up or published; None for any other."""
         return self._ids.get(file.source_uri)
 
+    def own_id(self, file: FileDocument) -> DocumentId | None:
+        """Return the id of `known_id`; None if the document is that of another file by now, published by any source."""
+        document_id = self.known_id(file)
+        live = None if document_id is None else self._live(document_id)
+        return document_id if live is None or live.source_uri == file.source_uri else None
+
     def upsert(self, file: FileDocument, content: bytes) -> DocumentChange | None:
         """Return the change that publishes a file; None if it is published with this content and metadata.
 
