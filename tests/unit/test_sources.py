@@ -226,6 +226,12 @@ def test_a_link_to_nowhere_and_what_a_linked_folder_leads_to_are_missing(tmp_pat
     assert not is_missing((tmp_path / "b.md").as_uri())
 
 
+def test_a_pipe_in_the_place_of_a_file_is_no_file(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.md")
+
+    assert is_missing((tmp_path / "a.md").as_uri())
+
+
 @contextmanager
 def unprivileged(folder: Path) -> Iterator[None]:
     """Act as a user whom rights bind, where root runs the tests; the folder becomes hers."""

@@ -217,8 +217,8 @@ def _check_place(descriptor: int, path: Path) -> None:
 def is_missing(uri: str) -> bool:
     """Return whether an address is that of a file on this machine that does not exist; False for other addresses.
 
-    A folder in its place is no file, nor is a link to nowhere. What is reached through a linked folder has another
-    address.
+    A folder or pipe in its place is no file, nor is a link to nowhere. What is reached through a linked folder has
+    another address.
     """
     try:
         parts = urlsplit(uri)
@@ -235,7 +235,7 @@ def is_missing(uri: str) -> bool:
     except ValueError:
         return True
     folder = str(Path(path).parent)
-    return S_ISDIR(mode) or os.path.realpath(folder) != folder
+    return not S_ISREG(mode) or os.path.realpath(folder) != folder
 
 
 def is_skipped(name: str) -> bool:
