@@ -135,6 +135,16 @@ async def test_a_page_is_unpacked_and_one_whose_encoding_is_a_charset_is_read(cl
         await client.get(f"{site.url}/damaged", headers={}, max_bytes=MOST)
 
 
+async def test_a_packed_page_that_ends_too_early_is_not_taken_for_the_whole(client: WebClient, site: WebSite) -> None:
+    packed = gzip.compress(b"<p>A" + bytes(1000))
+    headers = {"Content-Type": "text/html", "Content-Encoding": "gzip"}
+    site.pages |= {"/cut": (200, headers, packed[:-10]), "/empty": (200, headers, b"")}
+
+    with pytest.raises(Unavailable, match="ends too early"):
+        await client.get(f"{site.url}/cut", headers={}, max_bytes=MOST)
+    assert (await client.get(f"{site.url}/empty", headers={}, max_bytes=MOST)).content == b""
+
+
 async def test_a_server_that_is_not_there_is_unavailable(client: WebClient) -> None:
     with pytest.raises(Unavailable):
         await client.get(f"http://127.0.0.1:{free_port()}/", headers={}, max_bytes=MOST)

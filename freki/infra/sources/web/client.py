@@ -133,10 +133,13 @@ async def _content(url: str, response: httpx.Response, max_bytes: int) -> bytes:
     if encoding != _GZIP and _PACKED.search(encoding):
         raise Rejected(f"{url}: it is packed by {encoding}, which was not asked for")
     # httpx unpacks a piece as a whole, however many gigabytes it becomes.
-    unpack = zlib.decompressobj(_GZIP_WINDOW).decompress if encoding == _GZIP else None
-    content = bytearray()
+    packed = zlib.decompressobj(_GZIP_WINDOW) if encoding == _GZIP else None
+    content, piece = bytearray(), b""
     async for piece in response.aiter_raw():
-        content += piece if unpack is None else unpack(piece, max_bytes + 1 - len(content))
+        content += piece if packed is None else packed.decompress(piece, max_bytes + 1 - len(content))
         if len(content) > max_bytes:
             raise Rejected(f"{url}: more than {max_bytes} bytes; FREKI_CRAWL__MAX_PAGE_MB allows more")
+    if packed is not None and piece and not packed.eof:
+        # Its links would be gone, and with them other documents.
+        raise Unavailable(f"{url}: what was sent packed ends too early")
     return bytes(content)
