@@ -109,6 +109,10 @@ def test_a_page_may_ask_not_to_be_indexed_or_followed(rules: str, links: int, *,
         ("Größe".encode(), "text/html; charset=no-such-thing"),
         ("Größe".encode(), "text/html; charset=base64"),
         ("Größe".encode(), "text/html; charset=utf-32"),
+        (b'<meta charset="windows-1252">' + "Größe".encode("cp1252"), "text/html; charset=no-such-thing"),
+        ('<script charset="windows-1252" src="/a.js"></script>Größe'.encode(), "text/html"),
+        ('<!-- <meta charset="windows-1252"> --><meta charset="utf-8">Größe'.encode(), "text/html"),
+        (b'<?xml version="1.0" encoding="ISO-8859-1"?><p>' + "Größe".encode("latin-1"), "application/xhtml+xml"),
     ],
 )
 def test_a_page_is_decoded_as_a_browser_does(content: bytes, content_type: str) -> None:

@@ -12,6 +12,11 @@ from freki.schemas.names import record
 
 MAX_LINKS = 5000
 _CHARSET = re.compile(r"charset\s*=\s*[\"']?\s*([\w.:-]+)", re.IGNORECASE)
+_STATED = re.compile(
+    r"""\A<\?xml\b[^<>]{0,200}\bencoding\s*=\s*["']([\w.:-]+)|<meta\b[^<>]{0,300}\bcharset\s*=\s*["']?\s*([\w.:-]+)""",
+    re.IGNORECASE,
+)
+_COMMENT = re.compile(r"<!--.*?(?:-->|\Z)", re.DOTALL)
 _REFRESH = re.compile(r"\s*[\d.]+\s*[;,]\s*(?:url\s*=\s*)?(\S+)", re.IGNORECASE)
 _OPTION = re.compile(r"</?option\b[^<>]*>", re.IGNORECASE)
 _HEAD_BYTES = 2048
@@ -64,21 +69,27 @@ def read_links(html: str, *, url: str) -> PageLinks:
 
 
 def decode_page(content: bytes, content_type: str) -> str:
-    """Return the text of a page, decoded by byte order mark, header, `<meta>`, else UTF-8.
+    """Return the text of a page, decoded by byte order mark, header, `<?xml` or `<meta>`, else UTF-8.
 
-    Invalid bytes become U+FFFD, as in a browser.
+    Unknown encodings are passed over. Invalid bytes become U+FFFD, as in a browser.
     """
-    head = content[:_HEAD_BYTES].decode("latin-1")
     marked = next((encoding for mark, encoding in _BOMS if content.startswith(mark)), None)
-    labels = (match[1] for text in (content_type, head) if (match := _CHARSET.search(text)))
-    return content.decode(marked or _encoding(next(labels, "")), errors="replace")
+    encodings = filter(None, map(_encoding, _labels(content, content_type)))
+    return content.decode(marked or next(encodings, "utf-8"), errors="replace")
 
 
-def _encoding(label: str) -> str:
+def _labels(content: bytes, content_type: str) -> Iterator[str]:
+    if match := _CHARSET.search(content_type):
+        yield match[1]
+    head = _COMMENT.sub("", content[:_HEAD_BYTES].decode("latin-1"))
+    yield from (match[1] or match[2] for match in _STATED.finditer(head))
+
+
+def _encoding(label: str) -> str | None:
     try:
         codec = text_codec(label)
     except LookupError:
-        return "utf-8"
+        return None
     # A page without a byte order mark is hardly in UTF-16 or UTF-32: browsers read one whose `<meta>` says so as UTF-8.
     return "utf-8" if codec.startswith("utf-") else codec
 
