@@ -545,12 +545,12 @@ async def test_files_are_documents_and_what_no_parser_reads_is_none() -> None:
 
 async def test_a_file_without_text_is_no_document_and_hinders_no_deletion(site: Site) -> None:
     world = World()
-    for path in ("/full.txt", "/empty.txt"):
-        site.pages[path] = WebAnswer(url="", status=200, headers={"content-type": "text/plain"}, content=b"text")
-    site.pages["/empty.txt"] = replace(site.pages["/empty.txt"], content=b" \n")
+    full = WebAnswer(url="", status=200, headers={"content-type": "text/plain"}, content=b"text")
+    empty = replace(full, content=b" \n")
+    site.pages |= {"/full.txt": full, "/empty.txt": empty}
     site.pages["/"] = page("Home", "/a", "/b", "/full.txt", "/empty.txt")
     await crawl(site, world)
-    site.pages["/full.txt"] = site.pages["/empty.txt"]
+    site.pages["/full.txt"] = empty
     site.pages["/b"] = page("B")
 
     report = await crawl(site, world)
