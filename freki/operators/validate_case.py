@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from freki.operators.errors import InvalidRequest
-from freki.schemas import Coverage, ErasureRequest, Hold, Objection
+from freki.schemas import OF_RETENTION, Coverage, ErasureRequest, Hold, Objection
 from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES
 
 MAX_DOCUMENTS = 10_000
@@ -16,9 +16,11 @@ MAX_REASON_BYTES = 1_024
 def validate_erasure_request(request: ErasureRequest, *, key: bytes, reply_topics: Sequence[str] = ()) -> None:
     """Raise InvalidRequest for the first broken rule, with the field, the limit and the fix."""
     _line("request_id", request.request_id, MAX_NAME_BYTES)
+    if request.request_id.startswith(OF_RETENTION):
+        raise InvalidRequest(f"request_id: {OF_RETENTION!r} begins those of rules of retention; give it another one")
     if key != request.request_id.encode():
         raise InvalidRequest("key: it is not request_id; send the record with request_id as its key")
-    _line("tenant", request.tenant, MAX_ID_BYTES)
+    _tenant(request.tenant)
     if request.reason:
         _line("reason", request.reason, MAX_REASON_BYTES)
     if request.reply_to is not None and request.reply_to not in reply_topics:
@@ -31,10 +33,17 @@ def validate_erasure_request(request: ErasureRequest, *, key: bytes, reply_topic
 
 def validate_case(case: Hold | Objection) -> None:
     """Raise InvalidRequest for the first broken rule of a hold or an objection."""
-    _line("tenant", case.tenant, MAX_ID_BYTES)
+    _tenant(case.tenant)
     _line("name", case.name, MAX_NAME_BYTES)
     _line("reason", case.reason, MAX_REASON_BYTES)
     _coverage(case.covers)
+
+
+def _tenant(tenant: str) -> None:
+    _line("tenant", tenant, MAX_ID_BYTES)
+    if "/" in tenant:
+        # The key of its document `c` would be that of the document `b/c` of another tenant.
+        raise InvalidRequest(f"tenant: {tenant!r} holds '/', which separates tenant and document in keys")
 
 
 def _coverage(covers: Coverage) -> None:

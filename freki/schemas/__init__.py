@@ -51,7 +51,14 @@ from freki.schemas.document_report import (
     ListedDocument,
     ReportStatus,
 )
-from freki.schemas.erasure import ErasureReport, ErasureRequest, ErasureStatus, PlannedErasure, SignedReport
+from freki.schemas.erasure import (
+    OF_RETENTION,
+    ErasureReport,
+    ErasureRequest,
+    ErasureStatus,
+    PlannedErasure,
+    SignedReport,
+)
 from freki.schemas.explanation import ChunkStory, ExpectedDocument, Explanation, Retrieved, StepRank
 from freki.schemas.group_membership import GroupMembership
 from freki.schemas.hold import Hold, Objection
@@ -76,6 +83,7 @@ __all__ = [
     "ATTRIBUTE_PREFIX",
     "EVERYONE",
     "FILTER_FIELDS",
+    "OF_RETENTION",
     "AuditEntry",
     "AuditKind",
     "AuditedDocument",

@@ -5,6 +5,9 @@ from enum import StrEnum
 from freki.schemas.coverage import Coverage
 from freki.schemas.names import DocumentId, TenantId, Timestamp, record
 
+OF_RETENTION = "retention:"
+"""Beginning of the ids of erasures by rules of retention, which no request has."""
+
 
 @record
 class ErasureRequest:

@@ -14,7 +14,7 @@ from opentelemetry.trace import NoOpTracer
 
 from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_case, validate_erasure_request
-from freki.schemas import Coverage, DocumentId, ErasureRequest, ErasureStatus, TenantId, Timestamp
+from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureRequest, ErasureStatus, TenantId, Timestamp
 from freki.schemas.errors import Unavailable
 from freki.schemas.findings import LastRecord, UndecodableChanges, UnreadRecords
 from freki.schemas.identity import Identity, RefusalReason
@@ -285,6 +285,33 @@ async def test_what_was_deleted_before_a_hold_came_is_in_a_signed_report() -> No
     report = here.reports()[TENANT, "r"]
     assert (report.status, report.held) == (ErasureStatus.HELD, (A, B, C))
     assert [json.loads(one.report)["deleted_before_hold"] for one in report.reports] == [[A, B, C]]
+
+
+async def test_what_a_rule_of_retention_could_not_erase_for_a_hold_is_left_to_the_rules() -> None:
+    here = world()
+    here.holds = [hold("h", ALL)]
+    erasure = here.erasure()
+    planned = (await erasure.plan(TENANT, ALL)).documents
+    report = ErasureReport(
+        request_id="retention:r:1",
+        tenant=TENANT,
+        status=ErasureStatus.HELD,
+        message="",
+        covers=Coverage(documents=(A, B, C)),
+        requested_by="retention:r",
+        reason="rule r",
+        at=Timestamp(1),
+        documents=tuple(planned),
+        held=(A, B, C),
+    )
+    sink = Sink(Outbox(here.producer, NoOpTracer()), REPORTS, CODEC.encode)
+    await sink.send(sink.record(report, key=report_key(TENANT, report.request_id)))
+    # The rule may have been taken back meanwhile.
+    here.holds.clear()
+    await requests_in(here).resume()
+
+    assert untouched(here) == {A, B, C}
+    assert here.reports()[TENANT, report.request_id] == report
 
 
 async def test_a_request_that_cannot_go_on_holds_up_no_other() -> None:
@@ -671,6 +698,8 @@ async def test_a_token_that_expires_while_its_request_is_tried_again_does_not_en
         (request(Coverage(attributes={"a": "b\n"})), "control character"),
         (request(Coverage(documents=tuple(DocumentId(str(n)) for n in range(10_001)))), "10000"),
         (request(request_id=" "), "request_id"),
+        (request(request_id="retention:2026"), "'retention:' begins those of rules"),
+        (request(tenant=TenantId("hr/a")), "holds '/'"),
         (request(reply_to="elsewhere"), "REPLY_TOPICS"),
     ],
 )
@@ -692,3 +721,8 @@ def test_a_request_under_another_key_is_refused() -> None:
 def test_a_hold_that_covers_nothing_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="covers"):
         validate_case(hold("h", Coverage()))
+
+
+def test_a_hold_of_what_is_no_tenant_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="holds '/'"):
+        validate_case(hold("h", ALL, tenant=TenantId("hr/a")))

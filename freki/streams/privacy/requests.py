@@ -16,6 +16,7 @@ from freki.operators.audit_chain import Event
 from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_erasure_request
 from freki.schemas import (
+    OF_RETENTION,
     AuditKind,
     Coverage,
     ErasureReport,
@@ -120,7 +121,12 @@ class ErasureRequests:
 
     async def resume(self) -> None:
         """Erase the documents of earlier requests whose holds have ended."""
-        waiting = {(report.tenant, report.request_id): report for report in await self._reports.waiting()}
+        waiting = {
+            (report.tenant, report.request_id): report
+            for report in await self._reports.waiting()
+            # Retention goes on with its own: the rules decide on what was not deleted before it was held.
+            if not report.request_id.startswith(OF_RETENTION)
+        }
         self._looked = {case: looked for case, looked in self._looked.items() if case in waiting}
         for case, report in waiting.items():
             try:

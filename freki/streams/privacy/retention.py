@@ -6,7 +6,16 @@ from dataclasses import replace
 
 from freki.operators.held_by import held_by
 from freki.operators.retain import Due, RetentionAction, RetentionRule, due_by
-from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, PlannedErasure, TenantId, Timestamp
+from freki.schemas import (
+    OF_RETENTION,
+    Coverage,
+    DocumentId,
+    ErasureReport,
+    ErasureStatus,
+    PlannedErasure,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.names import record
 from freki.streams.ports import WholeIndex
 from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
@@ -23,7 +32,6 @@ Keep = Callable[[ErasureReport], Awaitable[None]]
 """Puts the report of an erasure on its topic."""
 Begun = Callable[[str], Awaitable[Sequence[ErasureReport]]]
 """Returns the last reports of the erasures that are to go on, of those whose request id has a prefix."""
-_REQUESTS = "retention:"
 
 
 @record
@@ -105,7 +113,7 @@ class Retention:
         waiting: defaultdict[tuple[TenantId, str], list[DueDocument]] = defaultdict(list)
         held, done = 0, RetentionRun()
         if self._erasure is not None:
-            for report in await self._begun(_REQUESTS):
+            for report in await self._begun(OF_RETENTION):
                 done = _sum(done, await self._go_on(report))
         async for each in self.check():
             if each.held:
@@ -175,12 +183,12 @@ class Retention:
         if not ours:
             return later
         begun = ErasureReport(
-            request_id=f"{_REQUESTS}{rule}:{self._now()}",
+            request_id=f"{OF_RETENTION}{rule}:{self._now()}",
             tenant=tenant,
             status=ErasureStatus.BEGUN,
             message="",
             covers=Coverage(documents=tuple(each.document_id for each in ours)),
-            requested_by=f"{_REQUESTS}{rule}",
+            requested_by=f"{OF_RETENTION}{rule}",
             reason=f"rule {rule}",
             at=self._now(),
             documents=tuple(ours),
@@ -191,7 +199,7 @@ class Retention:
     async def _go_on(self, report: ErasureReport) -> RetentionRun:
         """Finish an erasure; of one that met holds what was deleted before, as the rules decide on the others."""
         if report.status is ErasureStatus.HELD:
-            erasure = self._erasure_for(report.requested_by.removeprefix(_REQUESTS))
+            erasure = self._erasure_for(report.requested_by.removeprefix(OF_RETENTION))
             gone = await erasure.gone(report.tenant, report.held)
             report = replace(report, documents=tuple(each for each in report.documents if each.document_id in gone))
         return await self._finish(report) if report.documents else RetentionRun()
@@ -200,7 +208,7 @@ class Retention:
         """Erase the documents of a report, and keep the one on how it ended."""
         about = {"request_id": begun.request_id, "requested_by": begun.requested_by, "reason": begun.reason}
         plan = ErasurePlan(tenant=begun.tenant, documents=begun.documents)
-        erasure = self._erasure_for(begun.requested_by.removeprefix(_REQUESTS))
+        erasure = self._erasure_for(begun.requested_by.removeprefix(OF_RETENTION))
         erased = await erasure.run(plan, about=about)
         later = frozenset(erased.body.get("later_versions", ()))
         await self._keep(
