@@ -138,8 +138,10 @@ class World:
             known = {**(claims or {}), **found}
             there = [uri for uri, names in known.items() if any(self.documents[name].older for name in names)]
             return Findings(records=self._letters(versions), claims=sorted(there), claimed=known, lasts=self.lasts)
-        with_content = [name for name in sorted(versions) if self.documents[name].content]
-        found = {f"claim:{name}": frozenset({name}) for name in with_content}
+        # A later version stays.
+        documents = {name: self.documents[name] for name in sorted(versions)}
+        with_content = [name for name, each in documents.items() if each.content and each.version <= versions[name]]
+        found = {f"claim:{name}:{documents[name].version}": frozenset({name}) for name in with_content}
         place = [(sorted(self.documents).index(name), frozenset({name})) for name in with_content]
         return Findings(
             records={**({("documents", 0): place} if place else {}), **self._letters(versions)},
@@ -159,10 +161,12 @@ class World:
         for uri, names in sorted(found.claimed.items()):
             self.meanwhile("remove")
             if names <= set(await still_free()):
-                removed.append({"claim": uri, "at": 7})
+                if any(self.documents[name].content or self.documents[name].older for name in names):
+                    removed.append({"claim": uri, "at": 7})
                 for name in names:
                     self.documents[name].older = False
-                    self.documents[name].content &= superseded
+                    # That of a later version is another claim.
+                    self.documents[name].content &= superseded or not uri.endswith(f":{self.documents[name].version}")
         self.meanwhile("letters")
         free = set(await still_free())
         for offset, names in found.records.get(LETTERS, ()):

@@ -1,8 +1,11 @@
 """Retention takes what a rule says, when it says so, and never what is held."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
+from pathlib import Path
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -11,14 +14,16 @@ from pydantic import ValidationError
 
 from freki.infra.settings import ErasureSettings, RetentionSettings, Settings
 from freki.infra.settings import RetentionRule as RuleSettings
+from freki.infra.signing import make_key
 from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, Hold, PlannedErasure, TenantId, Timestamp
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.findings import UnreadRecords
 from freki.schemas.index import Generation, Root
 from freki.schemas.index.roots import deleted
 from freki.streams.privacy.retention import Retention, RetentionRun, open_reports
+from freki.streams.wire.erasing.retention import signer_of
 from tests.contract.index_records import root
 from tests.erasing import TENANT, Kept, World, hold
 from tests.memory_index import MemoryIndex
@@ -350,6 +355,65 @@ async def test_a_document_that_got_a_later_version_while_it_was_erased_is_left_a
     assert [each.document_id for report in applied.reports.values() for each in report.documents] == [NAMES[1]]
     assert not applied.world.documents[NAMES[1]].content
     assert applied.world.documents[NAMES[0]].content
+
+
+async def test_a_document_that_got_a_later_version_and_then_a_hold_is_counted_as_such_only() -> None:
+    roots = [
+        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
+        for name in NAMES[:2]
+    ]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
+    applied = Applied(roots, [rule])
+    await applied.index.commit(roots, [])
+
+    def meanwhile(step: str) -> None:
+        if step == "delete":
+            applied.world.documents[NAMES[0]].version += 1
+            applied.world.holds.append(hold("h", Coverage(documents=(NAMES[0],))))
+
+    applied.world.meanwhile = meanwhile
+    done = await applied.retention.run()
+
+    assert done == RetentionRun(erased=1, held=1, later=1)
+
+
+async def test_an_erasure_that_stays_incomplete_keeps_no_report_of_each_run_that_removed_nothing() -> None:
+    roots = [made(NAMES[0], {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})]
+    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
+    applied = Applied(roots, [rule])
+    await applied.index.commit(roots, [])
+    applied.world.unread = (UnreadRecords(topic="chunks", partition=0, group="embed", is_in_use=True),)
+
+    await applied.retention.run()
+    await applied.index.commit([deleted(each, tombstoned_at=Timestamp(0)) for each in roots], [])
+    for _ in range(3):
+        await applied.retention.run()
+    applied.world.documents[NAMES[0]].content = True
+    await applied.retention.run()
+    applied.world.unread = ()
+    await applied.retention.run()
+
+    (report,) = applied.reports.values()
+    removed = [len(json.loads(each.report)["removed"]) for each in report.reports]
+    assert (report.status, removed) == (ErasureStatus.ERASED, [1, 1, 0]), "all that removed something, and the last"
+
+
+@pytest.mark.parametrize("action", ["delete", "erase"])
+def test_reports_can_be_signed_also_once_no_rule_erases_any_more(
+    tmp_path: Path, action: Literal["delete", "erase"]
+) -> None:
+    """An erasure that broke off goes on, whatever the rules are by then."""
+    rules = RetentionSettings(rules=(RuleSettings(name="r", after_days=1, action=action),))
+    with_key = Settings(retention=rules, erasure=ErasureSettings(key_file=tmp_path / "key"))
+    make_key(tmp_path / "key")
+
+    assert signer_of(with_key) is not None
+    without = Settings(retention=rules)
+    if action == "delete":
+        assert signer_of(without) is None
+    else:
+        with pytest.raises(Misconfigured, match="no key signs"):
+            signer_of(without)
 
 
 async def test_a_later_version_stays() -> None:

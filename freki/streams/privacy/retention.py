@@ -1,5 +1,6 @@
 """Retention: documents that are due by rules are deleted or erased, unless a hold keeps them."""
 
+import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from freki.schemas import (
     ErasureReport,
     ErasureStatus,
     PlannedErasure,
+    SignedReport,
     TenantId,
     Timestamp,
 )
@@ -219,10 +221,11 @@ class Retention:
                 held=tuple(sorted(erased.held)),
                 # A later version stays: the next run is not to try it again.
                 documents=tuple(each for each in begun.documents if each.document_id not in later),
-                reports=(*begun.reports, *(() if erased.report is None else (erased.report,))),
+                reports=_reports(begun.reports, erased.report),
             )
         )
-        gone = len(begun.documents) - len(erased.held) - len(later)
+        # One that got a later version may have been held since.
+        gone = len(begun.documents) - len(later.union(erased.held))
         done = RetentionRun(erased=gone) if erased.is_whole else RetentionRun(incomplete=gone)
         return _sum(done, RetentionRun(held=len(erased.held), later=len(later)))
 
@@ -230,6 +233,23 @@ class Retention:
         if self._erasure is None:
             raise ValueError(f"rule {rule} erases, and nothing does")
         return self._erasure(rule)
+
+
+def _reports(before: Sequence[SignedReport], last: SignedReport | None) -> tuple[SignedReport, ...]:
+    """Return the signed reports of an erasure after another run, which may be the hundredth that finds the same left.
+
+    A repetition that removed nothing, of no document but those of the last run, gives way to that: a record is of
+    limited size, and one that is not taken would stop all retention.
+    """
+    if last is None:
+        return tuple(before)
+    first, repeated = before[:1], before[1:]
+    if repeated:
+        body = json.loads(repeated[-1].report)
+        named = [each["id"] for each in json.loads(last.report)["documents"]]
+        if not body["removed"] and all(each["id"] in named for each in body["documents"]):
+            repeated = repeated[:-1]
+    return (*first, *repeated, last)
 
 
 def _sum(first: RetentionRun, second: RetentionRun) -> RetentionRun:

@@ -55,18 +55,9 @@ def retention_of(
     by: str,
 ) -> Retention:
     """Return retention by the rules of the settings."""
-    rules, holds = rules_of(settings), open_holds(settings)
+    holds, signer = open_holds(settings), signer_of(settings)
     deletions = PublishedDeletions(settings, places.index, patience_s=settings.erasure.patience_s)
-    key_file = settings.erasure.key_file or settings.audit.key_file
-    erase = None
-    if any(rule.action is RetentionAction.ERASE for rule in rules):
-        if key_file is None:
-            raise Misconfigured(
-                "a rule of FREKI_RETENTION__RULES erases, and no key signs its reports: make one with "
-                "`freki audit keys make FILE` and set FREKI_ERASURE__KEY_FILE=FILE"
-            )
-        signer = SigningKey.read(key_file)
-        erase = partial(erasure_of(places, deletions, holds, signer, audit=audit), by)
+    erase = None if signer is None else partial(erasure_of(places, deletions, holds, signer, audit=audit), by)
 
     async def keep(report: ErasureReport) -> None:
         await reports.send(reports.record(report, key=report_key(report.tenant, report.request_id)))
@@ -74,7 +65,7 @@ def retention_of(
     return Retention(
         places.index,
         places,
-        rules,
+        rules_of(settings),
         holds,
         deletions,
         erasure=erase,
@@ -83,6 +74,20 @@ def retention_of(
         begun=TopicReports(settings).begun,
         now=wall_clock,
     )
+
+
+def signer_of(settings: Settings) -> SigningKey | None:
+    """Return what signs reports, also where no rule erases: erasures that broke off go on after their rule has gone.
+
+    Raises Misconfigured where a rule erases and there is none.
+    """
+    key_file = settings.erasure.key_file or settings.audit.key_file
+    if key_file is None and any(rule.action == "erase" for rule in settings.retention.rules):
+        raise Misconfigured(
+            "a rule of FREKI_RETENTION__RULES erases, and no key signs its reports: make one with "
+            "`freki audit keys make FILE` and set FREKI_ERASURE__KEY_FILE=FILE"
+        )
+    return None if key_file is None else SigningKey.read(key_file)
 
 
 async def _record(
