@@ -287,6 +287,22 @@ async def test_what_was_deleted_before_a_hold_came_is_in_a_signed_report() -> No
     assert [json.loads(one.report)["deleted_before_hold"] for one in report.reports] == [[A, B, C]]
 
 
+@pytest.mark.parametrize("step", ["remove", "destroy_keys", "strip"])
+async def test_all_that_was_deleted_before_it_was_held_is_named_whenever_the_hold_came(step: str) -> None:
+    here = world()
+
+    def meanwhile(name: str) -> None:
+        if name == step and not here.holds:
+            here.holds.append(hold("h", Coverage(documents=(A,))))
+
+    here.meanwhile = meanwhile
+    erasure = here.erasure()
+    done = await erasure.run(await erasure.plan(TENANT, ALL), about={})
+
+    assert (done.status, done.held) == (ErasureStatus.HELD, {A: ("h",)})
+    assert done.body["deleted_before_hold"] == [A]
+
+
 async def test_what_a_rule_of_retention_could_not_erase_for_a_hold_is_left_to_the_rules() -> None:
     here = world()
     here.holds = [hold("h", ALL)]

@@ -157,7 +157,7 @@ class Erasure:
             "tenant": plan.tenant,
             "documents": [{"id": name, "version": free[name]} for name in sorted(done)],
             "held": {name: list(names) for name, names in sorted(watch.held.items())},
-            "deleted_before_hold": sorted(set(gone) - set(allowed)),
+            "deleted_before_hold": sorted(set(gone) & watch.held.keys()),
             "later_versions": later,
             # Their rows may have been written with a key that was destroyed before they were committed.
             "to_reindex": sorted(came_last) if destroyed else [],
