@@ -3,11 +3,13 @@
 from collections.abc import Sequence
 from dataclasses import replace
 
-from hypothesis import assume, given
+import pytest
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from freki.schemas import ContextResult, DocumentChunk, DocumentId, DocumentReport, ListedDocument, TenantId
-from freki.streams.wire.erasing.access import is_asked_of, said_of
+from freki.schemas.avro import Codec, UndecodableError
+from freki.streams.wire.erasing.access import answer_in, is_asked_of, said_of
 from tests.strategies import records
 from tests.unit.evaluations import hit, result
 from tests.unit.test_rights_model import said
@@ -45,6 +47,19 @@ def test_a_question_is_told_with_one_of_the_words_to_their_tenant_only_and_no_wo
     assert not is_asked_of(asked, asked.tenant, ["4711"])
     # The value of an attribute may be empty, and each text has that.
     assert not is_asked_of(asked, asked.tenant, ["", " "])
+
+
+@settings(max_examples=20)
+@given(told=records(ContextResult) | records(DocumentReport))
+def test_a_reply_topic_has_answers_of_both_kinds(told: ContextResult | DocumentReport) -> None:
+    frame = Codec(type(told)).encode(told)
+
+    assert answer_in(frame, ContextResult) == answer_in(frame, DocumentReport) == told
+
+
+def test_what_is_no_answer_is_told_as_a_record_of_its_topic() -> None:
+    with pytest.raises(UndecodableError, match="records of this topic are ContextResult"):
+        answer_in(b"neither", ContextResult)
 
 
 @given(listed=records(ListedDocument), chunks=st.lists(records(DocumentChunk), min_size=1, max_size=2))

@@ -8,9 +8,20 @@ import pytest
 
 from freki.client.kafka import Record
 from freki.infra.claims import ClaimStore
-from freki.infra.settings import ClaimSettings, Settings
+from freki.infra.settings import ClaimSettings, RetrievalSettings, Settings
 from freki.operators.identify import record_key
-from freki.schemas import ClaimCheck, DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas import (
+    ClaimCheck,
+    Coverage,
+    DocumentChange,
+    DocumentId,
+    ErasureReport,
+    ErasureStatus,
+    Operation,
+    PlannedErasure,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.avro import Codec
 from freki.streams.deliver.dead_letters import to_record
 from freki.streams.topics import Topic
@@ -103,6 +114,25 @@ def test_an_answer_is_content_of_a_document_that_it_names() -> None:
 
     for value, expected in ((b"\x02a", {A}), (b'["a"]', {A}), (b"\x04aa", set()), (b'["aa"]', set())):
         assert content().of(contexts, stored(contexts, value, key=b"q"), None) == expected
+
+
+def test_a_report_on_an_erasure_on_a_reply_topic_is_no_content_of_the_documents_that_it_names() -> None:
+    settings = Settings(retrieval=RetrievalSettings(reply_topics=("answers",)))
+    answers = next(topic for topic in searched_topics(settings, (), TENANT) if topic.name == "answers")
+    report = ErasureReport(
+        request_id="r",
+        tenant=TENANT,
+        status=ErasureStatus.ERASED,
+        message="",
+        covers=Coverage(documents=(A,)),
+        requested_by="",
+        reason="",
+        at=Timestamp(1),
+        documents=(PlannedErasure(document_id=A, version=1),),
+    )
+
+    assert content().of(answers, stored(answers, Codec(ErasureReport).encode(report), key=b"r"), None) == set()
+    assert content().of(answers, stored(answers, b"\x02a", key=b"q"), None) == {A}
 
 
 def test_a_judgement_is_content_of_its_document_in_its_tenant_and_stays_if_an_older_version_goes() -> None:

@@ -4,6 +4,7 @@ import json
 from base64 import b64encode
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 
 Item = Mapping[str, Any]
 """One thing that is held, as JSON: `what` it is, the document, and its content."""
+_ANSWERS: tuple[type[Any], ...] = (ContextResult, DocumentReport)
 _NEVER_SEARCHED = (
     "ledgers of sources, use of limits, groups, and requests and reports of erasures: ids, and attributes in requests",
     "archives of `freki export`",
@@ -95,7 +97,7 @@ class Access:
         async for item in self._of_claims(tenant, names):
             yield item
         searched.append("claims")
-        content = Content(self._settings, tenant, known)
+        content = Content(self._settings, tenant, known, registry=self._registry)
         async with open_generations(self._settings) as log:
             generations = await log.stored()
             for other in generations.keys() - {self._settings.milvus.generation}:
@@ -179,7 +181,7 @@ class Access:
             if judged_document(stored.key, tenant) in content.keys.values():
                 judgement = self._decoded(Judgement, stored, stored.value)
                 yield {"what": "judgement", **({} if judgement is None else _plain(judgement))}
-        elif topic.holds in (ContextResult, DocumentReport):
+        elif topic.holds in _ANSWERS:
             for item in self._of_answer(topic, stored, tenant, content.of(topic, stored, None)):
                 yield item
         elif (name := content.keys.get(stored.key or b"")) is not None:
@@ -263,6 +265,8 @@ class Access:
 
     def _decoded(self, kind: type[Any], stored: Record, value: bytes) -> Any:  # noqa: ANN401 - of that type
         try:
+            if kind in _ANSWERS:
+                return answer_in(value, kind, self._registry)
             return Codec(kind, registry=self._registry).decode(value)
         except UndecodableError as error:
             place = f"{stored.topic} {stored.partition}/{stored.offset}"
@@ -272,6 +276,24 @@ class Access:
                 # Nothing says whose it is, and anybody may send one.
                 self._left_out.append(f"{place}: {error}")
             return None
+
+
+def answer_in(
+    value: bytes, expected: type[Any], registry: RegistryClient | None = None
+) -> ContextResult | DocumentReport:
+    """Return the answer in a record; those who ask may have both kinds sent to one topic.
+
+    Raises UndecodableError, as of the expected kind.
+    """
+    for kind in (each for each in _ANSWERS if each is not expected):
+        with suppress(UndecodableError):
+            return _answer(kind, value, registry)
+    return _answer(expected, value, registry)
+
+
+def _answer(kind: type[Any], value: bytes, registry: RegistryClient | None) -> ContextResult | DocumentReport:
+    told: ContextResult | DocumentReport = Codec(kind, registry=registry).decode(value)
+    return told
 
 
 def is_asked_of(query: ContextQuery, tenant: TenantId, words: Collection[str]) -> bool:

@@ -181,6 +181,7 @@ class Places:
         """Set what is searched; patience_s: how long workers may take to commit that they have read a topic."""
         self._settings = settings
         self.index = index
+        self._registry = registry
         self._changes = ChangeReader(settings, registry)
         self._claims = ClaimStore(settings.claims)
         self._consumers = Consumers(settings, self._generations, patience_s=patience_s)
@@ -238,7 +239,7 @@ class Places:
         """Search topics, store and claims. Raises Unavailable where one of them does not answer."""
         if not versions:
             return Findings()
-        content = Content(self._settings, tenant, versions, before_ms=before_ms)
+        content = Content(self._settings, tenant, versions, before_ms=before_ms, registry=self._registry)
         topics, superseded = topics_of(self._settings), before_ms is not None
         generations, rows = await self._rows(tenant, versions, superseded=superseded)
         compacted = {topics.documents.name, topics.judgements.name}
@@ -276,7 +277,7 @@ class Places:
         """Yield the records of a topic, with the change in each where the topic has changes."""
         topics = topics_of(self._settings)
         has_changes = topic.name in {topics.documents.name, topics.dead_letters.name}
-        async with Reader(self._settings.kafka, topic.name, start="earliest") as reader:
+        async with Reader(self._settings.kafka, topic.name, start="earliest", registry=self._registry) as reader:
             async for stored in reader.until_end():
                 yield stored, await self._changes.change_of(stored) if has_changes else None
                 # Many documents are compared with each answer: a worker must answer its broker meanwhile.

@@ -13,7 +13,15 @@ from freki.infra.keys import cipher_of
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
 from freki.operators.identify import record_key
-from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, DocumentId, TenantId, Timestamp
+from freki.schemas import (
+    ChunkBatch,
+    ContextualChunkBatch,
+    DocumentChange,
+    DocumentId,
+    ErasureReport,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.avro import Codec, DamagedError, UndecodableError
 from freki.schemas.names import record
 from freki.streams.deliver.dead_letters import NotADeadLetter, from_record, opened
@@ -120,8 +128,10 @@ class Content:
         versions: Mapping[DocumentId, int],
         *,
         before_ms: Timestamp | None = None,
+        registry: RegistryClient | None = None,
     ) -> None:
-        """Look for versions; arguments as of `DocumentPlaces.find`."""
+        """Look for versions; arguments as of `DocumentPlaces.find`; registry: of the schemas of answers."""
+        self._reports = Codec(ErasureReport, registry=registry)
         self._topics = topics_of(settings)
         self._tenant = tenant
         self._versions = versions
@@ -144,6 +154,8 @@ class Content:
         else:
             value = stored.value
             found = {each for each, marks in self._marks.items() if any(mark in value for mark in marks)}
+            if found and self._is_erasure_report(value):
+                found = set()
         return frozenset(found) if self._is_meant(stored) else frozenset()
 
     def _of_change(self, topic: Topic, stored: Record, change: ReadChange) -> frozenset[DocumentId]:
@@ -157,6 +169,14 @@ class Content:
         is_later = change.version > self._versions[document] and not (is_letter and self._before_ms is None)
         has_content = change.content is not None or change.claim is not None
         return frozenset({document}) if (has_content or is_letter) and not is_later else frozenset()
+
+    def _is_erasure_report(self, value: bytes) -> bool:
+        """Return whether a record on a reply topic is a report on an erasure, which names ids and is kept as proof."""
+        try:
+            self._reports.decode(value)
+        except UndecodableError:
+            return False
+        return True
 
     def _is_meant(self, stored: Record) -> bool:
         return self._before_ms is None or stored.timestamp_ms <= self._before_ms
