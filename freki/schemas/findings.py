@@ -67,7 +67,7 @@ class LastRecord:
     document_id: DocumentId
     version: int | None
     """That the null value states, 0 where it states none; None: none may follow, as the record may be of a version that
-    stays."""
+    stays, or has the key of another document."""
 
 
 @record

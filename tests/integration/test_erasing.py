@@ -182,6 +182,33 @@ async def test_what_compaction_would_keep_goes_from_every_partition_of_its_key_a
     assert ends[0] == ends[1]
 
 
+async def test_a_change_under_the_key_of_another_document_stays_as_a_null_value_would_delete_that_one(
+    world: World, store: MilvusSettings
+) -> None:
+    tenant, name, documents = TenantId("hr"), DocumentId("law"), world.topics.documents.name
+    change = DocumentChange(
+        tenant=tenant,
+        document_id=name,
+        operation=Operation.UPSERT,
+        version=3,
+        occurred_at=Timestamp(1),
+        content="text",
+    )
+    key, value = record_key(tenant, DocumentId("other")), Codec(DocumentChange).encode(change)
+    await world.outbox.send(Outgoing(topic=documents, key=key, value=value, partition=0))
+    places = places_of(world, settings_of(world).model_copy(update={"milvus": store}))
+
+    async def free() -> Collection[DocumentId]:
+        return {name}
+
+    found = await places.find(tenant, {name: 3})
+    removal = await places.remove(found, still_free=free)
+
+    assert [record.value for record in await world.read_all(world.topics.documents)] == [value]
+    assert [(each["records"], each["until_ms"]) for each in removal.remains if "topic" in each] == [(1, None)]
+    assert [last.version for last in found.lasts] == [None], "an erasure that finds one is incomplete"
+
+
 async def test_a_rectification_sends_no_null_value_behind_a_change_that_may_be_newer(
     world: World, store: MilvusSettings
 ) -> None:

@@ -86,9 +86,19 @@ def test_a_change_is_content_and_a_deletion_a_null_value_and_another_document_ar
     assert found(None, None) == set()
     assert found(None) == {A}, "what cannot be decoded may hold anything"
     assert found(change(B), key=record_key(TENANT, B)) == set()
-    assert found(change(), key=record_key(TenantId("sales"), A)) == set()
+    assert found(replace(change(), tenant=TenantId("sales")), key=record_key(TenantId("sales"), A)) == set()
     assert found(change(version=2)) == {A}
     assert found(change(version=3)) == set(), "it was published meanwhile, and stays"
+
+
+def test_a_change_is_content_of_the_document_that_it_names_whatever_its_key() -> None:
+    topics = topics_of(Settings())
+    for topic in (topics.documents, topics.dead_letters):
+        for key in (record_key(TENANT, B), b"no key", None):
+            record = replace(stored(topic, b"x"), key=key)
+            assert content().of(topic, record, change()) == {A}
+            assert content().of(topic, record, replace(change(), tenant=TenantId("sales"))) == set()
+        assert content().of(topic, stored(topic, b"x"), change(B)) == set(), "it goes with its own document"
 
 
 def test_of_older_versions_only_what_is_older_is_content() -> None:

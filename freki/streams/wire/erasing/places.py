@@ -58,7 +58,7 @@ class _Found:
         self,
         claimed: dict[str, set[DocumentId]],
         versions: Mapping[DocumentId, int],
-        keys: Collection[bytes],
+        keys: Mapping[bytes, DocumentId],
         *,
         superseded: bool,
     ) -> None:
@@ -95,6 +95,9 @@ class _Found:
             version: int | None = self._versions[name] if versioned else 0
             if versioned and self._superseded and (version == 0 or isinstance(change, Unreadable)):
                 # A null value without a version would delete what stays.
+                version = None
+            if versioned and self._keys.get(stored.key or b"") != name:
+                # It would delete the document whose key this is.
                 version = None
             self._lasts[place] = LastRecord(
                 topic=stored.topic,

@@ -26,7 +26,8 @@ _ENDLESS_MS = 1_000 * 365 * DAY_MS
 _IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
 _UNCERTAIN = (
     "their document is erased, or rectified anew once all its changes can be decoded: nobody can tell whether the last "
-    "one in this partition is older than the corrected version, which came to another"
+    "one in this partition is older than the corrected version, which came to another; one with the key of another "
+    "document, which a null value would delete: a later record of that key comes"
 )
 Where = Mapping[str, Any]
 

@@ -159,9 +159,9 @@ class Content:
         return frozenset(found) if self._is_meant(stored) else frozenset()
 
     def _of_change(self, topic: Topic, stored: Record, change: ReadChange) -> frozenset[DocumentId]:
-        if stored.key not in self.keys or not stored.value:
+        document = self._named_by(stored, change)
+        if document is None or not stored.value:
             return frozenset()
-        document = self.keys[stored.key]
         if not isinstance(change, DocumentChange):
             return frozenset({document}) if self._is_meant(stored) else frozenset()
         is_letter = topic.name == self._topics.dead_letters.name
@@ -169,6 +169,13 @@ class Content:
         is_later = change.version > self._versions[document] and not (is_letter and self._before_ms is None)
         has_content = change.content is not None or change.claim is not None
         return frozenset({document}) if (has_content or is_letter) and not is_later else frozenset()
+
+    def _named_by(self, stored: Record, change: ReadChange) -> DocumentId | None:
+        """Return the document that a change is about; its key may be wrong, for which it is rejected, not removed."""
+        if not isinstance(change, DocumentChange):
+            return self.keys.get(stored.key or b"")
+        is_ours = change.tenant == self._tenant and change.document_id in self._versions
+        return change.document_id if is_ours else None
 
     def _is_erasure_report(self, value: bytes) -> bool:
         """Return whether a record on a reply topic is a report on an erasure, which names ids and is kept as proof."""
