@@ -62,13 +62,16 @@ def requests_in(
     requesters: Sequence[str] = (),
     tokens: Mapping[bytes, Identity | RefusalReason] | None = None,
     key: bytes = b"key",
+    max_report_bytes: int = 5_000_000,
 ) -> ErasureRequests:
     async def identify(token: bytes) -> Identity | RefusalReason:
         return (tokens or {}).get(token, RefusalReason.SIGNATURE)
 
     return ErasureRequests(
         world.erasure,
-        rules=RequestRules(requesters=frozenset(requesters), reply_topics=("answers",)),
+        rules=RequestRules(
+            requesters=frozenset(requesters), reply_topics=("answers",), max_report_bytes=max_report_bytes
+        ),
         reports=world,
         holds=world.book,
         sink=Sink(Outbox(world.producer, NoOpTracer()), REPORTS, CODEC.encode),
@@ -301,6 +304,30 @@ async def test_all_that_was_deleted_before_it_was_held_is_named_whenever_the_hol
 
     assert (done.status, done.held) == (ErasureStatus.HELD, {A: ("h",)})
     assert done.body["deleted_before_hold"] == [A]
+
+
+@pytest.mark.parametrize("covers", [ALL, Coverage(documents=tuple(DocumentId(f"{n:0>200}") for n in range(60)))])
+async def test_a_request_whose_report_its_topic_would_not_take_is_refused_before_anything_is_erased(
+    covers: Coverage,
+) -> None:
+    names = [DocumentId(f"{n:0>200}") for n in range(60)]
+
+    async def asked_with(room: int) -> World:
+        here = World({name: Kept() for name in names})
+        with suppress(InvalidRequest):
+            await requests_in(here, max_report_bytes=room).handle([asked(request(covers))])
+        return here
+
+    whole = await asked_with(10**9)
+    [report] = [sent for sent in whole.producer.to(REPORTS) if CODEC.decode(sent.value or b"").reports]
+    largest = len(report.value or b"")
+
+    assert erased(await asked_with(2 * largest)) == {*names}
+    refused = await asked_with(largest - 1)
+    assert untouched(refused) == {*names}
+    assert not refused.producer.sent
+    with pytest.raises(InvalidRequest, match=r"60 documents .* several requests"):
+        await requests_in(refused, max_report_bytes=largest - 1).handle([asked(request(covers))])
 
 
 async def test_what_a_rule_of_retention_could_not_erase_for_a_hold_is_left_to_the_rules() -> None:

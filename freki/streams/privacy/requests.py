@@ -23,6 +23,7 @@ from freki.schemas import (
     ErasureRequest,
     ErasureStatus,
     Hold,
+    PlannedErasure,
     TenantId,
     Timestamp,
 )
@@ -43,6 +44,10 @@ ErasureFor = Callable[[str, str], Erasure]
 Identify = Callable[[bytes], Awaitable[Identity | RefusalReason]]
 """Returns who asks by a token, or why it is refused."""
 _EXPIRED = frozenset({RefusalReason.EXPIRED, RefusalReason.TOO_OLD})
+_AROUND_BYTES = 40
+"""Of JSON around an id or an address in a signed report."""
+_OF_DOCUMENTS = 0.9
+"""Share of a report that may be about single documents; the rest names topics and partitions."""
 _KEY_MARK = 16
 """Characters by which a hash says of which key it is."""
 _REFUSED = "the request is refused: its token is not accepted, or may not request erasures of this tenant"
@@ -57,6 +62,8 @@ class RequestRules:
     requesters: frozenset[str]
     """Users and groups of tokens who may request erasures, as `tenant/group`."""
     reply_topics: Sequence[str] = ()
+    max_report_bytes: int
+    """Maximum size of a report, which is a record."""
 
 
 class ReportBook(Protocol):
@@ -158,12 +165,22 @@ class ErasureRequests:
         """Put a report on its topic, in the place of the one before."""
         await self._sink.send(self._sink.record(report, key=report_key(report.tenant, report.request_id)))
 
+    def _check_size(self, begun: ErasureReport) -> None:
+        """Raise InvalidRequest where the report might become larger than a record: nobody would keep the proof."""
+        size = len(self._sink.encode(begun)) + sum(map(_described_bytes, begun.documents))
+        if size > self._rules.max_report_bytes * _OF_DOCUMENTS:
+            raise InvalidRequest(
+                f"covers: the report on {len(begun.documents)} documents would not fit a record; name them in several "
+                "requests, or erase them by `freki erase`"
+            )
+
     async def _done(self, request: ErasureRequest, by: str) -> ErasureReport:
         before = await self._reports.of(request.tenant, request.request_id)
         if before is None:
             plan = await self._erasure_for(by, request.request_id).plan(request.tenant, request.covers)
             begun = _report(request, ErasureStatus.BEGUN, at=self._now(), by=by, message=plan.undecided)
             before = replace(begun, documents=tuple(plan.documents), attributes_hash=self._attributes_hash(request))
+            self._check_size(before)
             await self._keep(before)
         elif self._is_of_other(before, request):
             raise InvalidRequest(f"request_id: {request.request_id!r} is of an earlier request; give each one its own")
@@ -251,6 +268,12 @@ class ErasureRequests:
 def report_key(tenant: TenantId, request_id: str) -> bytes:
     """Return the key of the reports on a request."""
     return key_of_texts(tenant, request_id)
+
+
+def _described_bytes(planned: PlannedErasure) -> int:
+    """Return about how much a signed report says of a document: its id, and each claim as found, removed and named."""
+    claims = sum(3 * (len(uri.encode()) + _AROUND_BYTES) for uri in planned.claims)
+    return len(json.dumps(planned.document_id)) + _AROUND_BYTES + claims
 
 
 def _refusal_key(key: bytes) -> bytes:

@@ -43,7 +43,9 @@ async def open_erasure_requests(parts: "Parts") -> ErasureRequests:
     requests = ErasureRequests(
         erasure_of(places, deletions, holds, signer, audit=audit),
         rules=RequestRules(
-            requesters=frozenset(erasure.requesters), reply_topics=tuple(settings.retrieval.reply_topics)
+            requesters=frozenset(erasure.requesters),
+            reply_topics=tuple(settings.retrieval.reply_topics),
+            max_report_bytes=settings.kafka.max_message_bytes,
         ),
         reports=TopicReports(settings),
         holds=holds,
