@@ -313,3 +313,58 @@ def test_a_deletion_is_remembered_at_least_as_long_as_an_older_change_may_wait(m
     topics = topics_of(settings)
     waiting = [topics.documents, *topics.chunks.values(), *topics.contextual_chunks.values()]
     assert max(topic.retention_ms for topic in waiting) == settings.ingest.deleted_retention_days * 86_400_000
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("KAFKA__DELIVERY_TIMEOUT_S", "inf"),
+        ("KAFKA__DELIVERY_TIMEOUT_S", "2000001"),
+        ("MILVUS__TIMEOUT_S", "1e308"),
+        ("SERVE__MAX_BODY_MB", "inf"),
+        ("PARSING__MAX_MEMORY_MB", "1000000000001"),
+        ("INGEST__DELETED_RETENTION_DAYS", "inf"),
+        ("RETRIEVAL__CACHE_MB", "9" * 30),
+        ("LIMITS__DOCUMENTS", "9" * 30),
+        ("KAFKA__MAX_MESSAGE_BYTES", "2147483648"),
+        ("KAFKA__REPLICATION", "32768"),
+        ("MODELS__THREADS", "1025"),
+        ("KAFKA__TOPIC_PREFIX", "a/b"),
+        ("KAFKA__TOPIC_PREFIX", " "),
+        ("MILVUS__URI", "http://store:99999"),
+        ("MILVUS__URI", "http://[::1"),
+        ("TENANT", " "),
+        ("TENANT", "acme/editors"),
+        ("TENANT", "a\tb"),
+    ],
+)
+def test_what_no_part_could_use_is_refused_at_the_start(
+    setting: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(f"FREKI_{setting}", value)
+
+    told = refusal(capsys)
+
+    assert told.startswith(f"freki: FREKI_{setting}: ")
+    assert told.endswith("correct it in the environment or in freki.toml")
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("KAFKA__DELIVERY_TIMEOUT_S", "2000000"),
+        ("SERVE__MAX_BODY_MB", "1e12"),
+        ("LIMITS__PUBLISHED_BYTES_PER_DAY", "1000000000000000"),
+        ("KAFKA__TOPIC_PREFIX", "Team-1.freki_a"),
+        ("MILVUS__URI", "unix:/run/milvus.sock"),
+        ("MILVUS__URI", "./milvus.db"),
+        ("MILVUS__URI", "https://[::1]:19530"),
+        ("TENANT", "Böse & Söhne"),
+    ],
+)
+def test_large_numbers_and_unusual_names_that_can_be_used_are_taken(
+    setting: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(f"FREKI_{setting}", value)
+
+    load_settings()

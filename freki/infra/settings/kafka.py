@@ -54,12 +54,14 @@ class KafkaSettings(SettingsSection):
     profile: Literal["local", "kafka"] = Field(
         default="kafka", description="Timeouts: `local` for the broker of `freki up`, `kafka` for Apache Kafka"
     )
-    topic_prefix: str = Field(default="freki", description="First part of every topic name")
+    topic_prefix: str = Field(
+        default="freki", pattern=r"^[a-zA-Z0-9._-]{1,100}$", description="First part of every topic name"
+    )
     topic_version: int = Field(default=1, ge=1, description="Last part of every topic name")
     partitions: int = Field(default=4, ge=1, le=1000, description="Partitions of each topic when created")
-    replication: int = Field(default=1, ge=1, description="Replicas of each topic when created")
+    replication: int = Field(default=1, ge=1, le=32_767, description="Replicas of each topic when created")
     max_message_bytes: int = Field(
-        default=5_000_000, ge=100_000, description="Largest record: a query of a million characters"
+        default=5_000_000, ge=100_000, le=2_147_483_647, description="Largest record: a query of a million characters"
     )
     delivery_timeout_s: float = Field(default=30.0, gt=0, description="Longest wait for an answer of the broker")
     security: Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"] = Field(

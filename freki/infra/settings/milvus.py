@@ -1,6 +1,9 @@
 """Settings of the store."""
 
-from pydantic import Field, SecretStr
+from urllib.parse import urlsplit
+
+from pydantic import Field, SecretStr, field_validator
+from pydantic_core import PydanticCustomError
 
 from freki.infra.settings.section import SecretFile, SettingsSection
 
@@ -25,3 +28,13 @@ class MilvusSettings(SettingsSection):
     )
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for one call")
     partition_key: bool = Field(default=False, description="Partition rows by tenant; not on the local store")
+
+    @field_validator("uri")
+    @classmethod
+    def _check_port(cls, uri: str) -> str:
+        """Refuse what no URL is; the client says which of the others name no store."""
+        try:
+            urlsplit(uri).port  # noqa: B018 - reading it checks it
+        except ValueError as error:
+            raise PydanticCustomError("store_uri", "no URI of a store: {why}", {"why": str(error)}) from error
+        return uri

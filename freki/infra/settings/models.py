@@ -92,7 +92,10 @@ class ModelSettings(SettingsSection):
     )
     allow_download: bool = Field(default=False, description="May models come from the Hugging Face hub?")
     threads: int = Field(
-        default=0, ge=0, description="Threads a model uses, of which the embedder gives each batch one; 0: all cores"
+        default=0,
+        ge=0,
+        le=1024,
+        description="Threads a model uses, of which the embedder gives each batch one; 0: all cores",
     )
     batch_tokens: int = Field(
         default=512,

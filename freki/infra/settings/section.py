@@ -27,6 +27,11 @@ SecretFile = Annotated[Path | None, _MARK]
 SECRET_TWICE, SECRET_UNUSABLE = "secret_twice", "secret_unusable"
 """Types of the pydantic errors of secret files."""
 
+_MOST = 10**18
+"""Largest number of a setting: it fits 64 bits."""
+_MOST_BY_UNIT = {"s": 2_000_000, "days": 1_000_000, "mb": 10**12}
+"""The same by the unit at the end of a name: Kafka's clients and gRPC count milliseconds in 32 bits, which is 23 days,
+and systems bytes in 64."""
 LOOPBACK = frozenset({"127.0.0.1", "::1", "localhost"})
 _LAST_PORT = 65_535
 
@@ -57,6 +62,17 @@ class Clearable(BaseModel):
             return value.expanduser()
         except RuntimeError as error:
             raise PydanticCustomError("home_unknown", "begins with the home of a user who is not known here") from error
+
+    @field_validator("*")
+    @classmethod
+    def _is_usable(cls, value: object, info: ValidationInfo) -> object:
+        """Refuse numbers that no client, store or system call takes, among them infinity, which `gt=0` lets pass."""
+        if not isinstance(value, int | float):
+            return value
+        most = _MOST_BY_UNIT.get(str(info.field_name).rpartition("_")[2], _MOST)
+        if not abs(value) <= most:
+            raise PydanticCustomError("too_large", "it is no number up to {most}", {"most": most})
+        return value
 
 
 def _nothing_of(annotation: Any, word: str) -> object:  # noqa: ANN401 - any type
