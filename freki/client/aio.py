@@ -35,6 +35,7 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Follower)
 S = TypeVar("S", bound=IndexOutcome | ContextResult)
 
+ALREADY_OPEN = "the client is open already: leave its `with` block before another one, or create a client for each"
 ATTEMPTS = 4
 """Attempts of a call while the broker is unavailable."""
 _FIRST_S, _LONGEST_S = 0.2, 5.0
@@ -109,7 +110,10 @@ class Client:
         )
 
     async def __aenter__(self) -> Self:
-        """Connect, with a few attempts."""
+        """Connect, with a few attempts. Raises Misconfigured if the client is open."""
+        if self._loop is not None:
+            # Else the connection of before would never be closed.
+            raise Misconfigured(ALREADY_OPEN)
         await self._attempted(lambda: self._opened.enter_async_context(self._producer))
         self._board, self._asker = _Kept(self._open_board), _Kept(self._open_asker)
         self._loop = asyncio.get_running_loop()

@@ -7,12 +7,12 @@ from concurrent.futures import CancelledError, Future, wait
 from contextlib import suppress
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack
 
-from freki.client.aio import Client, Published, S
+from freki.client.aio import ALREADY_OPEN, Client, Published, S
 from freki.client.broker import Broker
 from freki.client.exchange import ClientClosed
 from freki.client.fields import DocumentFields, QueryFields
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, IndexOutcome
-from freki.schemas.errors import Unavailable
+from freki.schemas.errors import Misconfigured, Unavailable
 
 T = TypeVar("T")
 
@@ -48,12 +48,16 @@ class BlockingClient:
         self._thread: threading.Thread
 
     def __enter__(self) -> Self:
-        """Connect."""
-        # Not before: a client that is never opened has nothing to close.
-        self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=self._work, name="freki-client", daemon=True)
-        self._thread.start()
-        self._is_open = True
+        """Connect. Raises Misconfigured if the client is open."""
+        with self._entrance:
+            if self._is_open:
+                # Else the thread and the connection of before would never be closed.
+                raise Misconfigured(ALREADY_OPEN)
+            # Not before: a client that is never opened has nothing to close.
+            self._loop = asyncio.new_event_loop()
+            self._thread = threading.Thread(target=self._work, name="freki-client", daemon=True)
+            self._thread.start()
+            self._is_open = True
         try:
             self._run(self._client.__aenter__())
         except BaseException:

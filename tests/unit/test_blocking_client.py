@@ -7,11 +7,23 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import nan
-from typing import Self
+from typing import Self, cast
 
 import pytest
 
-from freki.client import BlockingClient, Broker, ClientClosed, DocumentId, IndexOutcome, TenantId, Unavailable, aio
+from freki.client import (
+    BlockingClient,
+    Broker,
+    Client,
+    ClientClosed,
+    DocumentId,
+    IndexOutcome,
+    Misconfigured,
+    Published,
+    TenantId,
+    Unavailable,
+    aio,
+)
 from freki.client.messages import Outgoing
 from freki.schemas.avro import Codec
 from tests.http_api import receipt
@@ -121,6 +133,29 @@ def test_a_closed_client_says_so(bus: WatchedBus, call: Callable[[BlockingClient
 def test_a_client_that_was_never_opened_says_what_to_do(call: Callable[[BlockingClient], object]) -> None:
     with pytest.raises(ClientClosed, match="use it in `with`"):
         call(BlockingClient())
+
+
+@pytest.mark.usefixtures("bus")
+def test_a_client_that_is_open_is_not_opened_again_and_stays_usable() -> None:
+    threads = threading.active_count()
+    with BlockingClient() as client:
+        with pytest.raises(Misconfigured, match="open already"):
+            client.__enter__()
+        with pytest.raises(TypeError):
+            client.wait(cast("Published", None))
+    assert threading.active_count() == threads
+
+    with client, pytest.raises(TypeError):
+        client.wait(cast("Published", None))
+
+
+@pytest.mark.usefixtures("bus")
+async def test_a_client_of_coroutines_that_is_open_is_not_opened_again() -> None:
+    async with Client() as client:
+        with pytest.raises(Misconfigured, match="open already"):
+            await client.__aenter__()
+    async with client:
+        pass
 
 
 @pytest.mark.parametrize(
