@@ -1,6 +1,7 @@
 """Command line of Freki: `freki --help`."""
 
 import io
+import os
 import sys
 from importlib.metadata import version
 from typing import Annotated
@@ -139,6 +140,7 @@ def common(
 
 def main() -> None:
     """Run the command line."""
+    _open_closed_streams()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As on standard error: a locale other than UTF-8 lacks characters of titles, texts and tables.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -150,3 +152,17 @@ def main() -> None:
             raise
         where = error.filename or "output or temporary files"
         sys.exit(f"freki: {where}: {error.strerror}; make room, then run the command again")
+
+
+def _open_closed_streams() -> None:
+    """Join standard streams that the caller closed to /dev/null.
+
+    Else Python has None in their place, and the next file or connection gets their number, into which libraries write
+    what they log.
+    """
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            # It gets the lowest number that is free: the one of the stream.
+            number = os.open(os.devnull, os.O_RDWR)
+            os.set_inheritable(number, True)  # noqa: FBT003 - takes it by position; processes of `freki up` need it too
+            setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))

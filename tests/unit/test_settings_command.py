@@ -2,6 +2,8 @@
 
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -229,3 +231,13 @@ def test_files_that_are_written_need_not_be_there(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setenv("FREKI_AUDIT__DIRECTORY", "audit")
 
     assert freki("settings", "check")[0] == 0
+
+
+@pytest.mark.parametrize("closed", ["0<&-", "1>&-", "2>&-", "0<&- 1>&- 2>&-"])
+def test_a_command_does_its_work_where_standard_streams_are_closed(closed: str, folder: Path) -> None:
+    command = f"{sys.executable} -m freki settings init written.toml {closed}"
+
+    ended = subprocess.run(["/bin/sh", "-c", command], cwd=folder, check=False)
+
+    assert ended.returncode == 0
+    assert (folder / "written.toml").is_file()
