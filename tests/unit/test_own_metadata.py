@@ -2,6 +2,8 @@
 
 from collections.abc import Mapping
 
+import pytest
+
 from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings
 from freki.operators.validate_change import validate_change
@@ -14,17 +16,17 @@ from tests.parsing import parse_here
 CONTENT = "---\nauthor: Ada\nsubject: Urlaub\n---\n\n# Urlaub\n"
 
 
-async def outlined(given: Mapping[str, str], content: str = CONTENT) -> Outline:
+async def outlined(given: Mapping[str, str], content: str = CONTENT, *, document: str = "a.md") -> Outline:
     change = DocumentChange(
         tenant=TenantId("t"),
-        document_id=DocumentId("a.md"),
+        document_id=DocumentId(document),
         operation=Operation.UPSERT,
         version=1,
         occurred_at=Timestamp(0),
         attributes=given,
         content=content,
     )
-    validate_change(change, key="t/a.md")
+    validate_change(change, key=f"t/{document}")
     rules = OutlineRules(limits=limits_of(ChunkingSettings()))
     outliner = Outliner(rules, parse=parse_here, count_tokens=FakeEmbedder().count_tokens)
     return await outliner(change, content)
@@ -48,3 +50,19 @@ async def test_a_title_of_any_length_becomes_a_name() -> None:
     outline = await outlined({}, f"---\ntitle: {'€' * 100_000}\n---\n\nText\n")
 
     assert outline.name == "€" * (MAX_TITLE_CHARS - 1) + "…"
+
+
+@pytest.mark.parametrize(
+    ("document", "name"),
+    [
+        ("handbook/leave.md", "leave.md"),
+        ("https://example.org/docs/", "docs"),
+        ("https://example.org/", "example.org"),
+        ("https://example.org/docs/ /", "docs"),
+        ("//", "//"),
+    ],
+)
+async def test_a_document_without_a_title_has_the_last_part_of_its_id_that_is_visible_as_name(
+    document: str, name: str
+) -> None:
+    assert (await outlined({}, "Text\n", document=document)).name == name

@@ -122,7 +122,7 @@ class Outliner:
         stated = document.attributes.get("lang", "")[:2].lower()
         language = stated if language == UNDETERMINED and stated.isalpha() else language
         return Outline(
-            name=change.name or shortened(document.title or "", MAX_TITLE_CHARS) or _last_part(change),
+            name=change.name or shortened(document.title or "", MAX_TITLE_CHARS) or _name_by_id(change),
             media_type=parsed.media_type,
             language=language,
             attributes=_with_own(change.attributes, document.attributes),
@@ -188,10 +188,15 @@ def _with_own(given: Mapping[str, str], own: Mapping[str, str]) -> Mapping[str, 
     return {**fitting, **given}
 
 
-def _last_part(change: DocumentChange) -> str:
-    return change.document_id.rpartition("/")[2]
+def _name_by_id(change: DocumentChange) -> str:
+    """Return the last visible part of the id: addresses of web pages often end with a slash."""
+    parts = reversed(change.document_id.split("/"))
+    return next((part for part in parts if part.strip()), change.document_id)
 
 
 def _file_name(change: DocumentChange) -> str:
-    """Return the name for format recognition: the name if it has an extension, else the end of the id."""
-    return change.name if change.name and "." in change.name else _last_part(change)
+    """Return the name for format recognition: the name if it has an extension, else the end of the id.
+
+    Nothing before a slash at its end: `.org` and `.rs` of a host are no extensions.
+    """
+    return change.name if change.name and "." in change.name else change.document_id.rpartition("/")[2]
