@@ -96,6 +96,23 @@ async def test_a_text_that_comes_again_in_its_tenant_is_not_embedded_again() -> 
         )
 
 
+@pytest.mark.parametrize("together", [True, False])
+async def test_what_is_embedded_of_a_chunk_does_not_depend_on_chunks_of_before_or_beside_it(*, together: bool) -> None:
+    """A table that goes on has its header in its context; another one begins with the same header in its text."""
+    begun = [_situated(batch, "Preise") for batch in revision("a", 1, ["Ware | Preis\nMehl | 2"])]
+    continued = [_situated(batch, "Preise\nWare | Preis") for batch in revision("b", 1, ["Mehl | 2"])]
+    alone, world = World(), World(vectors=VectorCache("fake", 1_000_000))
+
+    for batches in [begun, continued]:
+        await alone.feed(batches)
+    for batches in [[*begun, *continued]] if together else [begun, continued]:
+        await world.feed(batches)
+
+    for document in "ab":
+        (expected,), (row,) = await alone.rows(document), await world.rows(document)
+        assert row.match_code == expected.match_code
+
+
 def _situated(batch: ContextualChunkBatch, context: str) -> ContextualChunkBatch:
     return replace(batch, chunks=tuple(replace(chunk, context=context) for chunk in batch.chunks))
 

@@ -82,7 +82,8 @@ def cache_key(piece: Piece, contextual: ContextualChunk, *, embedder: str) -> Em
     """Return the cache key of a chunk's vector: tenant, embedder and all inputs."""
     inputs = piece.embeddable(contextual)
     if inputs.window is None:
-        return piece.revision.tenant, embedder, inputs.text
+        # Equal texts may have headings of different length, whose tokens count apart.
+        return piece.revision.tenant, embedder, inputs.heading, inputs.text
     return piece.revision.tenant, embedder, inputs.window, str(inputs.start), str(inputs.end)
 
 
