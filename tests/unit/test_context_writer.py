@@ -30,6 +30,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro import Codec
 from freki.schemas.index import IndexedChunk
+from freki.streams.ingest.context_prompts import SUMMARY_TOKENS
 from freki.streams.ingest.context_writer import CUT_OFF, DAY_SPENT, DOCUMENT_SPENT, UNUSABLE
 from freki.streams.messages import REINDEX_HEADER, Headers
 from tests.llm_server import CHUNK, LlmServer, an_llm_server, asked_of, says, situates, words
@@ -386,6 +387,20 @@ async def test_the_budget_of_a_document_ends_the_asking_and_the_receipt_says_so(
 
     assert len(server.requests) == 1
     assert (use(outcome).written, use(outcome).missing, use(outcome).reason) == (3, 4, DOCUMENT_SPENT)
+
+
+async def test_a_call_may_not_take_more_tokens_than_its_budgets_were_asked_for(
+    server: LlmServer, tmp_path: Path
+) -> None:
+    """Also beside calls that may take more."""
+    async with LlmClient(settings(server)) as llm:
+        world = made(server, llm, tmp_path, summaries=True, batch_chunks=2)
+        await world.publish(document())
+
+    per_chunk = round(0.6 * ContextSettings().max_chars)
+    assert sorted(world.asked) == [0, 1, 2, 2, 2]
+    for body, chunks in zip(server.bodies, world.asked, strict=True):
+        assert body["max_tokens"] == (chunks * per_chunk if chunks else SUMMARY_TOKENS)
 
 
 async def test_the_budget_of_a_day_ends_the_asking_for_all_documents(server: LlmServer, tmp_path: Path) -> None:

@@ -1,8 +1,11 @@
 """Contexts and summaries written by a language model, within token budgets; optional for every chunk."""
 
+import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping, MutableMapping, Sequence
 from dataclasses import replace
 from functools import reduce
+from itertools import chain
 
 from cachetools import LRUCache
 from opentelemetry.trace import Tracer
@@ -175,9 +178,7 @@ class ContextWriter:
         """Complete prompts whose tokens are reserved, and add their lines and use to the part."""
         batch = part.received.value
         with step(self._tracer, "ask", kind=attributes.LLM, trace=part.received.trace) as span:
-            answers = await self._llm.complete(
-                [prompt.prompt for prompt in prompts], max_tokens=max(prompt.max_tokens for prompt in prompts)
-            )
+            answers = await self._answers(prompts)
             use = NOTHING
             for prompt, answer in zip(prompts, answers, strict=True):
                 used = await self._settled(prompt, answer)
@@ -189,6 +190,19 @@ class ContextWriter:
                 use = _added(use, replace(used, written=len(lines), reason=used.reason or reason))
             part.use = _added(part.use, use)
             describe(span, lambda: self._described(use))
+
+    async def _answers(self, prompts: Sequence[ContextPrompt]) -> list[Completion | NoCompletion]:
+        """Complete each prompt within its own maximum: no more tokens are reserved for it."""
+        alike: defaultdict[int, list[int]] = defaultdict(list)
+        for place, prompt in enumerate(prompts):
+            alike[prompt.max_tokens].append(place)
+        calls = (
+            self._llm.complete([prompts[place].prompt for place in places], max_tokens=most)
+            for most, places in alike.items()
+        )
+        found = chain.from_iterable(await asyncio.gather(*calls))
+        answers = dict(zip(chain.from_iterable(alike.values()), found, strict=True))
+        return [answers[place] for place in range(len(prompts))]
 
     async def _settled(self, prompt: ContextPrompt, answer: Completion | NoCompletion) -> LlmUse:
         """Release the unused reserved tokens; return the use, with the reason if there is no completion."""
