@@ -24,9 +24,13 @@ def chunk_id(
     return ChunkId(digest_of("freki-chunk", [tenant, document_id, level, list(heading_path), text, occurrence]))
 
 
-def chunk_id_within(chunk: ChunkId, window: str) -> ChunkId:
-    """Return the id of a chunk whose vector depends on the text around it: 128 bits as 32 hexadecimal digits."""
-    return ChunkId(digest_of("freki-window", [chunk, window]))
+def chunk_id_within(chunk: ChunkId, window: str, *, start: int | None = None) -> ChunkId:
+    """Return the id of a chunk whose vector depends on the text around it: 128 bits as 32 hexadecimal digits.
+
+    start: place of the chunk in a window that holds its text several times; None: it holds it once.
+    """
+    place = [] if start is None else [start]
+    return ChunkId(digest_of("freki-window", [chunk, window, *place]))
 
 
 def chunk_id_of_kind(chunk: ChunkId, kind: ChunkKind) -> ChunkId:

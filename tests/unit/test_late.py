@@ -1,9 +1,12 @@
 """Chunks are embedded by themselves or within their window, whatever company they have."""
 
+import asyncio
 from collections.abc import Collection
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from freki.infra.claims import ClaimStore
 from freki.infra.models import FakeEmbedder
@@ -12,6 +15,7 @@ from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.operators.analyse_text import plain_terms
 from freki.schemas import (
     EVERYONE,
+    ChunkId,
     ChunkKind,
     ContextualChunkBatch,
     DocumentChange,
@@ -93,6 +97,28 @@ async def test_each_part_has_the_windows_of_its_chunks_and_no_others() -> None:
         for chunk in chunks:
             end = chunk.window_start + len(chunk.text)
             assert chunk.window < 0 or batch.windows[chunk.window][chunk.window_start : end] == chunk.text
+
+
+@settings(max_examples=60, deadline=None)
+@given(told=st.lists(st.sampled_from(TOLD[:3]), min_size=6, max_size=16), data=st.data())
+def test_an_id_stands_for_one_place_in_one_window(told: list[str], data: st.DataObject) -> None:
+    """Also that of a paragraph that comes several times, of which an edit removes one."""
+    removed = data.draw(st.integers(0, len(told) - 1))
+
+    before = _placed(asyncio.run(revised("\n\n".join(told), 1)))
+    after = _placed(asyncio.run(revised("\n\n".join([*told[:removed], *told[removed + 1 :]]), 2)))
+
+    assert {chunk: before[chunk] for chunk in before.keys() & after.keys()}.items() <= after.items()
+
+
+def _placed(batches: list[ContextualChunkBatch]) -> dict[ChunkId, tuple[str, int]]:
+    """Return the window of each chunk, and its place there."""
+    return {
+        each.chunk.chunk_id: (batch.windows[each.chunk.window], each.chunk.window_start)
+        for batch in batches
+        for each in batch.chunks
+        if each.chunk.window >= 0
+    }
 
 
 @pytest.mark.parametrize("apart", [ChunkKind.CODE, ChunkKind.TABLE])

@@ -138,14 +138,18 @@ class Outliner:
     def _identified(self, chunk: Chunk, windows: Sequence[str]) -> Chunk:
         """Return a chunk whose id covers all inputs of its vector besides its text.
 
-        The same text in another window, or of a kind with another embedder, has another vector: it is a different
-        chunk, and its row does not replace the old one.
+        The same text in another window, elsewhere in the same one, or of a kind with another embedder, has another
+        vector: it is a different chunk, and its row does not replace the old one.
         """
         if chunk.kind in self._rules.apart:
             own = chunk_id_of_kind(chunk.chunk_id, chunk.kind)
             return replace(chunk, chunk_id=own, window=-1, window_start=0)
         if chunk.window >= 0:
-            return replace(chunk, chunk_id=chunk_id_within(chunk.chunk_id, windows[chunk.window]))
+            window = windows[chunk.window]
+            # An edit before the window may change which occurrence of a text in the document this one is.
+            is_repeated = window.find(chunk.text) != window.rfind(chunk.text)
+            start = chunk.window_start if is_repeated else None
+            return replace(chunk, chunk_id=chunk_id_within(chunk.chunk_id, window, start=start))
         return chunk
 
 
