@@ -16,11 +16,12 @@ from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, Ten
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Unavailable
 from freki.streams.deliver.delivery import Handle
+from freki.streams.deliver.lanes import PRIORITY_HEADER
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.chunk import Chunker, chunk_handler
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import LIGHT_LENGTH, Parse, Parsed
-from freki.streams.messages import Outgoing, Received
+from freki.streams.messages import REINDEX_HEADER, Outgoing, Received
 from freki.streams.ports import Scanner
 from freki.streams.wire.rules import limits_of
 from tests.parsing import parse_here
@@ -216,6 +217,17 @@ async def test_no_more_documents_that_take_long_are_in_work_than_asked_for(
 
     # Each begins when those before it are sent.
     assert seen == [("c", []), ("a", ["acme/c"]), ("b", ["acme/c", "acme/a"])]
+
+
+async def test_a_priority_in_the_headers_orders_as_one_in_the_change() -> None:
+    gates, sends = Gates(), Sends()
+    plain = arrived("plain", priority=1, content=LONG)
+    urgent = replace(arrived("urgent", content=LONG), headers=((PRIORITY_HEADER, b"2"),))
+    anew = replace(arrived("anew", content=LONG), headers=((PRIORITY_HEADER, b"3"), (REINDEX_HEADER, b"1")))
+
+    await handler(gates.parse, sends)([anew, plain, urgent])
+
+    assert gates.begun == ["urgent", "plain", "anew"]
 
 
 async def test_short_documents_wait_for_no_long_one() -> None:

@@ -129,7 +129,7 @@ class Chunker:
             source_uri=change.source_uri,
             principals=change.principals,
             attributes=outline.attributes,
-            priority=0 if edition_in(received.headers) else max(change.priority, priority_in(received.headers)),
+            priority=_priority(received),
             content_hash=content_hash(content),
             chunker=outline.chunker,
             characters=outline.characters,
@@ -302,7 +302,10 @@ def _by_document(batch: Sequence[Received[DocumentChange | None]]) -> list[list[
 
 
 def _priority(received: Received[DocumentChange | None]) -> int:
-    return 0 if received.value is None else received.value.priority
+    """Return the higher of the priorities in a change and its headers; 0 for a version that is made anew."""
+    if received.value is None or edition_in(received.headers):
+        return 0
+    return max(received.value.priority, priority_in(received.headers))
 
 
 def _described(parts: Sequence[ChunkBatch]) -> Attributes:
