@@ -133,8 +133,8 @@ def common(
     """Keeps a search index consistent with a stream of document changes and answers queries from it.
 
     Exit codes: 0 done; 1 failed, or in part; 2 wrong options, settings or paths; 3 nothing found (ask);
-    130 interrupted, but 0 for those that run until then: up, worker, serve, relay, watch, any with --every, a
-    complete generations create.
+    130 interrupted, but 0 for those that run until then: up, worker, serve, mcp --http, relay, watch, any with
+    --every, a complete generations create.
     """
 
 

@@ -1,9 +1,14 @@
 """`freki serve`: documents, queries and judgements over HTTP and gRPC, and a page for people."""
 
 import asyncio
-from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager, contextmanager, suppress
-from signal import SIGINT, SIGTERM
+from collections.abc import AsyncIterator
+from contextlib import (
+    AbstractAsyncContextManager,
+    AbstractContextManager,
+    AsyncExitStack,
+    asynccontextmanager,
+    suppress,
+)
 from socket import socket
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +22,7 @@ from freki.infra.api.callers import Callers, OnRefused
 from freki.infra.api.certificate import Certificate, open_certificate
 from freki.infra.api.sizes import QuerySizes
 from freki.infra.extras import require
-from freki.infra.listening import listening, server_config
+from freki.infra.listening import listening, server_config, signals_handled_by
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
 from freki.operators.audit_chain import Event
@@ -172,13 +177,8 @@ def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvico
             stopping.set()
             await super().shutdown(sockets)
 
-        @contextmanager
-        def capture_signals(self) -> Iterator[None]:
-            # Uvicorn would raise the signal again in the end, and nothing of ours would be closed.
-            loop = asyncio.get_running_loop()
-            for number in (SIGINT, SIGTERM):
-                loop.add_signal_handler(number, self.handle_exit, number, None)
-            yield
+        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+            return signals_handled_by(self.handle_exit)
 
         def handle_exit(self, sig: int, frame: FrameType | None) -> None:
             stopping.set()

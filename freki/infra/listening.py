@@ -1,9 +1,12 @@
 """What servers of uvicorn need: their options, open files, and words for why one cannot listen."""
 
+import asyncio
 import logging
 import resource
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from signal import SIGINT, SIGTERM
+from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 from freki.infra.settings import McpSettings, ServeSettings
@@ -27,6 +30,18 @@ def listening(section: str, host: str, port: int) -> Iterator[None]:
             f"HTTP cannot listen at {host}:{port}; is the port taken? {section}__PORT names another one, "
             f"{section}__HOST the address"
         ) from error
+
+
+@contextmanager
+def signals_handled_by(handle_exit: Callable[[int, FrameType | None], None]) -> Iterator[None]:
+    """Let SIGINT and SIGTERM call the method of a server of uvicorn, in place of its `capture_signals`.
+
+    That would raise the signal again in the end, and nothing else of the process would be closed.
+    """
+    loop = asyncio.get_running_loop()
+    for number in (SIGINT, SIGTERM):
+        loop.add_signal_handler(number, handle_exit, number, None)
+    yield
 
 
 def server_config(app: Any, settings: ServeSettings | McpSettings, **options: Any) -> "uvicorn.Config":  # noqa: ANN401 - of uvicorn

@@ -2,6 +2,7 @@
 
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from http import HTTPStatus
 from socket import socket
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from pydantic import ValidationError
 
 from freki import __version__
 from freki.infra.api.callers import SEVERAL_TOKENS
-from freki.infra.listening import listening, server_config
+from freki.infra.listening import listening, server_config, signals_handled_by
 from freki.infra.settings import McpSettings
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
@@ -134,6 +135,9 @@ async def serve_http(app: "Starlette", settings: McpSettings, *, announce: Calla
             with listening("FREKI_MCP", settings.host, settings.port):
                 await super().startup(sockets)
             announce()
+
+        def capture_signals(self) -> AbstractContextManager[None]:  # type: ignore[override]
+            return signals_handled_by(self.handle_exit)
 
     await Announcing(server_config(app, settings, lifespan="on")).serve()
 

@@ -1,12 +1,18 @@
-"""`freki mcp` refuses at its start what would have every call refused."""
+"""`freki mcp`: what it refuses at its start, how it ends, and lines that are no messages."""
 
 import json
+import os
+import signal
 import socket
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 from freki.cli.main import app
+from tests.stack import free_port
 
 
 @pytest.mark.usefixtures("folder")
@@ -24,6 +30,19 @@ def test_a_port_that_is_taken_is_refused_with_the_setting() -> None:
         ended = CliRunner().invoke(app, ["mcp", "--http"], env={"COLUMNS": "200", "FREKI_MCP__PORT": port})
 
     assert (ended.exit_code, "FREKI_MCP__PORT" in ended.output, "serving at" in ended.output) == (2, True, False)
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_server_that_is_told_to_stop_ends_by_itself_with_exit_code_0(number: signal.Signals, tmp_path: Path) -> None:
+    environment = {**os.environ, "FREKI_MCP__PORT": str(free_port())}
+    words = [sys.executable, "-m", "freki", "mcp", "--http"]
+    with subprocess.Popen(words, env=environment, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as server:
+        assert server.stderr is not None
+        assert "until Ctrl-C" in server.stderr.readline()
+        server.send_signal(number)
+        said = server.stderr.read()
+
+    assert (server.returncode, said) == (0, "")
 
 
 @pytest.mark.usefixtures("folder")
