@@ -1,5 +1,7 @@
+import re
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from hypothesis import given, settings
 from prometheus_client import CollectorRegistry
@@ -16,6 +18,8 @@ from freki.schemas.names import FIRST_YEAR_MS
 from freki.streams.observe.meters import Meters, PartitionBacklog, StageBacklog
 from tests.strategies import records
 
+RULES_TEST = Path(__file__).parents[2] / "deploy" / "prometheus" / "rules.test.yml"
+BOUND = re.compile(r'series: (\w+_bucket)\{[^}]*le="([^"]+)"')
 NOT_OURS = ("target_info", "process_virtual_memory_bytes", "process_open_fds", "process_max_fds")
 
 
@@ -85,3 +89,18 @@ def test_dashboards_and_rules_know_exactly_what_workers_serve(outcome: IndexOutc
         found = served(registry)
 
     assert found == SERIES
+
+
+@settings(max_examples=1)
+@given(outcome=records(IndexOutcome), result=records(ContextResult))
+def test_tests_of_rules_have_only_bounds_of_buckets_that_workers_have(
+    outcome: IndexOutcome, result: ContextResult
+) -> None:
+    with metering(TelemetrySettings(http_port=0), "test") as (meter, registry):
+        everything_happens(Meters(meter), Calls(meter), outcome, result)
+        samples = [sample for metric in registry.collect() for sample in metric.samples if "le" in sample.labels]
+        bounds = {(sample.name, float(sample.labels["le"])) for sample in samples}
+
+    tested = {(name, float(bound)) for name, bound in BOUND.findall(RULES_TEST.read_text(encoding="utf-8"))}
+    assert tested
+    assert tested <= bounds

@@ -4,14 +4,16 @@ from itertools import accumulate
 from typing import Any
 
 import pytest
+from hypothesis import given, settings
 from opentelemetry.sdk.metrics import MeterProvider
 from opentelemetry.sdk.metrics.export import InMemoryMetricReader
 
 from freki.infra.telemetry.calls import Calls
-from freki.schemas import DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId, Timestamp
+from freki.schemas import ContextResult, DocumentId, IndexOutcome, LlmUse, OutcomeStatus, TenantId, Timestamp
 from freki.schemas.names import FIRST_YEAR_MS
 from freki.streams.observe.meters import Meters
 from freki.streams.wire.overview import quantile
+from tests.strategies import records
 
 SAMPLE = "Geheimsache"
 
@@ -89,6 +91,39 @@ def test_a_long_wait_is_shown_as_about_as_long_as_it_was(reading: Reading, secon
     reading.meters.count_receipt(outcome(OutcomeStatus.INDEXED, searchable_at=1_000 + seconds * 1_000))
 
     assert seconds / 2 <= quantile(reading.buckets("freki.freshness", section="total"), 0.5) <= seconds * 2
+
+
+@pytest.mark.parametrize("hours", [1, 6, 20, 24 * 5, 24 * 25, 24 * 300])
+def test_a_file_that_was_modified_long_ago_is_shown_as_about_as_old_as_it_is(reading: Reading, hours: int) -> None:
+    recorded = FIRST_YEAR_MS + hours * 3_600_000
+    late = replace(
+        outcome(OutcomeStatus.INDEXED), occurred_at=Timestamp(FIRST_YEAR_MS), recorded_at=Timestamp(recorded)
+    )
+
+    reading.meters.count_receipt(late)
+
+    assert hours / 5 <= quantile(reading.buckets("freki.source.delay"), 0.5) / 3_600 <= hours * 5
+
+
+@pytest.mark.parametrize(("seconds", "slow"), [(1.2, False), (1.9, False), (2.1, True)])
+@settings(max_examples=1)
+@given(result=records(ContextResult))
+def test_queries_are_shown_as_slower_than_the_limit_of_the_alert_only_where_they_are(
+    result: ContextResult, seconds: float, *, slow: bool
+) -> None:
+    reading, asked = Reading(), FIRST_YEAR_MS
+    timed = replace(result, asked_at=Timestamp(asked), answered_at=Timestamp(asked + int(1_000 * seconds)))
+
+    reading.meters.count_result(timed)
+
+    assert (quantile(reading.buckets("freki.query.duration"), 0.95) > 2) is slow
+
+
+@pytest.mark.parametrize("seconds", [200, 500, 1_500, 3_000])
+def test_a_long_batch_is_shown_as_about_as_long_as_it_was(reading: Reading, seconds: int) -> None:
+    reading.meters.record_batch("contextualise", records=1, max_records=1, seconds=seconds, failed=False)
+
+    assert seconds / 2 <= quantile(reading.buckets("freki.batch.duration"), 0.5) <= seconds * 2
 
 
 @pytest.mark.parametrize("status", [OutcomeStatus.STALE, OutcomeStatus.REJECTED])

@@ -4,7 +4,7 @@ Names follow OpenTelemetry's semantic conventions where these define one. No lab
 or user: each new label value is another time series.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from opentelemetry.metrics import CallbackOptions, Histogram, Meter, NoOpMeter, Observation
@@ -15,7 +15,12 @@ from freki.schemas.limits import LimitKind
 from freki.schemas.names import is_known
 
 _FRESHNESS_S = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 90, 120, 180, 300, 600, 1800)
-_CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 120)
+_SOURCE_S = (*_FRESHNESS_S, 3_600, 21_600, 86_400, 604_800, 2_592_000, 31_536_000)
+"""Of files it is the time since they were modified: up to a year."""
+_CALL_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2, 2.5, 5, 10, 30, 120)
+"""With the 2 s of the alert FrekiQueriesSlow: within a bucket a quantile is only estimated."""
+_BATCH_S = (*_CALL_S, 300, 600, 1_800, 3_600)
+"""A language model may write for a batch for an hour."""
 _SHARES = (0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 1)
 _HITS = (0, 1, 2, 4, 8, 16, 32, 64, 128, 200)
 
@@ -55,7 +60,7 @@ class Meters:
             "freki.source.delay",
             "s",
             "Time from the event until the broker had the change: the producer's delay",
-            explicit_bucket_boundaries_advisory=_FRESHNESS_S,
+            explicit_bucket_boundaries_advisory=_SOURCE_S,
         )
         self._outcomes = meter.create_counter("freki.outcomes", description="Receipts of changes")
         self._embedded = meter.create_counter("freki.chunks.embedded", description="Chunks that were embedded")
@@ -70,7 +75,7 @@ class Meters:
         )
         self._letters = meter.create_counter("freki.dead_letters", description="Records that could not be processed")
         self._retries = meter.create_counter("freki.retries", description="Retries while a service is unavailable")
-        self._batches = self._seconds("freki.batch.duration", "Duration of a batch in a stage")
+        self._batches = self._seconds("freki.batch.duration", "Duration of a batch in a stage", _BATCH_S)
         self._fill = meter.create_histogram(
             "freki.batch.fill",
             "1",
@@ -236,8 +241,8 @@ class Meters:
             description="Versions and models of the process",
         )
 
-    def _seconds(self, name: str, description: str) -> Histogram:
-        return self._meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=_CALL_S)
+    def _seconds(self, name: str, description: str, bounds: Sequence[float] = _CALL_S) -> Histogram:
+        return self._meter.create_histogram(name, "s", description, explicit_bucket_boundaries_advisory=bounds)
 
 
 def _partitions(backlogs: Mapping[str, StageBacklog]) -> Iterator[tuple[str, PartitionBacklog]]:
