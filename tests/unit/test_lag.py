@@ -40,6 +40,27 @@ def test_a_batch_that_hangs_lets_the_lag_grow_from_its_first_record() -> None:
     assert ages(lag, 70_000) == [60.0]
 
 
+def test_what_waited_before_this_process_came_is_as_old_as_its_records() -> None:
+    lag = Lag()
+    lag.seen({PLACE: 5}, now=Timestamp(50_000))
+
+    lag.reached([(PLACE, Timestamp(1_000))])
+    lag.seen({PLACE: 4}, now=Timestamp(55_000))
+
+    assert ages(lag, 60_000) == [59.0]
+
+
+def test_a_partition_that_comes_back_with_old_records_is_as_old_as_these() -> None:
+    lag = Lag()
+    lag.seen({PLACE: 0}, now=Timestamp(50_000))
+    lag.seen({}, now=Timestamp(52_000))
+    lag.seen({PLACE: 5}, now=Timestamp(54_000))
+
+    lag.reached([(PLACE, Timestamp(1_000))])
+
+    assert ages(lag, 60_000) == [59.0]
+
+
 def test_a_partition_that_went_to_another_worker_is_forgotten() -> None:
     lag = Lag()
     lag.seen({PLACE: 5, ("documents", 1): 1}, now=Timestamp(0))

@@ -20,16 +20,23 @@ class Lag:
     def __init__(self) -> None:
         self._since: dict[Place, Timestamp] = {}
         """Lower bound on the timestamps of waiting records."""
+        self._unknown: set[Place] = set()
+        """Partitions that had a backlog when they were first seen, and of which nothing was read since: their bound is
+        that look, and may be too high."""
         self._backlog: Backlog = {}
 
     def reached(self, records: Iterable[tuple[Place, Timestamp]]) -> None:
         """Record timestamps of records in flight, in partition order: the records behind them are younger."""
         for place, timestamp in records:
-            self._since[place] = max(timestamp, self._since.get(place, timestamp))
+            known = timestamp if place in self._unknown else self._since.get(place, timestamp)
+            self._unknown.discard(place)
+            self._since[place] = max(timestamp, known)
 
     def seen(self, backlog: Backlog, now: Timestamp) -> None:
         """Record the current backlog; partitions absent from it are no longer assigned."""
         self._backlog = dict(backlog)
+        new = backlog.keys() - self._since.keys()
+        self._unknown = {place for place, records in backlog.items() if records and place in new | self._unknown}
         self._since = {place: now if not records else self._since.get(place, now) for place, records in backlog.items()}
 
     def waiting(self, now: Timestamp) -> tuple[PartitionBacklog, ...]:
