@@ -98,6 +98,27 @@ async def test_a_reader_reads_up_to_the_end_that_it_found(kafka: KafkaSettings, 
     assert [record.value for record in records] == [b"old"] * 10
 
 
+async def test_senders_that_are_cancelled_before_a_delivery_begins_take_no_place_for_good(
+    kafka: KafkaSettings, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.infra.kafka.producer._IN_FLIGHT", 2)
+    async with KafkaProducer(kafka) as producer:
+
+        async def send(value: bytes) -> None:
+            await (await producer.send(topic, key=b"k", value=value))
+
+        await send(b"first")
+        for _ in range(3):
+            async with asyncio.timeout(10):
+                sending = asyncio.create_task(send(b"cancelled"))
+                # After the sender has run for the first time, and before what it has begun does.
+                asyncio.get_running_loop().call_soon(sending.cancel)
+                await asyncio.wait([sending])
+            assert sending.cancelled()
+        async with asyncio.timeout(10):
+            await send(b"last")
+
+
 async def test_a_backlog_is_read_in_few_fetches(kafka: KafkaSettings, topic: str) -> None:
     async with KafkaProducer(kafka) as producer:
         # In a batch each, as from many producers: a short fetch of the local broker finds few or none among so many.

@@ -1,4 +1,6 @@
+import asyncio
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from opentelemetry.context import Context
@@ -90,6 +92,28 @@ async def test_a_batch_of_one_needs_no_span_beside_its_event_s() -> None:
     assert below.parent == consumed.get_span_context()
     assert trace_id(consumed) == trace
     assert named(bench.spans, "stage batch") == []
+
+
+async def test_the_span_of_a_record_ends_also_where_its_sender_is_cancelled_before_the_delivery_has_begun() -> None:
+    bench = Bench()
+    sent: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    class Waiting(FakeProducer):
+        async def send(self, *_: Any, **__: Any) -> asyncio.Future[None]:
+            return sent
+
+    bench.use(Waiting())
+    sending = asyncio.create_task(bench.outbox.send(Outgoing(topic="out", key=b"k", value=b"")))
+    # After the sender has run for the first time, and before what it has begun does.
+    asyncio.get_running_loop().call_soon(sending.cancel)
+
+    with pytest.raises(asyncio.CancelledError):
+        await sending
+
+    [span] = named(bench.spans, "send out")
+    assert span.status.status_code is StatusCode.ERROR
+    assert (span.attributes or {})["error.type"] == "CancelledError"
+    assert sent.cancelled()
 
 
 async def test_a_record_without_trace_context_begins_a_trace() -> None:

@@ -104,14 +104,14 @@ class KafkaProducer:
         except BaseException:
             self._slots.release()
             raise
-        return asyncio.create_task(self._confirmed(topic, stored))
+        confirmed = asyncio.create_task(self._confirmed(topic, stored))
+        # Not by the task: one that is cancelled before it has begun never runs.
+        confirmed.add_done_callback(lambda _: self._slots.release())
+        return confirmed
 
     async def _confirmed(self, topic: str, stored: asyncio.Future[RecordMetadata]) -> Position:
-        try:
-            with translated(f"send to {topic}", self._settings):
-                metadata = await stored
-        finally:
-            self._slots.release()
+        with translated(f"send to {topic}", self._settings):
+            metadata = await stored
         if self._wakeups is not None:
             self._wakeups.wake_up(topic)
         return Position(metadata.partition, metadata.offset)

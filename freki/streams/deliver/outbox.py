@@ -1,7 +1,8 @@
 """Sending of records, each with its trace."""
 
 import asyncio
-from collections.abc import Awaitable, Sequence
+from collections.abc import Sequence
+from functools import partial
 
 from opentelemetry.trace import Span, Tracer
 
@@ -42,7 +43,7 @@ class Outbox:
             ) from error
 
     async def _send(self, records: Sequence[Outgoing]) -> None:
-        deliveries: list[asyncio.Future[None]] = []
+        deliveries: list[asyncio.Future[object]] = []
         try:
             for record in records:
                 deliveries.append(await self._queue(record))  # noqa: PERF401 - queued deliveries must be awaited on errors
@@ -53,27 +54,28 @@ class Outbox:
         finally:
             results = await asyncio.gather(*deliveries, return_exceptions=True)
         for result in results:
-            if result is not None:
+            if isinstance(result, BaseException):
                 raise result
 
-    async def _queue(self, record: Outgoing) -> asyncio.Future[None]:
+    async def _queue(self, record: Outgoing) -> asyncio.Future[object]:
         span, headers = sending(self._tracer, record)
         try:
-            delivery = await self._producer.send(
-                record.topic, key=record.key, value=record.value, headers=headers, partition=record.partition
+            delivery = asyncio.ensure_future(
+                await self._producer.send(
+                    record.topic, key=record.key, value=record.value, headers=headers, partition=record.partition
+                )
             )
         except BaseException as error:
             failed(span, error)
             span.end()
             raise
-        return asyncio.ensure_future(_delivered(delivery, span))
+        # Not a task that awaits it: one that is cancelled before it has begun never runs.
+        delivery.add_done_callback(partial(_end, span))
+        return delivery
 
 
-async def _delivered(delivery: Awaitable[object], span: Span) -> None:
-    try:
-        await delivery
-    except BaseException as error:
+def _end(span: Span, delivery: asyncio.Future[object]) -> None:
+    error = asyncio.CancelledError() if delivery.cancelled() else delivery.exception()
+    if error is not None:
         failed(span, error)
-        raise
-    finally:
-        span.end()
+    span.end()
