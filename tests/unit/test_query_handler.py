@@ -207,6 +207,23 @@ async def test_a_query_that_fails_while_it_waits_for_a_version_is_answered_as_fa
     assert failed.failures
 
 
+async def test_the_trace_of_a_query_that_fails_while_it_waits_for_a_version_says_so(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    pipeline = await filled(rerankers=[Defective()])
+    at_least = (VersionFloor(document_id=DocumentId("d1"), version=1),)
+
+    await pipeline.ask_together(question(query_id=WAITS, text=f"Wer entscheidet über {FATAL}?", at_least=at_least))
+
+    (consumed,) = [span for span in pipeline.spans.finished if span.name == "process queries"]
+    (refused,) = [span for span in pipeline.spans.finished if span.name == "refuse"]
+    assert refused.parent == consumed.get_span_context()
+    attributes = refused.attributes or {}
+    assert (attributes["freki.query.id"], attributes["freki.status"]) == (WAITS, ResultStatus.DEGRADED)
+    assert [event.name for event in refused.events] == ["freki.notice"]
+    assert not [line for line in caplog.messages if "ended span" in line]
+
+
 async def test_a_query_that_cannot_be_decoded_is_rejected_for_whoever_its_key_names() -> None:
     pipeline = await filled()
 

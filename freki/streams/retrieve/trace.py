@@ -16,7 +16,7 @@ from freki.schemas import ChunkId, ContextHit, ContextQuery, ContextResult, Noti
 from freki.schemas.index import Candidate
 from freki.schemas.names import record
 from freki.streams.observe import attributes as names
-from freki.streams.observe.tracing import Attributes, describe
+from freki.streams.observe.tracing import Attributes, describe, step
 
 if TYPE_CHECKING:
     # What sends a query loads no retrieval for it.
@@ -94,10 +94,18 @@ class QueryTrace:
         search.end(end_time=epoch_ns + max(run.ended_ns for run in runs))
 
     def refuse(self, trace: Context, query: ContextQuery, refusal: ContextResult) -> None:
-        """Report on the span in `trace` that its query was refused."""
+        """Report on the span in `trace` that its query was refused, or below it if that span has ended.
+
+        It has for a query that waited beside its batch.
+        """
+        said = {**asked(query, content=self._content), **answered(refusal, content=self._content)}
         span = get_current_span(trace)
-        describe(span, lambda: {**asked(query, content=self._content), **answered(refusal, content=self._content)})
-        _notify(span, refusal.notices, {}, content=self._content)
+        if span.is_recording():
+            describe(span, lambda: said)
+            _notify(span, refusal.notices, {}, content=self._content)
+            return
+        with step(self._tracer, "refuse", lambda: said, trace=trace) as below:
+            _notify(below, refusal.notices, {}, content=self._content)
 
     def _step(self, retrieval: "Retrieval", run: "StepRun") -> Attributes:
         search, query = retrieval.hits.search, retrieval.query
