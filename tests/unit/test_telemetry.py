@@ -29,6 +29,7 @@ from freki.infra.telemetry.logs import ROUTINE, RateLimit, set_up_logging
 from freki.infra.telemetry.trace_files import JsonLinesExporter, read_trace
 from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured, Unavailable
+from freki.streams.retrieve.trace import TEXT_CHARACTERS
 
 NOBODY_LISTENS = "http://127.0.0.1:1"
 
@@ -81,6 +82,19 @@ def test_the_file_has_the_events_of_a_span(tmp_path: Path) -> None:
     assert json.loads(file.read_text())["events"] == [
         {"name": "freki.notice", "at_ns": 7, "attributes": {"freki.notice.kind": "SKIPPED"}}
     ]
+
+
+def test_no_value_of_a_span_is_longer_than_what_a_person_reads(tmp_path: Path) -> None:
+    with (
+        tracing(TelemetrySettings(trace_dir=tmp_path), "retrieve") as tracer,
+        tracer.start_as_current_span("q") as span,
+    ):
+        span.set_attribute("freki.query.id", "q" * 1_000_000)
+        span.add_event("freki.notice", {"freki.notice.message": "m" * 1_000_000})
+
+    [file] = tmp_path.iterdir()
+
+    assert file.stat().st_size < 3 * TEXT_CHARACTERS
 
 
 def test_a_trace_of_several_processes_is_read_as_one(tmp_path: Path) -> None:

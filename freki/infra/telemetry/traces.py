@@ -24,6 +24,8 @@ _QUEUE = 8_192
 """Maximum spans waiting for export; more are dropped. Spans of a query take 20 kB as JSON without content."""
 _ATTRIBUTES = 256
 """Maximum attributes per span: twice 20 documents with 4 fields each, and others; beyond it the oldest are lost."""
+_CHARACTERS = 20_000
+"""Maximum characters of a value, as of a context; ids of what a stage refuses may be as long as a record."""
 _OTLP_TIMEOUT_S = 3.0
 """Timeout of an export."""
 _CLOSE_S = 3.0
@@ -49,7 +51,7 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
     provider = TracerProvider(
         sampler=ParentBased(root=_Share(settings.trace_share)),
         resource=Resource.create({SERVICE_NAME: f"{settings.service_name}-{component}"}),
-        span_limits=SpanLimits(max_span_attributes=_ATTRIBUTES),
+        span_limits=SpanLimits(max_span_attributes=_ATTRIBUTES, max_attribute_length=_CHARACTERS),
         shutdown_on_exit=False,
     )
     # The file first, so that it is flushed even if the endpoint takes all the time.
