@@ -344,6 +344,18 @@ def test_an_outage_of_the_broker_does_not_fill_the_log_with_lines_of_its_client(
     assert len(lines) == 1_002
 
 
+@pytest.mark.usefixtures("clean_logging")
+def test_an_outage_of_the_endpoint_of_traces_does_not_fill_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(TelemetrySettings(log_format="json"))
+    # Each export to an endpoint that does not answer logs two lines of these, and a process exports every few seconds.
+    for spans in range(1_000):
+        logging.getLogger("opentelemetry.exporter.otlp.proto.http.trace_exporter").warning("Transient error %s", spans)
+        logging.getLogger("opentelemetry.sdk._shared_internal").warning("Queue is full, likely %s", spans)
+
+    lines = [json.loads(line)["event"] for line in capsys.readouterr().err.splitlines()]
+    assert lines == ["Transient error 0", "Queue is full, likely 0"]
+
+
 def test_a_line_that_is_left_out_is_counted_in_the_next_one_of_its_kind() -> None:
     now_s = 0.0
     sparse = RateLimit("aiokafka", every_s=60.0, clock=lambda: now_s)

@@ -32,7 +32,7 @@ _CHATTY = (
 )
 
 REPEAT_S = 60.0
-"""Interval of lines of a kind of the Kafka client, in seconds: in an outage it logs each attempt of each reader."""
+"""Interval of lines of a kind of the clients of Kafka and of OTLP, in seconds: in an outage they log each attempt."""
 
 
 ROUTINE = (
@@ -116,7 +116,8 @@ def set_up_logging(settings: TelemetrySettings) -> None:
         )
     )
     handler.addFilter(_is_worth_a_line)
-    handler.addFilter(RateLimit("aiokafka"))
+    for client in ("aiokafka", "opentelemetry"):
+        handler.addFilter(RateLimit(client))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level)
