@@ -8,7 +8,7 @@ from freki.streams.retrieve.candidates import LocatedHits, Retrieval
 
 FUSE = "fuse"
 _LOSSES = {
-    "load": "it stood too far down to be looked at closely",
+    "load": "it stood too far down to be looked at closely, or its document has its share of the candidates",
     "rerank": "too many candidates answer the query better",
     "diversify": "it says what better hits say already, or too many candidates answer the query better",
 }
