@@ -13,6 +13,7 @@ from freki.schemas import (
     CitationStyle,
     ContextQuery,
     ContextResult,
+    DocumentId,
     Fusion,
     NoticeKind,
     QueryId,
@@ -42,6 +43,7 @@ ASKED = (
     "E4711",
     "nichts dergleichen XY-1",
 )
+SEARCHES = ("dense", "bm25")
 ANSWERED = {ResultStatus.COMPLETE, ResultStatus.EMPTY}
 EXCUSES = {NoticeKind.DEGRADED, NoticeKind.SKIPPED, NoticeKind.REJECTED}
 
@@ -117,6 +119,39 @@ async def test_an_answer_keeps_its_laws(text: str, turned: dict[str, Any]) -> No
     if turned.get("per_document"):
         assert max(Counter(hit.document_id for hit in result.hits).values(), default=0) <= turned["per_document"]
     assert _shown(await _asked(world, text, turned)) == _shown(result)
+
+
+@settings(max_examples=30)
+@given(text=st.sampled_from(ASKED), turned=options)
+async def test_what_is_explained_agrees_with_the_answer(text: str, turned: dict[str, Any]) -> None:
+    world = await _full()
+    await world.feed(revision("copy", 1, DOCUMENTS["satzung"]))
+    names = tuple(map(DocumentId, (*DOCUMENTS, "copy", "nowhere")))
+
+    result = await _asked(world, text, {**turned, "explain": True, "expect": names})
+
+    told = result.explanation
+    assert told is not None
+    assert [each.chunk_id for each in told.hits] == [hit.chunk_id for hit in result.hits]
+    for hit, story in zip(result.hits, told.hits, strict=True):
+        scores = {search: [each.score for each in story.retrieved if each.search == search] for search in SEARCHES}
+        assert [max(found, default=None) for found in scores.values()] == [hit.dense_score, hit.lexical_score]
+        assert story.rerank_score == hit.rerank_score
+        assert story.ranks[-1].rank == hit.rank
+    ranks = [*(story.ranks for story in told.hits), *(each.best.ranks for each in told.expected if each.best)]
+    # Each was left after the first steps, of which none leaves more than the one before.
+    longest = max(ranks, key=len, default=())
+    for own in ranks:
+        assert [(each.step, each.of) for each in own] == [(each.step, each.of) for each in longest[: len(own)]]
+        assert all(1 <= each.rank <= each.of for each in own)
+    assert [each.of for each in longest] == sorted((each.of for each in longest), reverse=True)
+    by_fusion = sorted(zip(told.hits, result.hits, strict=True), key=lambda pair: pair[0].ranks[0].rank)
+    fused = [hit.fused_score for _, hit in by_fusion]
+    assert fused == sorted(fused, reverse=True)
+    shown = {hit.document_id for hit in result.hits}
+    for each in told.expected:
+        assert (each.lost_at is None) is (each.document_id in shown)
+        assert each.lost_at not in {rank.step for rank in (each.best.ranks if each.best else ())}
 
 
 @settings(max_examples=30)
