@@ -46,6 +46,7 @@ from freki.streams.retrieve.trace import Models, QueryTrace
 from freki.streams.wire.rules import limits_of, rules_of
 from tests.memory_index import MemoryIndex
 from tests.parsing import parse_here
+from tests.simulated_time import clock_of_quick_machine
 from tests.unit.deliveries import DEAD_LETTERS, Event, FakeProducer, Sent, Spans, Waits
 from tests.unit.questions import stores
 
@@ -115,8 +116,11 @@ class Pipeline:
             Retriever(
                 RetrievalModels(embedder=embedder, rerankers=list(rerankers)),
                 stores(self.index),
-                QueryDefaults(options=RetrievalSettings(**options).options, left_out=left_out),
-                Clocks(now=_now, ns=time.monotonic_ns),
+                # However busy the machine is, each step has time, and no root gets old.
+                QueryDefaults(
+                    options=RetrievalSettings(**{"deadline_ms": 60_000, **options}).options, left_out=left_out
+                ),
+                Clocks(now=_now, ns=clock_of_quick_machine()),
             ),
             replies=Replies(Sink(outbox, "contexts", Codec(ContextResult).encode), noted=noted),
             reply_topics=reply_topics,

@@ -26,7 +26,7 @@ from freki.streams.retrieve.retriever import Retriever
 from freki.streams.retrieve.steps.rewrite import Rewriter
 from freki.streams.wire.query_parts import KEPT_S, MANIFEST_BYTES
 from tests.memory_index import MemoryIndex
-from tests.simulated_time import time_ns
+from tests.simulated_time import clock_of_quick_machine, time_ns
 from tests.unit.revisions import TENANT, World
 
 TEXTS = ["der antrag ist schriftlich zu stellen", "die gebühr beträgt zehn euro", "über den antrag entscheidet das amt"]
@@ -80,6 +80,12 @@ def now() -> Timestamp:
     return Timestamp(time_ns() // 1_000_000)
 
 
+def _load() -> None:
+    """Load what workers load when they start: not in the time of a query."""
+    load_languages()
+    load_synonyms()
+
+
 def retriever(  # noqa: PLR0913 - what tests exchange
     world: World,
     store: Any | None = None,
@@ -90,14 +96,15 @@ def retriever(  # noqa: PLR0913 - what tests exchange
     profiles: Mapping[str, ReaderProfile] | None = None,
     rewriter: Rewriter | None = None,
     thesaurus: Thesaurus | None = None,
-    clock_ns: Callable[[], int] = time_ns,
+    clock_ns: Callable[[], int] | None = None,
 ) -> Retriever:
+    _load()
     store = store or world.index
     return Retriever(
         RetrievalModels(embedder=embedder or world.embedder, rerankers=rerankers, rewriter=rewriter),
         stores(store),
         QueryDefaults(options=defaults, profiles=profiles or {}, thesaurus=thesaurus or Thesaurus()),
-        Clocks(now=now, ns=clock_ns),
+        Clocks(now=now, ns=clock_ns or clock_of_quick_machine()),
     )
 
 
@@ -128,9 +135,7 @@ def stores(store: Any, search: Any = None) -> Stores:
 async def ask(
     asked: Retriever | CachingRetriever, text: str = "Wer entscheidet über den Antrag?", **options: Any
 ) -> ContextResult:
-    # Loaded as by a worker: not in the time of a query.
-    load_languages()
-    load_synonyms()
+    _load()
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=text, asked_at=now(), **options)
     ((_, result, _),) = [answer async for answer in asked.answer([(query, "")])]
     return result

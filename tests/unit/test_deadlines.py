@@ -142,7 +142,7 @@ class TestAtHand:
     @in_simulated_time
     async def test_what_is_read_around_hits_leaves_time_to_look_whether_their_documents_still_stand(self) -> None:
         attempts = _after_a_slow_look_at_roots()
-        query = _parsed(Clock(time.time()), 5_000)
+        query = _parsed(Clock(now() / 1000), 5_000)
 
         around = await attempts([query], AUGMENT, asyncio.Event().wait())
         standing = await attempts([query], RECHECK, asyncio.sleep(0.05, "they stand"))
@@ -152,7 +152,7 @@ class TestAtHand:
     @in_simulated_time
     async def test_what_an_answer_cannot_do_without_has_the_time_of_a_second_look_that_it_makes_needless(self) -> None:
         attempts = _after_a_slow_look_at_roots()
-        query = _parsed(Clock(time.time()), 5_000)
+        query = _parsed(Clock(now() / 1000), 5_000)
 
         read = await attempts([query], "locate", asyncio.sleep(0.05, "read"), fresh_s=0.5)
         too_late = await attempts([query], "locate", asyncio.Event().wait(), fresh_s=0.01)

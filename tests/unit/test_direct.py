@@ -42,6 +42,7 @@ from freki.streams.wire.direct import open_direct
 from freki.streams.wire.reload import ReloadableParts
 from tests.memory_index import MemoryIndex
 from tests.received import received_query
+from tests.simulated_time import in_simulated_time
 from tests.unit.questions import TEXTS, gateway_of, now, retriever
 from tests.unit.revisions import TENANT, World, revision
 
@@ -136,6 +137,7 @@ async def test_a_call_for_the_beginning_of_an_encrypted_name_is_refused_and_take
     assert answered.hits
 
 
+@in_simulated_time
 async def test_a_call_waits_for_a_version_until_its_deadline() -> None:
     floor = (VersionFloor(document_id=DocumentId("a"), version=9),)
 

@@ -836,6 +836,7 @@ async def test_an_answer_leaves_before_the_next_question_is_reranked_and_the_mos
     assert [place async for place, _, _ in answers] == [1, 0]
 
 
+@in_simulated_time
 async def test_one_whose_time_is_over_leaves_while_the_others_are_still_searched_for(world: World) -> None:
     # given a store whose search ends when it is told to
     told = asyncio.Event()
@@ -850,6 +851,7 @@ async def test_one_whose_time_is_over_leaves_while_the_others_are_still_searched
     assert [(place, bool(result.hits)) async for place, result, _ in answers] == [(0, True)]
 
 
+@in_simulated_time
 async def test_one_whose_time_is_over_leaves_without_what_was_found_but_not_read(world: World) -> None:
     told = asyncio.Event()
     store = Broken(world.index, before={"contents": told.wait})
@@ -859,6 +861,7 @@ async def test_one_whose_time_is_over_leaves_without_what_was_found_but_not_read
     assert (left.hits, left.status) == ((), ResultStatus.DEGRADED)
 
 
+@in_simulated_time
 async def test_nothing_goes_on_for_questions_that_have_all_left(world: World) -> None:
     told = asyncio.Event()
     store = Broken(world.index, before={"dense": told.wait})
