@@ -9,7 +9,7 @@ import socket
 import ssl
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -195,17 +195,59 @@ async def test_a_connection_whose_request_does_not_arrive_is_closed(
     assert caplog.records == []
 
 
+class Time:
+    """The loop of a connection, with a time that passes as the test says."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._now_s = 0.0
+        self._timers: list[asyncio.TimerHandle] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._loop, name)
+
+    def time(self) -> float:
+        return self._now_s
+
+    def call_later(self, delay_s: float, callback: Callable[..., Any], *args: Any) -> asyncio.TimerHandle:
+        self._timers.append(asyncio.TimerHandle(self._now_s + delay_s, callback, args, self._loop))
+        return self._timers[-1]
+
+    def pass_by(self, seconds: float) -> None:
+        self._now_s += seconds
+        due = [each for each in self._timers if each.when() <= self._now_s]
+        self._timers = [each for each in self._timers if each not in due]
+        for each in due:
+            if not each.cancelled():
+                each._run()
+
+
 async def test_a_request_that_comes_slowly_but_steadily_is_answered(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(timed_requests, "PATIENCE_S", 0.05)
     monkeypatch.setattr(timed_requests, "SLOWEST", 1)
+    time, arrived = Time(asyncio.get_running_loop()), asyncio.Event()
+    make, receive = timed_requests.TimedRequests.connection_made, timed_requests.TimedRequests.data_received
+
+    def made(protocol: timed_requests.TimedRequests, transport: asyncio.Transport) -> None:
+        protocol.loop = time  # type: ignore[assignment] # as far as it is used
+        make(protocol, transport)
+
+    def received(protocol: timed_requests.TimedRequests, data: bytes) -> None:
+        receive(protocol, data)
+        arrived.set()
+
+    monkeypatch.setattr(timed_requests.TimedRequests, "connection_made", made)
+    monkeypatch.setattr(timed_requests.TimedRequests, "data_received", received)
     body = json.dumps({"text": TEXTS[0]}).encode()
+    assert len(body) / 2 > timed_requests.PATIENCE_S
 
     async def slowly() -> AsyncIterator[bytes]:
         for byte in body:
-            await asyncio.sleep(0.01)
+            time.pass_by(0.5)
+            arrived.clear()
             yield bytes([byte])
+            await arrived.wait()
 
     async with serving(capsys) as (_, url, _, running):
         async with httpx.AsyncClient(base_url=url, timeout=60) as client:
