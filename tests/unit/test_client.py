@@ -23,6 +23,7 @@ from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import Rejected
 from freki.streams.client import Asker, Publisher, Receipts
 from freki.streams.deliver.outbox import Outbox, Sink
+from tests.simulated_time import in_simulated_time
 from tests.unit.deliveries import FakeProducer
 from tests.unit.evaluations import result
 from tests.unit.published import Record
@@ -197,6 +198,7 @@ async def test_an_answer_that_can_not_be_decoded_is_told_to_its_asker_and_others
         assert asker.is_reading
 
 
+@in_simulated_time
 async def test_a_question_that_the_broker_does_not_take_is_told_from_one_without_an_answer() -> None:
     class Stuck:
         async def send(self, *_: Outgoing) -> None:

@@ -84,7 +84,7 @@ async def test_without_time_nothing_is_scored(service: RankingServer) -> None:
 async def test_a_service_that_is_too_slow_may_be_there_later(service: RankingServer) -> None:
     service.hang_on("slow")
 
-    async with RemoteReranker(settings(service, timeout_s=0.2)) as reranker:
+    async with RemoteReranker(settings(service, timeout_s=1)) as reranker:
         with pytest.raises(Unavailable, match="does not answer: ReadTimeout"):
             await reranker.score(paired([("slow", "x")]), budget_s=None)
 

@@ -25,6 +25,7 @@ from freki.infra.http.credentials import split_credentials
 from freki.infra.kafka import KafkaProducer
 from freki.infra.kafka.connection import ssl_context
 from freki.infra.kafka.tokens import Tokens
+from freki.infra.llm import client
 from freki.infra.llm.client import LlmClient
 from freki.infra.milvus.store import MilvusStore
 from freki.infra.models.remote.service import EmbeddingService
@@ -180,11 +181,18 @@ def settings(**sections: Any) -> Settings:
     return Settings.model_validate(sections)
 
 
+@pytest.fixture(autouse=True)
+def without_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Ask a language model again at once, with all the time that a busy machine takes to answer."""
+    monkeypatch.setattr(client, "_FIRST_WAIT_S", 0.0)
+    monkeypatch.setattr(client, "_LONGEST_WAIT_S", 0.0)
+
+
 Provoke = Callable[[str], Awaitable[object]]
 
 
 async def ask_llm(url: str, **given: Any) -> None:
-    named = LlmSettings(url=url, model="m", timeout_s=0.5, **given)
+    named = LlmSettings(url=url, model="m", **given)
     async with LlmClient(named, Calls()) as client:
         (answer,) = await client.complete([Prompt(system="s", user="u")], max_tokens=1)
     raise Unavailable(getattr(answer, "reason", ""))

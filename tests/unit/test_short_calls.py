@@ -22,7 +22,7 @@ class Thread:
 
     def block(self) -> str:
         self.begun.set()
-        assert self.may_end.wait(10)
+        assert self.may_end.wait(60)
         return self.note("block")
 
     def note(self, name: str) -> str:
@@ -67,7 +67,7 @@ async def test_results_come_after_all_functions_of_a_batch_whose_weight_is_limit
     first = asyncio.create_task(calls.run(partial(thread.note, "a"), weight=5))
     second = asyncio.create_task(calls.run(thread.block, weight=5))
 
-    await asyncio.to_thread(thread.begun.wait, 10)
+    await asyncio.to_thread(thread.begun.wait, 60)
     await asyncio.sleep(0.05)
 
     assert first.done() is not together
@@ -78,7 +78,7 @@ async def test_results_come_after_all_functions_of_a_batch_whose_weight_is_limit
 async def test_what_comes_while_the_thread_is_busy_waits_for_it() -> None:
     calls, thread = ShortCalls(100), Thread()
     first = asyncio.create_task(calls.run(thread.block, weight=1))
-    await asyncio.to_thread(thread.begun.wait, 10)
+    await asyncio.to_thread(thread.begun.wait, 60)
     others = [asyncio.create_task(calls.run(partial(thread.note, name), weight=1)) for name in "ab"]
     await asyncio.sleep(0.05)
     assert thread.ran == []
@@ -92,7 +92,7 @@ async def test_what_comes_while_the_thread_is_busy_waits_for_it() -> None:
 async def test_a_cancelled_call_does_not_run_and_harms_no_other() -> None:
     calls, thread = ShortCalls(100), Thread()
     first = asyncio.create_task(calls.run(thread.block, weight=1))
-    await asyncio.to_thread(thread.begun.wait, 10)
+    await asyncio.to_thread(thread.begun.wait, 60)
     second, third = (asyncio.create_task(calls.run(partial(thread.note, name), weight=1)) for name in "ab")
     await asyncio.sleep(0)
 
