@@ -43,6 +43,7 @@ from tests.clamd import EICAR, NAME, ScriptedClamd, serving
 from tests.parsing import parse_here
 from tests.received import received
 from tests.unit.pipelines import Pipeline
+from tests.unit.presence import Presence
 
 CLEAN = b"Die Satzung gilt." * 10_000
 """More than one block."""
@@ -128,25 +129,14 @@ async def test_a_command_that_fails_is_run_again(code: int) -> None:
 
 
 async def test_a_command_that_hangs_is_killed_with_all_that_it_started(tmp_path: Path) -> None:
-    pid = tmp_path / "pid"
-    scanner = CommandScanner(f"sh -c 'sleep 600 & echo $! > {pid}; wait'", timeout_s=0.5)
+    presence = Presence(tmp_path / "presence")
+    scanner = CommandScanner(f'sh -c "{presence.hold}; sleep 600 & wait"', timeout_s=0.5)
 
     with pytest.raises(Unavailable, match=r"sh gave no verdict within FREKI_SCAN__TIMEOUT_S=0\.5"):
         await scanner.scan(b"")
 
-    assert await asyncio.to_thread(_ends, int(pid.read_text(encoding="ascii")))
-
-
-def _ends(pid: int) -> bool:
-    until = time.monotonic() + 60
-    while _runs(pid) and time.monotonic() < until:
-        time.sleep(0.01)
-    return not _runs(pid)
-
-
-def _runs(pid: int) -> bool:
-    status = Path(f"/proc/{pid}/stat")
-    return status.exists() and ") Z" not in status.read_text(encoding="ascii")
+    async with asyncio.timeout(60):
+        await presence.ended()
 
 
 async def test_a_command_that_is_not_there_stops_the_worker() -> None:

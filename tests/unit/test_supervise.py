@@ -27,6 +27,7 @@ from freki.infra.local.children import (
 from freki.infra.local.logs import TAIL_LINES, BoundedLog
 from freki.infra.local.supervise import Supervisor
 from freki.schemas.errors import Rejected, Unavailable
+from tests.unit.presence import Presence
 
 SOON = RestartPolicy(first_s=0.01, longest_s=0.02, healthy_after_s=3600)
 BECOME_READY = ': > "$FREKI_READY_FILE"'
@@ -84,23 +85,6 @@ class Children:
 @pytest.fixture
 def children(tmp_path: Path, events: Events) -> Children:
     return Children(tmp_path, events)
-
-
-class Presence:
-    """Tells when every process that ran `HOLD` is gone, by the end of a named pipe that they keep open."""
-
-    def __init__(self, path: Path) -> None:
-        os.mkfifo(path)
-        self.hold = f"exec 3>'{path}'"
-        self._reading = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-        # Ours too: a process that is gone before it opened the pipe is gone as well.
-        self._writing = os.open(path, os.O_WRONLY)
-
-    async def ended(self) -> None:
-        os.close(self._writing)
-        os.set_blocking(self._reading, True)
-        with os.fdopen(self._reading, "rb") as pipe:
-            await asyncio.to_thread(pipe.read)
 
 
 async def test_a_child_starts_when_those_it_depends_on_are_ready(children: Children, events: Events) -> None:
