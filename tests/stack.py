@@ -11,7 +11,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Literal, Protocol
@@ -236,11 +236,14 @@ def own_collections(settings: MilvusSettings) -> MilvusSettings:
 
 
 def free_port() -> int:
-    """Find a port where nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Find a port where nothing listens, and which nobody is given who asks for any port before a server takes it.
+
+    Systems give those from 32768 on to every connection and to servers of other tests; here it is drawn from below.
+    """
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port := 10_000 + secrets.randbelow(20_000)))
+            return port
 
 
 @contextmanager
