@@ -5,7 +5,8 @@ import os
 import subprocess
 import sys
 import uuid
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
 from freki.infra.kafka import Reader
@@ -107,6 +108,21 @@ async def all_values(freki: Freki) -> list[bytes]:
             async with Reader(freki.settings.kafka, topic.name, start="earliest") as reader:
                 values += [stored.value async for stored in reader.until_end() if stored.value is not None]
     return values
+
+
+@asynccontextmanager
+async def until_asked(freki: Freki, tenant: str) -> AsyncIterator[Callable[[], Awaitable[None]]]:
+    """Give what waits until a query of a tenant, sent from now on, is on its topic: then it is under way."""
+    decode = Codec(ContextQuery).decode
+    async with Reader(freki.settings.kafka, topics_of(freki.settings).queries.name, start="latest") as reader:
+
+        async def wait() -> None:
+            async with asyncio.timeout(PATIENCE_S):
+                async for stored in reader:
+                    if stored.value is not None and decode(stored.value).tenant == tenant:
+                        return
+
+        yield wait
 
 
 def messages(result: ContextResult) -> str:

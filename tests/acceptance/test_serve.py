@@ -14,7 +14,7 @@ import pytest
 from playwright.async_api import Page, expect
 
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import environment
+from tests.acceptance.helpers import environment, until_asked
 from tests.chromium import needs_chromium, open_chromium
 from tests.http_api import events_of
 from tests.llm_server import LlmServer, an_llm_server, asked_of, writes
@@ -40,9 +40,17 @@ def llm() -> Iterator[LlmServer]:
 
 
 @pytest.fixture
-async def served(freki: Freki, llm: LlmServer, tmp_path: Path) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
+def tenant() -> str:
+    """Tenant of a server of its own."""
+    return f"serve-{secrets.token_hex(4)}"
+
+
+@pytest.fixture
+async def served(
+    freki: Freki, llm: LlmServer, tenant: str, tmp_path: Path
+) -> AsyncIterator[tuple[str, asyncio.subprocess.Process]]:
     free = {"FREKI_SERVE__PORT": "0", "FREKI_SERVE__GRPC_PORT": "0"}
-    variables = environment(freki) | free | {"FREKI_TENANT": f"serve-{secrets.token_hex(4)}"}
+    variables = environment(freki) | free | {"FREKI_TENANT": tenant}
     variables |= {"FREKI_LLM__URL": llm.url, "FREKI_LLM__MODEL": "gemma"}
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "freki", "serve"), env=variables, cwd=tmp_path, stderr=asyncio.subprocess.PIPE
@@ -60,7 +68,7 @@ async def served(freki: Freki, llm: LlmServer, tmp_path: Path) -> AsyncIterator[
 
 
 async def test_a_service_publishes_asks_and_deletes(
-    served: tuple[str, asyncio.subprocess.Process], tmp_path: Path
+    freki: Freki, served: tuple[str, asyncio.subprocess.Process], tenant: str, tmp_path: Path
 ) -> None:
     url, process = served
     question = {"text": "Wie hoch ist die Hundegebühr?", "top_k": 3}
@@ -110,8 +118,9 @@ async def test_a_service_publishes_asks_and_deletes(
             await asyncio.sleep(0.05)
 
         # A call under way is answered, then the server ends.
-        last = asyncio.create_task(client.post("/v1/queries", json=question))
-        await asyncio.sleep(0.01)
+        async with until_asked(freki, tenant) as is_under_way:
+            last = asyncio.create_task(client.post("/v1/queries", json=question))
+            await is_under_way()
         process.send_signal(signal.SIGTERM)
         assert (await last).status_code == 200
     assert await process.wait() == 0

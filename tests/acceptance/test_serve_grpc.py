@@ -16,7 +16,7 @@ import pytest
 
 from freki.schemas.proto.freki.v1 import freki_pb2, wolf_pb2
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import environment
+from tests.acceptance.helpers import environment, until_asked
 
 TEXT = "Die Hundegebühr beträgt zehn Euro im Jahr."
 QUESTION = "Wie hoch ist die Hundegebühr?"
@@ -91,7 +91,8 @@ async def serving(freki: Freki, *arguments: str, tenant: str) -> AsyncIterator[S
 
 
 async def test_a_service_publishes_asks_and_deletes_over_grpc(freki: Freki) -> None:
-    async with serving(freki, tenant=f"grpc-{secrets.token_hex(4)}") as served:
+    tenant = f"grpc-{secrets.token_hex(4)}"
+    async with serving(freki, tenant=tenant) as served:
         await served.publish("hunde.md", TEXT)
 
         answers = await asyncio.gather(*(served.ask(top_k=n, deadline_ms=30_000) for n in range(1, 9)))
@@ -116,8 +117,9 @@ async def test_a_service_publishes_asks_and_deletes_over_grpc(freki: Freki) -> N
         assert nothing.value.code() is grpc.StatusCode.NOT_FOUND
 
         # A call under way is answered, then the server ends.
-        last = asyncio.ensure_future(served.ask(deadline_ms=30_000))
-        await asyncio.sleep(0.01)
+        async with until_asked(freki, tenant) as is_under_way:
+            last = asyncio.ensure_future(served.ask(deadline_ms=30_000))
+            await is_under_way()
         served.process.send_signal(signal.SIGTERM)
         assert (await last).status == freki_pb2.RESULT_STATUS_EMPTY
         assert await served.process.wait() == 0
