@@ -3,6 +3,7 @@
 import json
 
 from freki.schemas import ResultStatus
+from freki.streams.limits.usage import MINUTE_MS
 from tests.acceptance.conftest import LIMITED, Freki
 from tests.acceptance.helpers import ask, delete, freki_command, publish, upsert
 
@@ -23,9 +24,10 @@ async def test_one_document_and_one_query_too_many_are_refused_and_other_tenants
     rows = {row["limit"]: (row["used"], row["most"]) for row in map(json.loads, shown.splitlines())}
     assert (code, rows["documents"]) == (0, (2, 2))
 
-    # Another minute may begin between them.
     answers = [await ask(freki, LIMITED, f"Wann endet die Frist {number}?") for number in range(8)]
     refused = [answer for answer in answers if answer.status is ResultStatus.EXPIRED]
-    assert 8 - 2 * 3 <= len(refused) <= 8 - 3
+    # Other minutes may begin between them, on a busy machine more than one.
+    minutes = {answer.asked_at // MINUTE_MS for answer in answers}
+    assert 8 - 3 * len(minutes) <= len(refused) <= 8 - 3
     assert all("ask again in" in answer.notices[0].message and not answer.hits for answer in refused)
     assert (await ask(freki, "unlimited", "Was ist nicht zu viel?")).status is not ResultStatus.EXPIRED

@@ -20,6 +20,7 @@ from freki.infra.settings import AuthSettings, Settings
 from freki.operators.token_id import token_id
 from freki.schemas import ContextQuery, ContextResult, QueryId, ResultStatus
 from freki.schemas.avro import Codec
+from freki.streams.limits.usage import MINUTE_MS
 from freki.streams.messages import TOKEN_HEADER, Outgoing
 from freki.streams.wire.connect import open_asker, open_outbox
 from freki.streams.wire.from_settings import topics_of
@@ -113,8 +114,10 @@ async def test_two_workers_together_answer_no_more_queries_than_the_limit_of_the
     answers = [await guarded.ask(guarded.token(tenant="limited"), tenant="limited") for _ in range(14)]
 
     refused = [answer for answer in answers if answer.notices and answer.notices[0].stage == "limit"]
-    # Another minute may begin between them, and what one worker has not read of the other yet may pass.
-    assert 14 - 2 * (4 + 1) <= len(refused) <= 14 - 4
+    # Other minutes may begin between them, on a busy machine more than one, and what one worker has not read of the
+    # other yet may pass.
+    minutes = {answer.asked_at // MINUTE_MS for answer in answers}
+    assert 14 - len(minutes) * (4 + 1) <= len(refused) <= 14 - 4
     assert {answer.status for answer in refused} == {ResultStatus.EXPIRED}
 
 
