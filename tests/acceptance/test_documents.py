@@ -26,7 +26,7 @@ from freki.schemas import (
 )
 from freki.schemas.index import Root
 from freki.streams.messages import Outgoing
-from freki.streams.wire.connect import open_document_asker, open_index, open_publisher
+from freki.streams.wire.connect import open_document_asker, open_index, open_publisher, open_receipts
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
@@ -255,13 +255,19 @@ async def test_verify_beside_a_stream_of_changes_finds_no_difference(freki: Frek
     stop = asyncio.Event()
 
     async def edit() -> None:
-        async with open_publisher(freki.settings) as publisher:
+        async with open_receipts(freki.settings) as receipts, open_publisher(freki.settings) as publisher:
             for version in count(1):
-                for number in range(20):
-                    text = f"# Notiz {number}\n\nStand {version}."
-                    await publisher.publish(upsert(tenant, f"note-{number}.md", text, version=version))
-                    # Slower than workers index, so that they never fall behind.
+                changes = [
+                    upsert(tenant, f"note-{number}.md", f"# Notiz {number}\n\nStand {version}.", version=version)
+                    for number in range(20)
+                ]
+                for change in changes:
+                    receipts.expect(change)
+                    await publisher.publish(change)
                     await asyncio.sleep(0.05)
+                # As fast as workers index on this machine, so that they never fall behind.
+                for _ in changes:
+                    await receipts.next(patience_s=PATIENCE_S)
                 if stop.is_set():
                     return
 

@@ -175,20 +175,28 @@ async def test_settings_change_while_questions_are_in_flight_and_none_is_lost(au
             token = audited.token(tenant="reload")
             return await asker.ask(query("reload", QUESTION), patience_s=PATIENCE_S, token=token)
 
-        async def ask_on(stop: asyncio.Event) -> list[ContextResult]:
-            results = []
+        answered: list[ContextResult] = []
+
+        async def ask_on(stop: asyncio.Event) -> None:
             while not stop.is_set():
-                results.append(await ask())
+                answered.append(await ask())
                 await asyncio.sleep(0.05)
-            return results
+
+        async def until_answered(hits: int) -> None:
+            """Wait, however long a busy machine takes, until a question in flight had so many hits."""
+            async with asyncio.timeout(PATIENCE_S):
+                while all(len(result.hits) != hits for result in answered):  # noqa: ASYNC110 - tasks add to it
+                    await asyncio.sleep(0.05)
 
         done = asyncio.Event()
         asking = [asyncio.create_task(ask_on(done)) for _ in range(4)]
+        await until_answered(3)
         _put(file, "[retrieval]\ntop_k = 1\n[crawl]\ndelay_s = 2.0\n")
         await _each_worker(audited, "/metrics", lambda reply: _TAKEN_OVER in reply.text)
         after = await asyncio.gather(*(ask() for _ in range(4)))
+        await until_answered(1)
         done.set()
-        answered = [result for results in await asyncio.gather(*asking) for result in results]
+        await asyncio.gather(*asking)
         _, recorded = await asyncio.to_thread(audited.audit, "search", "--kind", "settings")
 
         assert len(recorded) == len(STAGES)

@@ -28,6 +28,8 @@ from tests.own_stack.generations import (
 )
 
 EDITED = 6
+ANSWERS = 101
+"""Least answers while generations take turns."""
 WORKERS = (("chunk", "contextualise"), ("embed",), ("embed",), ("retrieve",), ("retrieve",))
 
 
@@ -122,6 +124,8 @@ async def test_another_generation_takes_over_and_gives_back_without_a_pause(seve
         switches = [await switched(several, traffic, name) for name in ("g2", "g1", "g2")]
         compared = await said(several, "compare", "g1", "g2", "--recorded", "10")
         listed = await said(several, "list")
+        # Also on a machine that answers slowly.
+        await traffic.answered(max(0, ANSWERS - len(traffic.answers)))
         traffic.stop.set()
     await _quiet(several, traffic)
 
@@ -164,7 +168,7 @@ async def _quiet(freki: Freki, traffic: Traffic) -> None:
 
 def _check(answers: Sequence[ContextResult], held: Mapping[str, Held], switches: Sequence[tuple[int, int]]) -> None:
     (_, second_from), (second_until, first_from), (first_until, again_from) = switches
-    assert len(answers) > 100
+    assert len(answers) >= ANSWERS
     assert {answer.status for answer in answers} <= {ResultStatus.COMPLETE, ResultStatus.DEGRADED}
     for answer in answers:
         # A query that a killed worker had waits for the next one, which may be of the next switch.
