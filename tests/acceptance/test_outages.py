@@ -108,9 +108,11 @@ async def test_a_store_that_is_silent_delays_ingest_and_loses_nothing(freki: Fre
     assert {outcome.status for outcome in outcomes} == {OutcomeStatus.INDEXED}
     results = [answer for answer in answers if isinstance(answer, ContextResult)]
     assert results == answers
-    assert {result.status for result in results} == {ResultStatus.DEGRADED}
-    assert all(any(notice.kind is NoticeKind.DEGRADED for notice in result.notices) for result in results)
-    assert "failed" in messages(results[0])
+    # One that a worker of a busy machine takes after its deadline is told that, and nothing else is tried for it.
+    taken = [result for result in results if result.status is not ResultStatus.EXPIRED]
+    assert {result.status for result in taken} == {ResultStatus.DEGRADED}
+    assert all(any(notice.kind is NoticeKind.DEGRADED for notice in result.notices) for result in taken)
+    assert "failed" in messages(taken[0])
     await until(lambda: series(freki, "embed", "freki_lag_records{") == 0)
     await asyncio.sleep(STEP_REST_MS / 1000)  # so long it is left alone at most
     after = await ask(freki, tenant, "Was kostet ein Zwischenzeugnis?", top_k=20)

@@ -171,7 +171,8 @@ async def test_a_question_waits_for_the_version_that_it_asks_for(freki: Freki) -
 async def test_a_version_that_never_comes_is_named_within_the_deadline(freki: Freki) -> None:
     floor = VersionFloor(document_id=DocumentId("never"), version=1)
 
-    result = await ask(freki, "fresh", "Grenze", at_least=(floor,), deadline_ms=300)
+    # Some of it passes before a worker on a busy machine takes the query; one that is late is told so instead.
+    result = await ask(freki, "fresh", "Grenze", at_least=(floor,), deadline_ms=5_000)
 
     assert "'never'" in messages(result)
 
