@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from freki.operators.errors import InvalidRequest
 from freki.operators.identify import root_id
 from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, RootId, TenantId, Timestamp
+from freki.schemas.findings import CoveredDocuments
 from freki.schemas.index import Root
 from freki.streams.privacy.erasure import ErasureOutcome
 from freki.streams.privacy.rectification import Rectification, searched_versions
@@ -26,6 +27,29 @@ class Indexed:
 
     async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
         return {key: self._roots[key] for key in root_ids if key in self._roots}
+
+
+class Changing(World):
+    """Has other documents once it was looked at."""
+
+    later: dict[DocumentId, Kept]
+
+    @property
+    def index(self) -> Indexed:
+        world = self
+
+        class Looked(Indexed):
+            async def roots(self, root_ids: Sequence[RootId]) -> Mapping[RootId, Root]:
+                found = await Indexed(world).roots(root_ids)
+                world.documents = world.later
+                return found
+
+        return Looked(self)
+
+    async def covered(self, tenant: TenantId, covers: Coverage) -> CoveredDocuments:
+        found = await super().covered(tenant, covers)
+        self.documents = self.later
+        return found
 
 
 async def rectified(world: World, *names: DocumentId, index: Indexed | None = None) -> ErasureOutcome:
@@ -80,6 +104,15 @@ async def test_older_versions_go_unless_they_are_held_and_the_corrected_one_stay
         versions = {A: 2, B: 5}
         older = {name: versions[name] - 1 for name in {A, B} - done.held.keys()}
         assert searched_versions(body) == (older, Timestamp(7))
+
+
+@pytest.mark.parametrize("is_there_first", [True, False], ids=["is deleted", "is indexed"])
+async def test_a_document_that_comes_or_goes_while_it_is_looked_up_is_refused(*, is_there_first: bool) -> None:
+    here = Changing({A: Kept(version=2)} if is_there_first else {})
+    here.later = {} if is_there_first else {A: Kept(version=2)}
+
+    with pytest.raises(InvalidRequest, match="publish its corrected version first"):
+        await rectified(here, A, index=here.index)
 
 
 async def test_a_claim_of_a_held_document_does_not_make_a_rectification_incomplete() -> None:

@@ -44,12 +44,13 @@ class Rectification:
         tell yet which one is right.
         """
         begun, covers = self._now(), Coverage(documents=tuple(documents))
-        known = {each.document_id: each for each in (await self._places.covered(tenant, covers)).documents}
+        # The index first: what it holds then is covered, unless it was deleted since.
         roots = await self._index.roots([root_id(tenant, name) for name in documents])
+        known = {each.document_id: each for each in (await self._places.covered(tenant, covers)).documents}
         corrected: dict[DocumentId, int] = {}
         for name in documents:
             root = roots.get(root_id(tenant, name))
-            if root is None or root.deleted:
+            if root is None or root.deleted or name not in known:
                 raise InvalidRequest(f"document {name!r} is not indexed: publish its corrected version first")
             if known[name].version > root.version:
                 raise InvalidRequest(
