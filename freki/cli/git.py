@@ -37,7 +37,7 @@ async def publish_git(
     whose = TenantId(publishing.tenant or settings.tenant)
     if not repository.is_dir():
         fail(f"{repository} is no folder", code=2)
-    name = name or repository.resolve().name.removesuffix(".git")
+    name = name or name_of(repository)
     with GitRepository(repository, branch, max_bytes=settings.claims.max_bytes) as git:
         async with open_feed(settings, f"git {whose}/{name}", Mark, wait=publishing.wait) as feed:
             source = GitSource(
@@ -61,6 +61,12 @@ async def publish_git(
                 return await feed.settle()
 
             await poll_repeatedly(poll, every=publishing.every, force=publishing.force)
+
+
+def name_of(repository: Path) -> str:
+    """Return the name of a repository's folder, also where the path is that of `.git` in it."""
+    path = repository.resolve()
+    return (path.parent if path.name == ".git" else path).name.removesuffix(".git")
 
 
 def _media_type(path: str, content: bytes) -> str | None:
