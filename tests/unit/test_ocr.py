@@ -296,9 +296,10 @@ def test_none_is_opened_where_none_is_named() -> None:
         {"ocr": {"command": "read"}},
         {"ocr": {"url": "http://127.0.0.1:1/tika"}, "parsing": {"timeout_s": 30}},
         {"ocr": {"command": "read", "timeout_s": 1_000}},
-        {"parsing": {"timeout_s": 600}},
+        {"parsing": {"timeout_s": 400}},
+        {"ocr": {"command": "read", "timeout_s": 2_700}, "parsing": {"timeout_s": 400}},
     ],
-    ids=["plain", "command", "service", "slow", "slow-parser"],
+    ids=["plain", "command", "service", "slow", "slow-parser", "slowest"],
 )
 def test_a_batch_of_documents_that_take_as_long_as_they_may_does_not_seem_stalled(limits: dict[str, Any]) -> None:
     """Else the worker would end, and the next one begin with the same batch, for ever."""
@@ -309,6 +310,12 @@ def test_a_batch_of_documents_that_take_as_long_as_they_may_does_not_seem_stalle
 
     # The first one over its limit ends the batch, and both halves begin anew, down to single documents.
     assert (2 * batching.records - 1) * (settings.parsing.timeout_s + recognising_s) <= BUSY_S
+
+
+@pytest.mark.parametrize(("section", "limit_s"), [("ocr", 2_701), ("parsing", 401)])
+def test_a_limit_with_which_a_single_document_seems_stalled_is_refused(section: str, limit_s: int) -> None:
+    with pytest.raises(ValidationError, match="less than or equal"):
+        Settings.model_validate({section: {"timeout_s": limit_s}})
 
 
 def test_more_than_the_batch_of_the_settings_is_never_parsed_at_a_time() -> None:

@@ -25,7 +25,9 @@ class ParsingSettings(SettingsSection):
     """Limits of parsing, which runs in separate processes so that no file can harm a worker."""
 
     processes: int = Field(default=1, ge=1, le=64, description="Processes that parse, for each worker that chunks")
-    timeout_s: float = Field(default=60.0, gt=0, description="Longest time for a document; one over it is rejected")
+    timeout_s: float = Field(
+        default=60.0, gt=0, le=400, description="Longest time for a document; one over it is rejected"
+    )
     max_memory_mb: int = Field(
         default=1024, ge=256, description="Maximum address space of such a process, in MiB; not held on macOS"
     )
