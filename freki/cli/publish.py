@@ -115,7 +115,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         show_files(source)
     for one in held_back:
         one.show()
-    if receipts is None:
+    if receipts is None or not (sent.changes or given.as_json):
         _show_sent(sent, as_json=given.as_json)
     elif sent.changes and not show_receipts(outcomes, missing=sent.changes - len(outcomes), as_json=given.as_json):
         raise typer.Exit(1)
@@ -124,7 +124,7 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
 
 
 def _show_sent(sent: Sent, *, as_json: bool) -> None:
-    """Print how many changes are published, where nobody waits for their receipts."""
+    """Print how many changes are published, where nobody waits for receipts, or there are none to wait for."""
     if as_json:
         print_json({"published": sent.changes, "unchanged": sent.unchanged})
         return

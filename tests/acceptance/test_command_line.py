@@ -57,6 +57,14 @@ async def test_a_folder_is_published_asked_and_pruned(freki: Freki, folder: Path
     assert f"{folder.name}/urlaub.md" not in after[1]
 
 
+async def test_of_a_stream_without_changes_it_is_said_that_nothing_was_published(freki: Freki, tmp_path: Path) -> None:
+    (tmp_path / "empty.jsonl").touch()
+
+    code, output = await freki_command(freki, "publish", str(tmp_path / "empty.jsonl"), "--wait")
+
+    assert (code, "Published 0 changes." in output) == (0, True)
+
+
 async def test_an_empty_folder_is_pruned_only_if_that_is_allowed(freki: Freki, folder: Path) -> None:
     for number in range(10):
         (folder / f"{number}.md").write_text(
