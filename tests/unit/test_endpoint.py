@@ -57,6 +57,15 @@ def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
             pass
 
 
+@pytest.mark.parametrize("host", ["192.0.2.1", "no host"])
+def test_of_an_address_of_another_machine_it_is_said_that_the_host_is_wrong(host: str) -> None:
+    elsewhere = TelemetrySettings(http_port=0, http_host=host)
+
+    with metering(SERVED, "embed") as (_, registry):
+        with pytest.raises(Misconfigured, match="choose an address of this machine"), serving(elsewhere, registry, {}):
+            pass
+
+
 def scraped() -> str:
     with metering(SERVED, "embed") as (meter, registry), serving(SERVED, registry, {}) as url:
         meters = Meters(meter)

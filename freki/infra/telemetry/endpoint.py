@@ -4,7 +4,9 @@ import json
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from errno import EADDRNOTAVAIL
 from http import HTTPStatus
+from socket import gaierror
 from wsgiref.simple_server import WSGIRequestHandler, make_server
 from wsgiref.types import StartResponse, WSGIEnvironment
 
@@ -38,7 +40,7 @@ def serving(settings: TelemetrySettings, registry: CollectorRegistry, health: Ma
     except OSError as error:
         raise Misconfigured(
             f"FREKI_TELEMETRY__HTTP_HOST={settings.http_host} with FREKI_TELEMETRY__HTTP_PORT={settings.http_port} "
-            f"cannot be listened on: {error}; choose another port, or 0 for a free one"
+            f"cannot be listened on: {error}; {_remedy(error)}"
         ) from error
     thread = threading.Thread(target=server.serve_forever, name="freki-endpoint", daemon=True)
     thread.start()
@@ -48,6 +50,12 @@ def serving(settings: TelemetrySettings, registry: CollectorRegistry, health: Ma
         server.shutdown()
         server.server_close()
         thread.join()
+
+
+def _remedy(error: OSError) -> str:
+    if isinstance(error, gaierror) or error.errno == EADDRNOTAVAIL:
+        return "choose an address of this machine, such as 127.0.0.1, or 0.0.0.0 for all"
+    return "choose another port, or 0 for a free one"
 
 
 class _Silent(WSGIRequestHandler):
