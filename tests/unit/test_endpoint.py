@@ -61,9 +61,12 @@ def test_a_port_that_is_taken_is_named_with_its_setting() -> None:
 def test_of_an_address_of_another_machine_it_is_said_that_the_host_is_wrong(host: str) -> None:
     elsewhere = TelemetrySettings(http_port=0, http_host=host)
 
-    with metering(SERVED, "embed") as (_, registry):
-        with pytest.raises(Misconfigured, match="choose an address of this machine"), serving(elsewhere, registry, {}):
-            pass
+    with (
+        metering(SERVED, "embed") as (_, registry),
+        pytest.raises(Misconfigured, match="choose an address of this machine"),
+        serving(elsewhere, registry, {}),
+    ):
+        pass
 
 
 def scraped() -> str:

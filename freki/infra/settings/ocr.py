@@ -22,7 +22,7 @@ class OcrSettings(SettingsSection):
     method: Literal["POST", "PUT"] = Field(default="POST", description="Method of that request; Apache Tika's is PUT")
     token: SecretStr | None = Field(default=None, description="Bearer token of the service")
     token_file: SecretFile = Field(default=None, description="File that holds it")
-    # With `ParsingSettings.timeout_s` twice it is less than the hour after which a batch counts as one that stands still.
+    # With `ParsingSettings.timeout_s` twice it is less than the hour after which a batch counts as stalled.
     timeout_s: float = Field(
         default=300.0, gt=0, le=2_700, description="Longest time for one scan; then it counts as without text"
     )
