@@ -53,6 +53,8 @@ class Outbox:
             raise
         finally:
             results = await asyncio.gather(*deliveries, return_exceptions=True)
+            # The spans of deliveries that had ended before end in the next turn of the loop.
+            await asyncio.sleep(0)
         for result in results:
             if isinstance(result, BaseException):
                 raise result
