@@ -1,4 +1,4 @@
-"""What servers of uvicorn need: their options, open files, and words for why one cannot listen."""
+"""What servers of uvicorn need: their options, open files, signals, and words for why one cannot listen."""
 
 import asyncio
 import logging

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
@@ -100,22 +100,28 @@ async def test_where_nobody_reads_an_erasure_says_so_and_waits_for_other_generat
     assert await consumers(world, IN_USE, patience_s=0.1).behind(world.topics.contexts.name, {0: 9}) == []
 
 
+def encoded(tenant: TenantId, name: DocumentId, *, version: int = 3, content: str = "text", **fields: Any) -> bytes:
+    """Encode a change that publishes a version of a document."""
+    change = DocumentChange(
+        tenant=tenant,
+        document_id=name,
+        operation=Operation.UPSERT,
+        version=version,
+        occurred_at=Timestamp(1),
+        content=content,
+        **fields,
+    )
+    return Codec(DocumentChange).encode(change)
+
+
 async def test_documents_whose_changes_cannot_be_decoded_are_found_by_their_key_and_named_where_attributes_decide(
     world: World,
 ) -> None:
     tenant, settings = TenantId("hr"), settings_of(world)
 
     def change(name: str) -> tuple[bytes, bytes]:
-        one = DocumentChange(
-            tenant=tenant,
-            document_id=DocumentId(name),
-            operation=Operation.UPSERT,
-            version=3,
-            occurred_at=Timestamp(1),
-            content="text",
-            attributes={"subject": "4711"},
-        )
-        return record_key(tenant, one.document_id), Codec(DocumentChange).encode(one)
+        document = DocumentId(name)
+        return record_key(tenant, document), encoded(tenant, document, attributes={"subject": "4711"})
 
     def registered(key: bytes, frame: bytes) -> tuple[bytes, bytes]:
         return key, b"\x00\x00\x00\x00\x07" + frame[10:]
@@ -144,16 +150,7 @@ async def test_what_compaction_would_keep_goes_from_every_partition_of_its_key_a
     document, judgement = record_key(tenant, name), key_of_texts(tenant, "ada", "q", name)
 
     def change(version: int) -> bytes:
-        return Codec(DocumentChange).encode(
-            DocumentChange(
-                tenant=tenant,
-                document_id=name,
-                operation=Operation.UPSERT,
-                version=version,
-                occurred_at=Timestamp(1),
-                content=f"text {version}",
-            )
-        )
+        return encoded(tenant, name, version=version, content=f"text {version}")
 
     documents, judgements = world.topics.documents.name, world.topics.judgements.name
     # As they lie after partitions were added: of one key in both.
@@ -186,15 +183,7 @@ async def test_a_change_under_the_key_of_another_document_stays_as_a_null_value_
     world: World, store: MilvusSettings
 ) -> None:
     tenant, name, documents = TenantId("hr"), DocumentId("law"), world.topics.documents.name
-    change = DocumentChange(
-        tenant=tenant,
-        document_id=name,
-        operation=Operation.UPSERT,
-        version=3,
-        occurred_at=Timestamp(1),
-        content="text",
-    )
-    key, value = record_key(tenant, DocumentId("other")), Codec(DocumentChange).encode(change)
+    key, value = record_key(tenant, DocumentId("other")), encoded(tenant, name)
     await world.outbox.send(Outgoing(topic=documents, key=key, value=value, partition=0))
     places = places_of(world, settings_of(world).model_copy(update={"milvus": store}))
 

@@ -226,15 +226,21 @@ async def test_a_hold_on_attributes_of_a_version_that_is_still_on_the_topic_keep
     assert shown == {name: ("h",) if name == NAMES[0] else () for name in NAMES}
 
 
-@pytest.mark.parametrize("step", ["find", "roots", "remove", "destroy_keys", "strip"])
-async def test_an_erasure_that_broke_off_is_ended_by_the_next_run_although_its_documents_are_deleted(step: str) -> None:
+async def erased_by_rule(names: Sequence[DocumentId] = NAMES) -> tuple[Applied, list[Root]]:
+    """Make retention with indexed documents that are due by a rule that erases; return it and their roots."""
     roots = [
         made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
-        for name in NAMES
+        for name in names
     ]
     rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
     applied = Applied(roots, [rule])
     await applied.index.commit(roots, [])
+    return applied, roots
+
+
+@pytest.mark.parametrize("step", ["find", "roots", "remove", "destroy_keys", "strip"])
+async def test_an_erasure_that_broke_off_is_ended_by_the_next_run_although_its_documents_are_deleted(step: str) -> None:
+    applied, roots = await erased_by_rule()
 
     def dies(name: str) -> None:
         if name == step:
@@ -257,13 +263,7 @@ async def test_an_erasure_that_broke_off_is_ended_by_the_next_run_although_its_d
 
 
 async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_by_the_next_run() -> None:
-    roots = [
-        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
-        for name in NAMES
-    ]
-    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied = Applied(roots, [rule])
-    await applied.index.commit(roots, [])
+    applied, roots = await erased_by_rule()
     applied.world.unread = (UnreadRecords(topic="chunks", partition=0, group="embed", is_in_use=True),)
 
     first = await applied.retention.run()
@@ -283,13 +283,7 @@ async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_
 
 
 async def test_what_was_deleted_before_a_hold_came_is_erased_by_the_next_run_after_it_ended() -> None:
-    roots = [
-        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
-        for name in NAMES
-    ]
-    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied = Applied(roots, [rule])
-    await applied.index.commit(roots, [])
+    applied, roots = await erased_by_rule()
 
     def meanwhile(step: str) -> None:
         if step == "remove" and not applied.world.holds:
@@ -314,13 +308,7 @@ async def test_what_was_deleted_before_a_hold_came_is_erased_by_the_next_run_aft
 
 
 async def test_a_held_document_that_is_still_indexed_goes_by_its_rule_alone() -> None:
-    roots = [
-        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
-        for name in NAMES
-    ]
-    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied = Applied(roots, [rule])
-    await applied.index.commit(roots, [])
+    applied, roots = await erased_by_rule()
     applied.place_at_look(3, hold("h", Coverage(documents=(NAMES[1],))))
     await applied.retention.run()
     applied.world.holds.clear()
@@ -333,13 +321,7 @@ async def test_a_held_document_that_is_still_indexed_goes_by_its_rule_alone() ->
 
 
 async def test_a_document_that_got_a_later_version_while_it_was_erased_is_left_alone_by_the_next_run() -> None:
-    roots = [
-        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
-        for name in NAMES[:2]
-    ]
-    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied = Applied(roots, [rule])
-    await applied.index.commit(roots, [])
+    applied, roots = await erased_by_rule(NAMES[:2])
 
     def meanwhile(step: str) -> None:
         if step == "delete":
@@ -358,13 +340,7 @@ async def test_a_document_that_got_a_later_version_while_it_was_erased_is_left_a
 
 
 async def test_a_document_that_got_a_later_version_and_then_a_hold_is_counted_as_such_only() -> None:
-    roots = [
-        made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
-        for name in NAMES[:2]
-    ]
-    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied = Applied(roots, [rule])
-    await applied.index.commit(roots, [])
+    applied, _ = await erased_by_rule(NAMES[:2])
 
     def meanwhile(step: str) -> None:
         if step == "delete":
@@ -378,10 +354,7 @@ async def test_a_document_that_got_a_later_version_and_then_a_hold_is_counted_as
 
 
 async def test_an_erasure_that_stays_incomplete_keeps_no_report_of_each_run_that_removed_nothing() -> None:
-    roots = [made(NAMES[0], {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})]
-    rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied = Applied(roots, [rule])
-    await applied.index.commit(roots, [])
+    applied, roots = await erased_by_rule(NAMES[:1])
     applied.world.unread = (UnreadRecords(topic="chunks", partition=0, group="embed", is_in_use=True),)
 
     await applied.retention.run()

@@ -285,10 +285,14 @@ def answer_in(
 
     Raises UndecodableError, as of the expected kind.
     """
-    for kind in (each for each in _ANSWERS if each is not expected):
-        with suppress(UndecodableError):
-            return _answer(kind, value, registry)
-    return _answer(expected, value, registry)
+    try:
+        return _answer(expected, value, registry)
+    except UndecodableError:
+        for kind in _ANSWERS:
+            if kind is not expected:
+                with suppress(UndecodableError):
+                    return _answer(kind, value, registry)
+        raise
 
 
 def _answer(kind: type[Any], value: bytes, registry: RegistryClient | None) -> ContextResult | DocumentReport:
