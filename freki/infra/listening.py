@@ -7,13 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from signal import SIGINT, SIGTERM
 from types import FrameType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from freki.infra.settings import McpSettings, ServeSettings
 from freki.schemas.errors import Misconfigured
 
 if TYPE_CHECKING:
     import uvicorn
+
+IDLE_S: Final = 620
+"""Time without a request after which a connection is closed.
+
+Longer than proxies keep one: nginx and AWS 60 s, Traefik 90, Caddy 120, Google Cloud 600. A request that is on its way
+when the server closes is lost: its client sees a reset connection, or 502.
+"""
 
 
 @contextmanager
@@ -58,6 +65,7 @@ def server_config(app: Any, settings: ServeSettings | McpSettings, **options: An
         port=settings.port,
         log_level=logging.WARNING,
         access_log=False,
+        timeout_keep_alive=IDLE_S,
         **options,
     )
 

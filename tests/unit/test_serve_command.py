@@ -222,22 +222,31 @@ class Time:
                 each._run()
 
 
+def connections_in_time(monkeypatch: pytest.MonkeyPatch) -> tuple[Time, list[asyncio.Transport]]:
+    """Let the time of connections pass as a test says; give it, and the connections that are made."""
+    time, made = Time(asyncio.get_running_loop()), []
+    make = timed_requests.TimedRequests.connection_made
+
+    def in_time(protocol: timed_requests.TimedRequests, transport: asyncio.Transport) -> None:
+        made.append(transport)
+        protocol.loop = time  # type: ignore[assignment] # as far as it is used
+        make(protocol, transport)
+
+    monkeypatch.setattr(timed_requests.TimedRequests, "connection_made", in_time)
+    return time, made
+
+
 async def test_a_request_that_comes_slowly_but_steadily_is_answered(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(timed_requests, "SLOWEST", 1)
-    time, arrived = Time(asyncio.get_running_loop()), asyncio.Event()
-    make, receive = timed_requests.TimedRequests.connection_made, timed_requests.TimedRequests.data_received
-
-    def made(protocol: timed_requests.TimedRequests, transport: asyncio.Transport) -> None:
-        protocol.loop = time  # type: ignore[assignment] # as far as it is used
-        make(protocol, transport)
+    (time, _), arrived = connections_in_time(monkeypatch), asyncio.Event()
+    receive = timed_requests.TimedRequests.data_received
 
     def received(protocol: timed_requests.TimedRequests, data: bytes) -> None:
         receive(protocol, data)
         arrived.set()
 
-    monkeypatch.setattr(timed_requests.TimedRequests, "connection_made", made)
     monkeypatch.setattr(timed_requests.TimedRequests, "data_received", received)
     body = json.dumps({"text": TEXTS[0]}).encode()
     assert len(body) / 2 > timed_requests.PATIENCE_S
@@ -256,6 +265,22 @@ async def test_a_request_that_comes_slowly_but_steadily_is_answered(
                 assert (await client.post("/v1/queries", content=slowly(), headers=headers)).status_code == 200
         os.kill(os.getpid(), signal.SIGTERM)
         await running
+
+
+async def test_a_connection_outlives_the_time_for_which_proxies_keep_one(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A call that meets the end of its connection fails, and whoever waits longer is the one that meets it."""
+    time, made = connections_in_time(monkeypatch)
+    google_cloud_s = 600
+    async with serving(capsys) as (_, url, _, running):
+        async with httpx.AsyncClient(base_url=url, limits=httpx.Limits(keepalive_expiry=None), timeout=60) as client:
+            await client.get("/health")
+            time.pass_by(google_cloud_s)
+            await client.get("/health")
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+    assert len(made) == 1
 
 
 async def test_a_connection_whose_client_reads_no_answer_is_closed(
