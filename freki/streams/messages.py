@@ -6,9 +6,10 @@ from typing import Generic, TypeVar
 from opentelemetry.context import Context
 
 from freki.client.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Stored
-from freki.schemas.names import Timestamp
+from freki.schemas.names import LARGEST_INTEGER, Timestamp
 
 __all__ = [
+    "LAST_EDITION",
     "RECORDED_AT_HEADER",
     "REINDEX_HEADER",
     "TOKEN_HEADER",
@@ -32,8 +33,10 @@ RECORDED_AT_HEADER = "freki-recorded-at"
 REINDEX_HEADER = "freki-reindex"
 """Header of a change that repeats a stored one, and of its parts: decimal time of the request to make the version anew,
 in milliseconds since 1970. It is the edition that the index gets."""
-_MAX_DIGITS = 18
-"""Maximum digits of a number in a header, which fit 64 bits."""
+LAST_EDITION = 10**18 - 1
+"""Highest edition that can be requested; repairs of it add 1 each, for which 64 bits have room."""
+_MAX_DIGITS = len(str(LARGEST_INTEGER))
+"""Maximum digits of a number in a header: Python refuses to read more than 4,300."""
 
 T_co = TypeVar("T_co", covariant=True)
 
@@ -82,8 +85,9 @@ def recorded_at(headers: Headers, timestamp: Timestamp) -> Timestamp:
 
 
 def edition_in(headers: Headers) -> int:
-    """Return the edition that the headers of a change request; 0 if they request none."""
-    return number_in(headers, REINDEX_HEADER)
+    """Return the edition that the headers of a change request; 0 if they request none, or one above `LAST_EDITION`."""
+    edition = number_in(headers, REINDEX_HEADER)
+    return edition if edition <= LAST_EDITION else 0
 
 
 def request_in(headers: Headers) -> Headers:
@@ -92,6 +96,7 @@ def request_in(headers: Headers) -> Headers:
 
 
 def number_in(headers: Headers, name: str) -> int:
-    """Return a header as a decimal number; 0 if it is absent or not a number."""
+    """Return a header as a decimal number; 0 if it is absent, not a number, or more than any record can hold."""
     value = header(headers, name) or b""
-    return int(value) if value.isdigit() and len(value) <= _MAX_DIGITS else 0
+    number = int(value) if value.isdigit() and len(value) <= _MAX_DIGITS else 0
+    return number if number <= LARGEST_INTEGER else 0

@@ -3,11 +3,13 @@ from dataclasses import replace
 
 import pytest
 
+from freki.operators.map_envelope.envelope import ordered
 from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, OutcomeStatus, TenantId, Timestamp
 from freki.schemas.avro import Codec
+from freki.schemas.names import LARGEST_INTEGER
 from freki.streams.deliver.dead_letters import DeadLetter, replay
 from freki.streams.deliver.replay import Latest, latest_of, refusal_of_change, refusal_of_part
-from freki.streams.messages import Headers
+from freki.streams.messages import Headers, number_in
 from freki.streams.wire.replaying import Letters
 from tests.unit.deliveries import Event, dead_letter
 from tests.unit.pipelines import Pipeline
@@ -191,3 +193,40 @@ async def test_the_receipt_of_a_tombstone_that_is_rejected_has_the_version_of_it
 
     [receipt] = [Codec(IndexOutcome).decode(one.value or b"") for one in pipeline.producer.to("outcomes")]
     assert (receipt.status, receipt.version) == (OutcomeStatus.REJECTED, 3)
+
+
+@pytest.mark.parametrize(
+    "version",
+    [
+        pytest.param(1_732_385_959_000_000_000, id="nanoseconds"),
+        pytest.param(ordered(Timestamp(1_732_385_959_000), 7), id="of an event that freki relay read"),
+        pytest.param(LARGEST_INTEGER, id="the largest"),
+    ],
+)
+async def test_a_null_value_of_a_version_deletes_no_later_one_however_large_versions_are(version: int) -> None:
+    pipeline = Pipeline()
+    kept = CODEC.encode(replace(CODEC.decode(change(1)), version=version))
+
+    for event in (
+        Event(key=KEY, value=kept, timestamp_ms=1_000),
+        Event(key=KEY, value=None, headers=(("freki-version", b"%d" % (version - 1)),), timestamp_ms=2_000),
+        Event(key=KEY, value=None, headers=(("freki-version", b"%d" % version),), timestamp_ms=3_000),
+    ):
+        before = len(pipeline.producer.to("chunks")), len(pipeline.producer.to("contextual-chunks"))
+        await pipeline.take("documents", event)
+        for topic, seen in zip(("chunks", "contextual-chunks"), before, strict=True):
+            await pipeline.take(
+                topic, *(Event(topic=topic, key=KEY, value=one.value) for one in pipeline.producer.to(topic)[seen:])
+            )
+
+    receipts = [Codec(IndexOutcome).decode(one.value or b"") for one in pipeline.producer.to("outcomes")]
+    assert [(each.status, each.version) for each in receipts] == [
+        (OutcomeStatus.INDEXED, version),
+        (OutcomeStatus.STALE, version - 1),
+        (OutcomeStatus.DELETED, version),
+    ]
+
+
+@pytest.mark.parametrize("value", [b"", b"-1", b"1e3", b"1_000", b" 7", b"%d" % (LARGEST_INTEGER + 1), b"9" * 5_000])
+def test_a_header_that_no_record_could_hold_is_no_number(value: bytes) -> None:
+    assert number_in((("freki-version", value),), "freki-version") == 0
