@@ -59,7 +59,7 @@ async def reindex(
     ):
         raise typer.Exit(1)
     wanted = {record_key(root.tenant, root.document_id): root.version for root in live}
-    above = max(root.edition for root in live)
+    above = {record_key(root.tenant, root.document_id): root.edition for root in live}
     done = await repeat(settings, wanted, above=above, patience_s=patience)
     is_fine = show_receipts(done.outcomes, missing=done.missing)
     for key, reason in list(done.reasons.items())[:SHOWN_PROBLEMS]:

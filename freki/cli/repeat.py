@@ -35,10 +35,12 @@ class Repeated:
         return {record_key(outcome.tenant, outcome.document_id): outcome for outcome in self.outcomes}
 
 
-async def repeat(settings: Settings, wanted: Mapping[bytes, int], *, above: int, patience_s: float) -> Repeated:
+async def repeat(
+    settings: Settings, wanted: Mapping[bytes, int], *, above: Mapping[bytes, int], patience_s: float
+) -> Repeated:
     """Have versions reindexed from the changes on the documents topic; wanted: version by key.
 
-    above: highest edition of these documents in the index; patience_s: longest wait for the next receipt.
+    above: editions of these documents in the index, by key; patience_s: longest wait for the next receipt.
     """
     topic = topics_of(settings).documents.name
     async with (

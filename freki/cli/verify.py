@@ -138,7 +138,8 @@ async def _repair(settings: Settings, index: MilvusIndex, compared: Comparison, 
         _say(f"{root.tenant}/{root.document_id}", f"deleted at version {root.version}")
     if wanted:
         asked = {name.encode(): version for name, version in wanted.items()}
-        above = max((compared.roots[keys[name]].edition for name in wanted if keys[name] in compared.roots), default=0)
+        held = {name: compared.roots[keys[name]] for name in wanted if keys[name] in compared.roots}
+        above = {name.encode(): root.edition for name, root in held.items()}
         done = await repeat(settings, asked, above=above, patience_s=patience_s)
         for name in wanted:
             _say(name, _result(done, name.encode()))

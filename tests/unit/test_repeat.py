@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import aclosing, asynccontextmanager
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -11,8 +12,9 @@ from hypothesis import strategies as st
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.streams.deliver.outbox import Outbox
-from freki.streams.feed.repeat import CHANGED, NOT_STORED, UNDECODABLE, ChangeRepeater
+from freki.streams.feed.repeat import CHANGED, NOT_STORED, SPENT, UNDECODABLE, ChangeRepeater
 from freki.streams.messages import (
+    LAST_EDITION,
     RECORDED_AT_HEADER,
     REINDEX_HEADER,
     VERSION_HEADER,
@@ -118,11 +120,16 @@ class Snapshot:
 
 
 async def repeat(
-    topic: Topic, wanted: Mapping[bytes, int], *, above: int = 0
+    topic: Topic, wanted: Mapping[bytes, int], *, above: Mapping[bytes, int] = MappingProxyType({})
 ) -> tuple[dict[bytes, str], list[tuple[str, int]]]:
     """Return the reasons, and documents and versions that were sent."""
     repeater = ChangeRepeater(
-        topic.open, CODEC.decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=above
+        topic.open,
+        CODEC.decode,
+        Outbox(topic, UNTRACED),
+        "documents",
+        requested_at=Timestamp(REQUEST),
+        above=above or {},
     )
     reasons = await repeater.find(wanted, track=lambda _: lambda: None)
     expected: list[DocumentChange] = []
@@ -152,9 +159,25 @@ async def test_a_request_is_above_one_of_a_clock_that_was_ahead() -> None:
     topic = Topic()
     topic.put("a", 1)
 
-    await repeat(topic, {key("a"): 1}, above=10 * REQUEST)
+    await repeat(topic, {key("a"): 1}, above={key("a"): 10 * REQUEST})
 
     assert edition_in(topic.last("a").headers) == 10 * REQUEST + 1
+
+
+async def test_a_document_whose_producer_set_the_highest_edition_is_named_and_holds_up_no_other() -> None:
+    topic = Topic()
+    for document in ("spent", "last", "a"):
+        topic.put(document, 1)
+
+    reasons, sent = await repeat(
+        topic,
+        {key(document): 1 for document in ("spent", "last", "a")},
+        above={key("spent"): LAST_EDITION, key("last"): LAST_EDITION - 1, key("a"): 1},
+    )
+
+    assert (reasons, sent) == ({key("spent"): SPENT}, [("last", 1), ("a", 1)])
+    assert edition_in(topic.last("last").headers) == LAST_EDITION
+    assert edition_in(topic.last("a").headers) == REQUEST
 
 
 async def test_what_the_topic_does_not_have_or_has_newer_is_left_alone_and_said_why() -> None:
@@ -227,7 +250,7 @@ async def test_a_change_that_comes_in_between_is_the_last_again_before_receipts_
     topic.put("a", 1)
 
     repeater = ChangeRepeater(
-        topic.open, CODEC.decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above=0
+        topic.open, CODEC.decode, Outbox(topic, UNTRACED), "documents", requested_at=Timestamp(REQUEST), above={}
     )
     await repeater.find({key("a"): 1}, track=lambda _: lambda: None)
     async with aclosing(repeater.repeat(lambda _: None)) as windows:

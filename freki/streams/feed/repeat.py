@@ -14,6 +14,7 @@ from freki.schemas import DocumentChange, Operation, Timestamp
 from freki.schemas.avro import DamagedError, UndecodableError
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import (
+    LAST_EDITION,
     RECORDED_AT_HEADER,
     REINDEX_HEADER,
     Outgoing,
@@ -33,6 +34,10 @@ CHANGED = "a later change of it is on the topic"
 UNDECODABLE = (
     "its last record cannot be decoded; FREKI_REGISTRY__URL must name the schema registry that its producer uses, with"
     " all its schemas; or publish the document again"
+)
+SPENT = (
+    f"its edition is the highest that there is: its producer sent the header {REINDEX_HEADER}, which only"
+    " `freki reindex` sets; publish the document with a higher version"
 )
 
 
@@ -60,14 +65,22 @@ class ChangeRepeater:
     """Finds the stored changes of versions, and sends them again with a request; may be used once."""
 
     def __init__(
-        self, open_topic: OpenTopic, decode: Decode, outbox: Outbox, topic: str, *, requested_at: Timestamp, above: int
+        self,
+        open_topic: OpenTopic,
+        decode: Decode,
+        outbox: Outbox,
+        topic: str,
+        *,
+        requested_at: Timestamp,
+        above: Mapping[bytes, int],
     ) -> None:
-        """Create one; above: highest edition in the index, which an earlier request may have from a clock ahead."""
+        """Create one; above: editions in the index by key, which earlier requests may have from a clock ahead."""
         self._open_topic = open_topic
         self._decode = decode
         self._outbox = outbox
         self._topic = topic
-        self._edition = max(int(requested_at), above + 1)
+        self._requested_at = requested_at
+        self._above = above
         self._wanted: Mapping[bytes, int] = {}
         self._places: Mapping[bytes, Place] = {}
         self._first: dict[bytes, Timestamp] = {}
@@ -102,6 +115,8 @@ class ChangeRepeater:
                         reasons.setdefault(stored.key, UNDECODABLE)
             self._ends = dict(reader.ends)
         reasons |= dict.fromkeys(wanted.keys() - places.keys() - reasons.keys(), NOT_STORED)
+        spent = dict.fromkeys((key for key in wanted if self._edition(key) > LAST_EDITION), SPENT)
+        reasons = spent | reasons
         self._places = {key: place for key, place in places.items() if key not in reasons}
         return reasons
 
@@ -125,6 +140,10 @@ class ChangeRepeater:
         """Wait until the last record of each document is its producer's, where that sent one meanwhile."""
         while self._sent and not await self._put_in_order():
             pass
+
+    def _edition(self, key: bytes) -> int:
+        # Of each document by its own: the edition of one, which any producer can set, says nothing about the others.
+        return max(int(self._requested_at), self._above.get(key, 0) + 1)
 
     def _kind(self, stored: Stored, version: int) -> str:
         if stored.value is None:
@@ -171,7 +190,7 @@ class ChangeRepeater:
             key=stored.key,
             value=stored.value,
             headers=(
-                (REINDEX_HEADER, str(self._edition).encode()),
+                (REINDEX_HEADER, str(self._edition(stored.key or b"")).encode()),
                 (RECORDED_AT_HEADER, str(_recorded(stored)).encode()),
             ),
         )
