@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import stamina
 
-from freki.infra.llm.client import ATTEMPTS, FAILURES, REST_S, LlmClient
+from freki.infra.llm.client import ATTEMPTS, FAILURES, LONGEST_ASKED_REST_S, REST_S, LlmClient
 from freki.infra.settings import LlmSettings
 from freki.schemas import Completion, NoCompletion, Prompt
 from freki.schemas.errors import Misconfigured
@@ -269,6 +269,23 @@ async def test_the_longer_it_is_down_the_less_it_is_asked(server: LlmServer) -> 
 
     assert after_one_rest == (FAILURES + 1) * ATTEMPTS
     assert len(server.requests) == after_one_rest
+
+
+@pytest.mark.parametrize("asked", ["9" * 12, "9" * 400, "Fri, 31 Dec 9999 23:59:59 GMT"])
+async def test_a_server_whose_clock_is_wrong_is_asked_again_after_a_day(server: LlmServer, asked: str) -> None:
+    clock = Clock()
+    server.script = lambda _: Reply({}, 429, {"Retry-After": asked})
+
+    async with client(server, clock) as llm:
+        for _ in range(FAILURES):
+            await reason(llm)
+        clock.now += LONGEST_ASKED_REST_S - 1
+        assert "left alone" in await reason(llm)
+        clock.now += 1
+        server.script = lambda _: says("at last")
+        (answer,) = await llm.complete(prompts("a"), max_tokens=10)
+
+    assert isinstance(answer, Completion)
 
 
 async def test_requests_that_are_wrong_themselves_do_not_make_it_rest(server: LlmServer) -> None:

@@ -9,6 +9,10 @@ def retry_after_s(header: str) -> float | None:
     if header.strip().isdecimal():
         return float(header)
     try:
-        return max(0.0, (parsedate_to_datetime(header) - datetime.now(UTC)).total_seconds())
-    except (ValueError, TypeError):
+        until = parsedate_to_datetime(header)
+    except (ValueError, TypeError, OverflowError):
+        # The last one for offsets and seconds that no integer of C holds.
         return None
+    # RFC 9110, 5.6.7: the form of asctime has no zone, and is UTC.
+    until = until.replace(tzinfo=UTC) if until.tzinfo is None else until
+    return max(0.0, (until - datetime.now(UTC)).total_seconds())

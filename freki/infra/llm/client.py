@@ -32,6 +32,8 @@ REST_S = 30.0
 """Initial time without calls to a server that is down; then one call probes it, and doubles the time if it fails."""
 LONGEST_REST_S = 600.0
 """Maximum time without calls to a server that is down."""
+LONGEST_ASKED_REST_S = 86_400.0
+"""Maximum time without calls to a server that asks for it: a quota of the day. More is the fault of a clock."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.5, 10.0
 """Initial and maximum backoff between attempts."""
 _REPLY_BYTES = 1_000_000
@@ -133,7 +135,7 @@ class LlmClient:
             return 0.0
         # Reported to senders of other prompts, so it must not quote this one.
         reason = f"the language model is left alone: {error.gist}"
-        wait_s = error.wait_s if isinstance(error, Busy) else 0.0
+        wait_s = min(error.wait_s, LONGEST_ASKED_REST_S) if isinstance(error, Busy) else 0.0
         return self._breaker.failed(reason, wait_s=wait_s, longest_rest_s=max(LONGEST_REST_S, wait_s))
 
     async def _patiently(self, prompt: Prompt, max_tokens: int, limit_s: float) -> Completion:
