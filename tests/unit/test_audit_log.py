@@ -227,6 +227,22 @@ async def test_a_process_that_runs_for_long_begins_files_so_that_those_past_thei
     assert [report.faults for report in check_chains(left, verify=key.verify, kept_since=rotating.now)] == [(), ()]
 
 
+async def test_a_clock_that_was_ahead_when_a_file_began_does_not_keep_it_until_then(
+    tmp_path: Path, key: SigningKey
+) -> None:
+    rotating = Rotating(tmp_path, Topic(), key)
+    rotating.now = Timestamp(400 * DAY_MS)
+    async with rotating.log as audit:
+        for now in (5, DAY_MS, 5 + DAY_MS):
+            rotating.now = Timestamp(now)
+            await audit.record(asked(now))
+
+    assert files(tmp_path) == [
+        ["OPENED", "query-5", f"query-{DAY_MS}", "CLOSED"],
+        ["OPENED", f"query-{5 + DAY_MS}", "CLOSED"],
+    ]
+
+
 async def test_a_process_without_anything_to_record_begins_files_too(tmp_path: Path, key: SigningKey) -> None:
     topic = Topic()
     rotating = Rotating(tmp_path, topic, key, anchor_s=0.01)

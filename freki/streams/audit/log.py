@@ -224,7 +224,10 @@ class AuditLog:
     async def _write(self, waiting: Sequence[_Waiting], *, is_due: bool) -> None:
         """Write a batch; is_due: and an anchor, where something came since the last one."""
         try:
-            if self._now() >= self._rotate_at:
+            now = self._now()
+            # The clock may have been ahead when the file began.
+            self._rotate_at = Timestamp(min(self._rotate_at, now + self._rules.rotation_ms))
+            if now >= self._rotate_at:
                 await self._rotate()
             await self._write_batch(waiting, is_due=is_due)
         except Exception as error:  # noqa: BLE001 - nobody may wait for ever
