@@ -431,6 +431,16 @@ async def test_the_first_queries_of_each_minute_are_answered_and_others_are_told
     assert all(limits.refusal(OTHER, NOW) is None for _ in range(9))
 
 
+@pytest.mark.parametrize("hours", [-4, 4])
+async def test_a_process_whose_clock_is_hours_off_lets_nobody_wait_for_hours(hours: int) -> None:
+    of_worker, limits = limited("a", 0, Topic())
+    of_worker.now = lambda: Timestamp(NOW + hours * 60 * MINUTE_MS)
+
+    told = limits.refusal(T, NOW) or ""
+
+    assert 1 <= int(told.split()[-2]) <= 60
+
+
 @given(st.integers(0, 20), st.integers(1, 4), st.randoms(use_true_random=False))
 @settings(deadline=None)
 async def test_workers_that_tell_each_other_answer_as_many_queries_as_one(

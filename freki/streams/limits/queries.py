@@ -38,7 +38,8 @@ class QueryLimits:
         minute = asked_at // MINUTE_MS
         if self._ledger.queries_in(tenant, minute) >= most:
             self._meters.count_over_limit(LimitKind.QUERIES)
-            left_s = max(1, -(-((minute + 1) * MINUTE_MS - self._ledger.now()) // 1000))
+            # The clock of the broker may be hours from this one; no minute has more than 60 seconds.
+            left_s = min(60, max(1, -(-((minute + 1) * MINUTE_MS - self._ledger.now()) // 1000)))
             return f"the tenant has asked its {most} queries of this minute: ask again in {left_s} s"
         self._ledger.add_queries(tenant, minute, 1)
         self._untold[tenant, minute] += 1
