@@ -40,6 +40,16 @@ def test_a_batch_that_hangs_lets_the_lag_grow_from_its_first_record() -> None:
     assert ages(lag, 70_000) == [60.0]
 
 
+def test_a_record_of_the_future_hides_nothing_that_waits_behind_it() -> None:
+    lag = Lag()
+    lag.reached([(PLACE, Timestamp(4_102_444_800_000))])
+
+    lag.seen({PLACE: 5}, now=Timestamp(12_000))
+    lag.seen({PLACE: 5}, now=Timestamp(60_000))
+
+    assert ages(lag, 72_000) == [60.0]
+
+
 def test_what_waited_before_this_process_came_is_as_old_as_its_records() -> None:
     lag = Lag()
     lag.seen({PLACE: 5}, now=Timestamp(50_000))

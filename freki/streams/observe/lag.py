@@ -37,7 +37,10 @@ class Lag:
         self._backlog = dict(backlog)
         new = backlog.keys() - self._since.keys()
         self._unknown = {place for place, records in backlog.items() if records and place in new | self._unknown}
-        self._since = {place: now if not records else self._since.get(place, now) for place, records in backlog.items()}
+        # Not after this look: where producers set the times of records, one of the future would hide what waits.
+        self._since = {
+            place: min(self._since.get(place, now), now) if records else now for place, records in backlog.items()
+        }
 
     def waiting(self, now: Timestamp) -> tuple[PartitionBacklog, ...]:
         """Return the lag of each partition."""
