@@ -13,12 +13,13 @@ from freki.streams.observe.tracing import UNTRACED
 from freki.streams.retrieve.cache.epochs import Epochs
 from freki.streams.retrieve.follow_judgements import erase_deleted, erase_what_is_left, follow_judgements
 from freki.streams.retrieve.steps.judged import Judgements, judgement_key, key_parts
+from freki.streams.topics import DAY_MS
 from tests.unit.allocated import allocated_by
 from tests.unit.deliveries import Event, FakeProducer
 from tests.unit.questions import now
 from tests.unit.revisions import TENANT, World, revision
 from tests.unit.test_caching import outcome
-from tests.unit.test_judged import BOUNDS, QUESTION, boosts, judgement
+from tests.unit.test_judged import BOUNDS, QUESTION, boosts, filled, judgement
 
 ENCODE = Codec(Judgement).encode
 
@@ -53,6 +54,27 @@ async def test_the_topic_is_the_state_and_answers_of_before_it_are_not_given_aga
 
     assert judgements.of_document(TENANT, first.document_id) == [judgement_key(second)]
     assert epochs.now(TENANT) != before
+
+
+@pytest.mark.parametrize("at", [253_402_214_400_000, 1_732_385_959_000_000_000])
+async def test_a_judgement_of_the_future_wears_out_from_when_it_was_recorded(at: int) -> None:
+    judgements = Judgements(FakeEmbedder(dim=16), BOUNDS)
+    half_life_ms = round(BOUNDS.half_life_days * DAY_MS)
+
+    await follow(
+        judgements,
+        replace(event(judgement(at=at)), timestamp_ms=now()),
+        replace(event(judgement(judge="ben", at=at)), timestamp_ms=now() - half_life_ms),
+        replace(event(judgement(judge="worn", at=at)), timestamp_ms=now() - 100 * half_life_ms),
+    )
+
+    assert judgements.of_document(TENANT, DocumentId("b")) == [
+        judgement_key(judgement(judge=judge)) for judge in ("anna", "ben")
+    ]
+    await judgements.embed_some()
+    (fresh,) = (await boosts(await filled(judgement(), judgement(judge="ben")))).values()
+    (worn,) = (await boosts(judgements)).values()
+    assert worn < fresh
 
 
 async def test_what_was_erased_while_nobody_read_is_gone_and_nothing_else_is_embedded_again() -> None:

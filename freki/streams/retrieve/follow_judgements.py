@@ -1,6 +1,7 @@
 """Follow the topic of judgements, and receipts of deleted documents."""
 
 from collections.abc import AsyncIterable, Awaitable, Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import structlog
@@ -10,6 +11,7 @@ from freki.operators.errors import InvalidQuery
 from freki.operators.identify import root_id
 from freki.operators.validate_query import validate_judgement
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
+from freki.schemas.names import is_known
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored, place_of
@@ -45,7 +47,7 @@ async def follow_judgements(
         try:
             key = stored.key or b""
             tenant, *_ = key_parts(key)
-            judgement = None if stored.value is None else keyed(key, decode(stored.value))
+            judgement = None if stored.value is None else _made_before(stored, keyed(key, decode(stored.value)))
             if judgement is not None:
                 validate_judgement(judgement)
         except (ValueError, InvalidQuery) as error:
@@ -54,6 +56,12 @@ async def follow_judgements(
         judgements.take(key, judgement, now=now())
         if epochs is not None:
             epochs.changed(TenantId(tenant))
+
+
+def _made_before(stored: Stored, judgement: Judgement) -> Judgement:
+    """Return a judgement that is no younger than its record: one of the future would never wear out."""
+    recorded_at = Timestamp(stored.timestamp_ms)
+    return replace(judgement, at=min(judgement.at, recorded_at)) if is_known(recorded_at) else judgement
 
 
 async def erase_deleted(
