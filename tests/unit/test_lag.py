@@ -50,6 +50,16 @@ def test_a_record_of_the_future_hides_nothing_that_waits_behind_it() -> None:
     assert ages(lag, 72_000) == [60.0]
 
 
+def test_a_record_without_a_time_says_nothing_of_those_behind_it() -> None:
+    lag = Lag()
+    lag.seen({PLACE: 5}, now=Timestamp(50_000))
+
+    lag.reached([(PLACE, Timestamp(0))])
+    lag.seen({PLACE: 4}, now=Timestamp(55_000))
+
+    assert ages(lag, 60_000) == [10.0]
+
+
 def test_what_waited_before_this_process_came_is_as_old_as_its_records() -> None:
     lag = Lag()
     lag.seen({PLACE: 5}, now=Timestamp(50_000))

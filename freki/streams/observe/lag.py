@@ -28,6 +28,9 @@ class Lag:
     def reached(self, records: Iterable[tuple[Place, Timestamp]]) -> None:
         """Record timestamps of records in flight, in partition order: the records behind them are younger."""
         for place, timestamp in records:
+            if timestamp <= 0:
+                # A record of a foreign topic without a time.
+                continue
             known = timestamp if place in self._unknown else self._since.get(place, timestamp)
             self._unknown.discard(place)
             self._since[place] = max(timestamp, known)
