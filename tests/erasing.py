@@ -50,6 +50,8 @@ class Kept:
     """On the topic, and in a claim."""
     older: bool = False
     """Whether something of older versions is on the topic, and in a claim."""
+    older_at: int = 1
+    """When the broker stored that."""
     key: bool = True
     """Whether it has a data key."""
     letter: int | None = None
@@ -134,10 +136,18 @@ class World:
         self.meanwhile("find")
         if before_ms is not None:
             assert all(version == self.documents[name].version - 1 for name, version in versions.items())
-            found = {f"older:{name}": frozenset({name}) for name in versions if self.documents[name].older}
+            meant = [name for name in versions if self.documents[name].older_at <= before_ms]
+            found = {f"older:{name}": frozenset({name}) for name in meant if self.documents[name].older}
+            latest_ms = max((self.documents[name].older_at for names in found.values() for name in names), default=0)
             known = {**(claims or {}), **found}
             there = [uri for uri, names in known.items() if any(self.documents[name].older for name in names)]
-            return Findings(records=self._letters(versions), claims=sorted(there), claimed=known, lasts=self.lasts)
+            return Findings(
+                records=self._letters(versions),
+                claims=sorted(there),
+                claimed=known,
+                lasts=self.lasts,
+                latest_ms=Timestamp(latest_ms),
+            )
         # A later version stays.
         documents = {name: self.documents[name] for name in sorted(versions)}
         with_content = [name for name, each in documents.items() if each.content and each.version <= versions[name]]

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import field
 from typing import Any
 
-from freki.schemas.names import DocumentId, record
+from freki.schemas.names import DocumentId, Timestamp, record
 
 FoundRecords = Mapping[tuple[str, int], Sequence[tuple[int, frozenset[DocumentId]]]]
 """Of each topic and partition: offset of each record with content, and the documents whose content it is."""
@@ -89,6 +89,8 @@ class Findings:
     """Where workers were waited for in vain."""
     undecodable: Sequence[UndecodableChanges] = ()
     """Changes among the records whose claims are not known."""
+    latest_ms: Timestamp = Timestamp(0)
+    """When the broker stored the latest of the records."""
 
     def described(self) -> dict[str, Any]:
         """Return what a report says of it."""

@@ -14,7 +14,7 @@ from freki.schemas import Coverage, DocumentChange, DocumentId, Operation, Tenan
 from freki.schemas.avro import Codec
 from freki.schemas.findings import UnreadRecords
 from freki.schemas.index import Generation
-from freki.schemas.names import key_of_texts
+from freki.schemas.names import LARGEST_INTEGER, key_of_texts
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.stage import Stage
 from freki.streams.messages import Outgoing, version_in
@@ -168,6 +168,10 @@ async def test_what_compaction_would_keep_goes_from_every_partition_of_its_key_a
         removal = await places.remove(found, still_free=free, superseded=corrected is not None)
         return [each["until"] for each in removal.remains if each.get("topic") == documents]
 
+    if corrected is not None:
+        found = await places.find(tenant, {name: corrected - 1}, before_ms=Timestamp(LARGEST_INTEGER))
+        times = {record.offset: record.timestamp_ms for record in await world.read_all(world.topics.documents)}
+        assert found.latest_ms == times[1], "of version 2, not of the corrected one"
     ends = [await removed(), await removed()]
     kept = await world.read_all(world.topics.documents)
     last = {record.partition: (record.value, version_in(record.headers)) for record in kept}

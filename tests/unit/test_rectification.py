@@ -106,6 +106,16 @@ async def test_older_versions_go_unless_they_are_held_and_the_corrected_one_stay
         assert searched_versions(body) == (older, Timestamp(7))
 
 
+async def test_what_the_broker_stored_by_a_clock_that_is_hours_ahead_goes_too() -> None:
+    here = World({A: Kept(version=2, older=True, older_at=14_400_000)})
+
+    done = await rectified(here, A)
+
+    assert not here.documents[A].older
+    assert done.status is ErasureStatus.ERASED
+    assert searched_versions(done.body) == ({A: 1}, Timestamp(14_400_000)), "it can be checked"
+
+
 @pytest.mark.parametrize("is_there_first", [True, False], ids=["is deleted", "is indexed"])
 async def test_a_document_that_comes_or_goes_while_it_is_looked_up_is_refused(*, is_there_first: bool) -> None:
     here = Changing({A: Kept(version=2)} if is_there_first else {})

@@ -40,9 +40,9 @@ class DocumentPlaces(Protocol):
         """Search everywhere.
 
         versions: the last version of each document that is meant; claims: addresses known besides, with their
-        documents; before_ms: when a later version was searchable, which stays: answers and work records of before may
-        quote what is meant. Without it the documents are to go. waits: for workers that have not read what they would
-        copy content from.
+        documents; before_ms: when a later version was searchable, which stays, by the broker's clock: answers and work
+        records of before may quote what is meant. Without it the documents are to go. waits: for workers that have not
+        read what they would copy content from.
         """
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:

@@ -9,10 +9,13 @@ from freki.operators.held_by import held_by
 from freki.operators.identify import root_id
 from freki.schemas import Coverage, DocumentId, ErasureStatus, PlannedErasure, TenantId, Timestamp
 from freki.schemas.findings import Findings
+from freki.schemas.names import LARGEST_INTEGER
 from freki.streams.ports.erasure import DocumentPlaces, HoldBook, IndexedRoots
 from freki.streams.privacy.erasure import FORMAT, ErasureOutcome, Record, Sign, remove_late, signed
 
 KIND = "rectification"
+_ALL_UNTIL_NOW = Timestamp(LARGEST_INTEGER)
+"""A search reads what topics have when it begins; the clock of this process may be behind that of the broker."""
 
 
 class Rectification:
@@ -74,7 +77,9 @@ class Rectification:
         await self._record(tenant, [PlannedErasure(document_id=name, version=corrected[name]) for name in sorted(free)])
         older = {name: corrected[name] - 1 for name in free}
         async with self._places.alone():
-            found = await self._places.find(tenant, older, before_ms=begun)
+            found = await self._places.find(tenant, older, before_ms=_ALL_UNTIL_NOW)
+            # What is there may have later times, by the clock of the broker.
+            begun = max(begun, found.latest_ms)
             removal = await self._places.remove(found, still_free=still_free, superseded=True)
         done = await still_free()
         gone = frozenset(done)

@@ -66,6 +66,7 @@ class _Found:
         self.records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
         self.claimed = claimed
         self.shared: set[str] = set()
+        self.latest_ms = Timestamp(0)
         self._versions = versions
         self._keys = keys
         self._ends: defaultdict[str, dict[int, int]] = defaultdict(dict)
@@ -82,6 +83,7 @@ class _Found:
             self._undecodable[stored.topic, stored.partition].append((stored.offset, change.reason))
         if holders:
             self.records[stored.topic, stored.partition].append((stored.offset, holders))
+            self.latest_ms = Timestamp(max(self.latest_ms, stored.timestamp_ms))
         if claim is not None and holders:
             self.claimed.setdefault(claim.uri, set()).update(holders)
         elif claim is not None:
@@ -274,6 +276,7 @@ class Places:
             lasts=found.lasts,
             unread=unread,
             undecodable=found.undecodable,
+            latest_ms=found.latest_ms,
         )
 
     async def _read(self, topic: Topic) -> AsyncIterator[tuple[Record, ReadChange]]:
