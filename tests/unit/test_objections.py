@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import replace
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from freki.schemas import (
     VersionFloor,
 )
 from freki.schemas.avro import Codec
-from freki.schemas.index import Exclusions, Scope
+from freki.schemas.index import Exclusions, RerankPair, Scope
 from freki.streams.privacy.current_cases import case_key
 from freki.streams.privacy.objections import NOTHING, Objections
 from freki.streams.retrieve.budget.attempts import FINISHING
@@ -194,6 +195,53 @@ async def test_an_objection_counts_for_a_query_that_waited_for_a_version_when_it
     await here.publish(document("b", "Der Rat entscheidet über den Antrag."))
 
     assert [hit.document_id for hit in (await waiting).hits] == [B]
+
+
+class Objecting:
+    """A reranker that takes objections while it scores."""
+
+    name = "local"
+
+    def __init__(self, objections: Objections, *events: Event) -> None:
+        self._objections, self._events = objections, events
+
+    async def score(self, pairs: Sequence[RerankPair], *, budget_s: float | None) -> list[float | None]:  # noqa: ARG002
+        taken(self._events, self._objections)
+        return [0.9 for _ in pairs]
+
+
+@pytest.mark.parametrize(
+    ("covers", "shown"),
+    [
+        # The best of documents with the same text stands for the others, and is found in its place.
+        (Coverage(documents=(A,)), [B, DocumentId("copy")]),
+        (Coverage(documents=(DocumentId("copy"),)), [A, B]),
+        (Coverage(attributes={"who": "a"}), [B]),
+        (Coverage(whole_tenant=True), []),
+    ],
+)
+async def test_an_objection_counts_for_a_query_whose_candidates_were_found_before(
+    covers: Coverage, shown: list[DocumentId]
+) -> None:
+    objections = Objections()
+    here = Pipeline(left_out=objections.left_out, rerankers=[Objecting(objections, event("one", covers, 0))])
+    text = "Ada entscheidet über den Antrag auf Urlaub."
+    await here.publish(
+        document("a", text, who="a"),
+        document("copy", text, who="a"),
+        document("b", "Der Rat entscheidet über den Antrag der Gemeinde."),
+    )
+
+    query = ContextQuery(
+        query_id=QueryId("q"), tenant=T, text="Wer entscheidet über den Antrag?", asked_at=wall_clock(), explain=True
+    )
+    result = await here.ask(query)
+
+    duplicates = [each.document_id for hit in result.hits for each in hit.duplicates]
+    assert sorted([*(hit.document_id for hit in result.hits), *duplicates]) == shown
+    assert {each.document_id for each in result.citations} <= set(shown)
+    assert result.explanation is not None
+    assert {each.document_id for each in result.explanation.hits} <= set(shown)
 
 
 async def test_waiting_for_a_version_does_not_tell_that_a_document_is_there() -> None:

@@ -3,7 +3,7 @@
 For the whole batch, with one call of a model or the store per step: parse → wait → embed, type by examples → search
 (dense and BM25 at once), fuse, match (late interaction), keep live, load → widen (search variants, then the same).
 For each query by itself: exact → rerank → select → locate → expand → look beyond → augment → recheck
-(roots that were read some time ago) → compose → explain.
+(roots that were read some time ago; objections) → compose → explain.
 A step that fails or finds no time is left out, and a notice in the result says so: there is always an answer.
 """
 
@@ -40,7 +40,7 @@ from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import LOOK_BEYOND, FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
 from freki.streams.retrieve.steps.locate import STEP as LOCATE
-from freki.streams.retrieve.steps.locate import locate, still_standing
+from freki.streams.retrieve.steps.locate import locate, still_allowed, still_standing
 from freki.streams.retrieve.steps.query_embeddings import EmbedQueries, QueryEmbeddings
 from freki.streams.retrieve.steps.query_parser import QueryParser
 from freki.streams.retrieve.steps.rerank import STEP as RERANK
@@ -351,6 +351,7 @@ class Retriever:
             again = (*LOOKING_UP, *FINISHING)
             if not retrieval.hits.is_lost or tries == MAX_TRIES or self._attempts.spare_s(query, before=again) <= 0:
                 return retrieval
+            query = retrieval.query
             for step in _REPEATED:
                 query.log.retract(step)
             variants = [each.variant for each in candidates.search.variants]
@@ -369,13 +370,18 @@ class Retriever:
         )
 
     async def _standing(self, retrieval: Retrieval) -> Retrieval:
-        """Leave out hits whose documents do not stand any more, with their further chunks; the same if all stand."""
+        """Leave out hits that do not stand any more, or that objections leave out by now, with their further chunks.
+
+        Returns the same if all stay.
+        """
         hits = await still_standing(self._stores, self._attempts, retrieval.query, retrieval.hits)
+        query = self._parse.as_of_now(retrieval.query)
+        hits = still_allowed(query, hits)
         if hits is retrieval.hits:
             return retrieval
         shown = {each.root.root_id for each in hits.found}
         further = [each for each in retrieval.further if each.root.root_id in shown]
-        return replace(retrieval, hits=hits, further=further)
+        return replace(retrieval, query=query, hits=hits, further=further)
 
     def _widening(
         self, wanting: Sequence[int], found: Sequence[QueryCandidates], tasks: list[asyncio.Task[Any]]

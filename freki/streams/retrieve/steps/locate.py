@@ -1,7 +1,9 @@
-"""Read the places of hits in their documents, and look whether these still stand once all around them is read."""
+"""Read the places of hits in their documents, and look whether hits may still be shown once all around them is read."""
 
+from collections.abc import Callable
 from dataclasses import replace
 
+from freki.schemas.index import Root
 from freki.schemas.names import extended
 from freki.streams.retrieve.budget.attempts import RECHECK, Attempts
 from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection
@@ -37,14 +39,27 @@ async def still_standing(stores: Stores, attempts: Attempts, query: EmbeddedQuer
     with timed([query.log], RECHECK, lambda _: len(hits.found)):
         read = await attempts([query], RECHECK, read_standing(stores, documents))
     standing = read or frozenset()
+    reason = "its document was replaced meanwhile" if read is not None else "its document may have been replaced"
+    return _only(hits, lambda root: root.commit_id in standing, reason)
+
+
+def still_allowed(query: EmbeddedQuery, hits: LocatedHits) -> LocatedHits:
+    """Leave out hits and duplicates that the answer may not have by what objections say now; those are lost.
+
+    Returns `hits` itself if none is lost. query: as of now; the documents were searched for before a model ranked them.
+    """
+    return _only(hits, query.may_show, "the asker may not have it any more")
+
+
+def _only(hits: LocatedHits, is_kept: Callable[[Root], bool], reason: str) -> LocatedHits:
+    """Keep hits and duplicates of some documents."""
     there = [
-        replace(hit, duplicates=tuple(each for each in hit.duplicates if each.root.commit_id in standing))
+        replace(hit, duplicates=tuple(each for each in hit.duplicates if is_kept(each.root)))
         for hit in hits.found
-        if hit.root.commit_id in standing
+        if is_kept(hit.root)
     ]
     # A hit is lost as a whole, or some of its duplicates are.
     if [len(each.duplicates) for each in there] == [len(each.duplicates) for each in hits.found]:
         return hits
     is_lost = hits.is_lost or len(there) < len(hits.found)
-    reason = "its document was replaced meanwhile" if read is not None else "its document may have been replaced"
     return replace(hits, is_lost=is_lost).keep_only(RECHECK, reason, there)

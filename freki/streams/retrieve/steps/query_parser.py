@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
 from freki.operators.analyse_query import (
     Prototypes,
@@ -34,6 +35,8 @@ from freki.streams.ports import AnalyseText, EmbedTexts
 from freki.streams.retrieve.parsed_query import BY_TERMS, ParsedQuery
 from freki.streams.retrieve.profiles import DEFAULT, ReaderProfile, named_by, profile_of
 from freki.streams.retrieve.query_log import QueryLog
+
+Q = TypeVar("Q", bound=ParsedQuery)
 
 _LEVELS = (ChunkLevel.DOCUMENT, ChunkLevel.SECTION, ChunkLevel.PARAGRAPH)
 
@@ -107,8 +110,8 @@ class QueryParser:
         log.ran("analyse", started_ns, 1)
         return parsed
 
-    def as_of_now(self, parsed: ParsedQuery) -> ParsedQuery:
-        """Leave out what objections say now: a query may have waited for minutes since it was parsed."""
+    def as_of_now(self, parsed: Q) -> Q:
+        """Leave out what objections say now: a query may have waited for minutes, or a model ranked for seconds."""
         return replace(parsed, left_out=self._left_out(parsed.query.tenant))
 
     def by_examples(self, parsed: ParsedQuery, vector: Floats | None) -> ParsedQuery:
