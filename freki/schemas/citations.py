@@ -50,5 +50,6 @@ NO_QUANTITY = (
 SHORT_NAME = r"(?=\w{0,20}[A-ZÄÖÜ]\w{0,20}[A-ZÄÖÜ])\w{2,40}"
 """Pattern of a word with two capitals, as short names of laws and other documents are: BGB, NetzDG, StVollzG."""
 
-NO_BREAK = dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " ")
-"""No-break spaces, for `str.translate`: word processors write them within `§ 3`, `Art. 5`, `DIN 18040` and `24 V`."""
+PLAIN_SIGNS = {**dict.fromkeys(map(ord, "\u00a0\u2007\u202f"), " "), **dict.fromkeys(map(ord, "\u2010\u2011"), "-")}
+"""No-break spaces and hyphens as keyboards have them, for `str.translate`: word processors write the others within
+`§ 3`, `DIN 18040`, `24 V` and `KX-200`."""

@@ -23,6 +23,11 @@ from freki.operators.analyse_query import absent_designations, designations, exa
         ("Rechnung 2024-0815 und 24-001234", ("2024-0815", "24-001234")),
         # Spans, days, months and seasons.
         ("2010-2012, Seiten 120-150, PLZ 10115-10119, 150-2000 Euro, 2024-02-01, 1-2-2024, 2024-02, 2023-24", ()),
+        # Hyphens of word processors, at which no line ends.
+        (
+            "KX\u2011200, DIN EN 18040\u20111, 4711\u20110815, ISO\u201027001, 2024\u201101\u201131",
+            ("DIN EN 18040-1", "ISO-27001", "KX-200", "4711-0815"),
+        ),
         ("Tel. 030 90227-5050, +49 170 1234567?", ("030 90227-5050", "+49 170 1234567")),
     ],
 )

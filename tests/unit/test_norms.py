@@ -32,6 +32,7 @@ BGB = ("Bürgerliches Gesetzbuch", "§ 535 Inhalt des Mietvertrags")
         ("Sec. 551 BGB", "section 551"),
         ("§ 5 GG", "Art. 5"),
         ("§\u00a05", "§ 5"),
+        ("§§ 5\u20117", "§ 6"),
         ("§§ 48ff. VwVfG", "§ 48"),
     ],
 )

@@ -13,7 +13,7 @@ from freki.operators.analyse_query.places import (
     numbers_through,
     of_one_document,
 )
-from freki.schemas.citations import JOINT, NO_BREAK, NO_QUANTITY, THROUGH
+from freki.schemas.citations import JOINT, NO_QUANTITY, PLAIN_SIGNS, THROUGH
 from freki.schemas.divisions import DIVISION
 
 _CHAPTERS = r"kapiteln?|kapitels|kap\.|chapters?|(?-i:TOPs?)|tagesordnungspunkt(?:en?|e?s)?"
@@ -112,7 +112,7 @@ class _Held(NamedTuple):
 
 def cited_clauses(text: str) -> Iterator[str]:
     """Yield the numbers of the clauses that a text cites, in its order."""
-    for clause in _clauses(text.translate(NO_BREAK)):
+    for clause in _clauses(text.translate(PLAIN_SIGNS)):
         yield clause.number
 
 
@@ -129,7 +129,7 @@ def clause_places(
     inside: places of divisions that the query cites; those come before all others: `Nr. 3 der Anlage 2`.
     surely: leave out what only an item has, or is no clause for sure.
     """
-    asked = list(islice(dict.fromkeys(_clauses(query.translate(NO_BREAK))), MAX_CITED))
+    asked = list(islice(dict.fromkeys(_clauses(query.translate(PLAIN_SIGNS))), MAX_CITED))
     if not (asked and places):
         return set()
     if any(clause.is_norm for clause in asked) and any(citation_levels(query, places)):
@@ -201,8 +201,8 @@ def _is_name(text: str, start: int) -> bool:
 
 
 def _held_by(place: CitedPlace) -> _Held:
-    headings = (_HEADING.match(heading.translate(NO_BREAK)) for heading in place.headings)
-    lines = _LINE.finditer(place.text.translate(NO_BREAK))
+    headings = (_HEADING.match(heading.translate(PLAIN_SIGNS)) for heading in place.headings)
+    lines = _LINE.finditer(place.text.translate(PLAIN_SIGNS))
     return _Held(
         frozenset(_numbered(found) for found in headings if found), frozenset(_numbered(found) for found in lines)
     )

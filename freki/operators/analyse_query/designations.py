@@ -9,7 +9,7 @@ from itertools import pairwise
 from freki.operators.analyse_query.exact import BODIES
 from freki.operators.analyse_query.norms import cited_norms
 from freki.schemas import ExactKind, ExactTerm
-from freki.schemas.citations import NO_BREAK
+from freki.schemas.citations import PLAIN_SIGNS
 
 _DESIGNATING = frozenset({ExactKind.STANDARD, ExactKind.IDENTIFIER})
 _WORDLIKE = re.compile(
@@ -62,7 +62,7 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
 
     exact: its exact terms. Norms, quotations, dates, quantities and numbers of one or two digits are none.
     """
-    plain = unicodedata.normalize("NFC", text).translate(NO_BREAK)
+    plain = unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)
     grouped = [found[0] for found in _GROUPED.finditer(plain)]
     named = [
         _COMPOUNDED.sub("", term.text)

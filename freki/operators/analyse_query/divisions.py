@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 
 from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, numbers_through, of_one_document
-from freki.schemas.citations import JOINT, NO_BREAK, NO_QUANTITY, THROUGH
+from freki.schemas.citations import JOINT, NO_QUANTITY, PLAIN_SIGNS, THROUGH
 from freki.schemas.divisions import DIVISION, LABEL, ORDINAL, Division, division_of, label_of
 
 _CITED = re.compile(rf"\b{DIVISION}")
@@ -20,7 +20,7 @@ _LINE = re.compile(rf"^(?P<sign>#{{1,6}} )?[^\w§\n]{{0,4}}{DIVISION}(?(sign)|(?
 
 def cited_divisions(text: str) -> Iterator[Division]:
     """Yield the divisions that a text cites, in its order: two of `Anlagen 1 und 2`."""
-    plain = text.translate(NO_BREAK)
+    plain = text.translate(PLAIN_SIGNS)
     for found in _CITED.finditer(plain):
         kind, label = division_of(found)
         if found["before"] and (other := _BEFORE.search(plain, max(0, found.start() - _MOST_BEFORE), found.start())):
@@ -57,6 +57,6 @@ def division_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
 
 def _headings_of(place: CitedPlace) -> Iterator[Division]:
     for heading in place.headings:
-        if found := _HEADING.match(heading.translate(NO_BREAK)):
+        if found := _HEADING.match(heading.translate(PLAIN_SIGNS)):
             yield division_of(found)
-    yield from map(division_of, _LINE.finditer(place.text.translate(NO_BREAK)))
+    yield from map(division_of, _LINE.finditer(place.text.translate(PLAIN_SIGNS)))

@@ -5,7 +5,7 @@ import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 
 from freki.schemas import ExactKind, ExactTerm
-from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, PARTS, SECTIONS, SPACED_LETTER
+from freki.schemas.citations import ARTICLES, FOLLOWING, PARTS, PLAIN_SIGNS, SECTIONS, SPACED_LETTER
 from freki.schemas.short_dates import DAY_OF_YEAR, SHORT_DATE
 
 MAX_TERMS = 32
@@ -56,7 +56,7 @@ def exact_terms(text: str) -> tuple[ExactTerm, ...]:
     Quotations are enclosed in „…“, “…”, »…«, «…» or "…"; their content gives no other terms. At most 32 terms of the
     first 20,000 characters, each at most 200 characters long.
     """
-    read = unicodedata.normalize("NFC", text[:_MOST_READ]).translate(NO_BREAK)
+    read = unicodedata.normalize("NFC", text[:_MOST_READ]).translate(PLAIN_SIGNS)
     phrases = (found[found.lastgroup or 0].strip() for found in _QUOTED.finditer(read))
     terms = [ExactTerm(kind=ExactKind.PHRASE, text=phrase) for phrase in phrases if folded(phrase)]
     terms += sorted(_shaped(_QUOTED.sub(" ", read)), key=lambda term: _ORDER[term.kind])

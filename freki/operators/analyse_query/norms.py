@@ -11,9 +11,9 @@ from freki.schemas.citations import (
     ARTICLES,
     FOLLOWING,
     JOINT,
-    NO_BREAK,
     NO_QUANTITY,
     PARTS,
+    PLAIN_SIGNS,
     ROMAN,
     SECTIONS,
     SHORT_NAME,
@@ -118,7 +118,7 @@ def cited_norms(text: str) -> Iterator[CitedNorms]:
 
 
 def norm_spans(text: str) -> list[tuple[int, int]]:
-    """Return where a text, in which no-break spaces are spaces, cites norms."""
+    """Return where a text, of PLAIN_SIGNS, cites norms."""
     return [found.span() for found in _CITED.finditer(text)]
 
 
@@ -269,4 +269,4 @@ def _number(found: re.Match[str]) -> Number:
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text).translate(NO_BREAK)
+    return unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)

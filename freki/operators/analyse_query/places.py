@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from freki.schemas.citations import NO_BREAK
+from freki.schemas.citations import PLAIN_SIGNS
 
 MAX_CITED = 32
 """Citations of a query that are looked for; a long letter may have hundreds."""
@@ -28,7 +28,7 @@ class CitedPlace(NamedTuple):
 
 def called_in(query: str, places: Sequence[CitedPlace]) -> list[int]:
     """Return how many words of a query each place's document is called by, in the genitive too, or in short."""
-    plain = query.translate(NO_BREAK)
+    plain = query.translate(PLAIN_SIGNS)
     words, short = _words(plain), frozenset(_SHORT_NAME.findall(plain))
     return [
         sum(word.startswith(_words(place.name)) for word in words)

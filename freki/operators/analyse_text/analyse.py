@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
-from freki.schemas.citations import ARTICLES, FOLLOWING, NO_BREAK, ROMAN, SECTIONS
+from freki.schemas.citations import ARTICLES, FOLLOWING, PLAIN_SIGNS, ROMAN, SECTIONS
 from freki.schemas.numerals import value_of_roman
 from freki.schemas.short_dates import with_full_years
 
@@ -48,7 +48,7 @@ _ARTICLES = re.compile(
 _CLAUSE = re.compile(rf"((?:§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}\d{{1,6}}(?:\s?[a-z])?)\s({ROMAN})")
 _NUMBER = re.compile(r"\d+[a-z]?")
 _JOINED = re.compile(r"\b\d{1,6}[a-z]?ff\b")
-_USUAL = {"\u2010": "-", "\u2011": "-", **{chr(sign): usual for sign, usual in NO_BREAK.items()}}
+_USUAL = {chr(sign): usual for sign, usual in PLAIN_SIGNS.items()}
 
 NOTHING: frozenset[str] = frozenset()
 
