@@ -3,8 +3,19 @@
 import re
 from collections.abc import Iterator, Sequence
 from itertools import islice
+from typing import NamedTuple
 
-from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, numbers_through, of_one_document
+from freki.operators.analyse_query.places import (
+    MAX_CITED,
+    CitedPlace,
+    CitedSpan,
+    called_in,
+    laws_of,
+    names_of,
+    numbers_through,
+    of_law,
+    of_one_document,
+)
 from freki.schemas.citations import JOINT, NO_QUANTITY, PLAIN_SIGNS, THROUGH
 from freki.schemas.divisions import DIVISION, LABEL, ORDINAL, Division, division_of, label_of
 
@@ -18,20 +29,36 @@ _HEADING = re.compile(rf"[^\w§]{{0,12}}{DIVISION}")
 _LINE = re.compile(rf"^(?P<sign>#{{1,6}} )?[^\w§\n]{{0,4}}{DIVISION}(?(sign)|(?=[^\S\n]*(?:$|[(:–-])))", re.MULTILINE)
 
 
+class _Citation(NamedTuple):
+    division: Division
+    law: frozenset[str]
+    """Its short names."""
+
+
 def cited_divisions(text: str) -> Iterator[Division]:
     """Yield the divisions that a text cites, in its order: two of `Anlagen 1 und 2`."""
+    yield from (division for division, _ in _cited(text.translate(PLAIN_SIGNS)))
+
+
+def _citations(text: str) -> Iterator[_Citation]:
     plain = text.translate(PLAIN_SIGNS)
+    found = list(_cited(plain))
+    for (division, _), law in zip(found, laws_of(plain, [span for _, span in found]), strict=True):
+        yield _Citation(division, law)
+
+
+def _cited(plain: str) -> Iterator[tuple[Division, CitedSpan]]:
     for found in _CITED.finditer(plain):
         kind, label = division_of(found)
         if found["before"] and (other := _BEFORE.search(plain, max(0, found.start() - _MOST_BEFORE), found.start())):
-            yield Division(kind, label_of(other["label"]))
-        yield Division(kind, label)
+            yield Division(kind, label_of(other["label"])), CitedSpan(other.start(), other.end("label"))
+        yield Division(kind, label), CitedSpan(*found.span())
         more = _MORE.match(plain, found.end()) if found["label"] else None
         while more:
             following = label_of(more["label"])
             is_range = _THROUGH.fullmatch(more["joint"])
             for each in numbers_through(label, following)[1:] if is_range else [following]:
-                yield Division(kind, each)
+                yield Division(kind, each), CitedSpan(*more.span("label"))
             label, more = following, _MORE.match(plain, more.end())
 
 
@@ -39,18 +66,20 @@ def division_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     """Return of how many of the divisions that a query cites each place is a part.
 
     Places are in order of relevance. A place is a part of a division if one of its headings begins with it, however its
-    number is written, or a heading in its text does. Of several documents that have one, that one counts
-    whose name has most words of the query; of equal ones the first.
+    number is written, or a heading in its text does. Those count whose document is called as the query calls the
+    law, in short: `Anlage 1 HGB`. Where it names none so, of several documents that have one, that one counts whose
+    name has most words of the query; of equal ones the first.
     """
     levels = [0] * len(places)
-    asked = list(islice(dict.fromkeys(cited_divisions(query)), MAX_CITED))
+    asked = list(islice(dict.fromkeys(_citations(query)), MAX_CITED))
     if not asked:
         return levels
     headed = [frozenset(_headings_of(place)) for place in places]
     called = called_in(query, places)
-    for division in asked:
+    names = dict(enumerate(map(names_of, places)))
+    for division, law in asked:
         within = [place for place, held in enumerate(headed) if division in held]
-        for place in of_one_document(within, places, called):
+        for place in of_law(within, law, names) if law else of_one_document(within, places, called):
             levels[place] += 1
     return levels
 

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from freki.operators.analyse_query.places import MAX_CITED, CitedPlace, called_in, numbers_through, of_one_document
+from freki.operators.analyse_query.places import (
+    MAX_CITED,
+    CitedPlace,
+    CitedSpan,
+    called_in,
+    laws_of,
+    names_of,
+    numbers_through,
+    of_law,
+    of_one_document,
+)
 from freki.schemas.citations import (
     ARTICLES,
     FOLLOWING,
@@ -42,13 +52,6 @@ _CITED = re.compile(
     rf"(?:(?P<several>§§)|§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}(?P<numbers>{_LIST})(?P<parts>{PARTS}{_LETTERED}{_MORE})"
     r"(?:\s?(?:ff|(?P<next>f))\b\.?)?"
 )
-# Of a law that stands in brackets behind its long name, or right behind the section: `§ 5 auch für KFZ` names none.
-_LAW = re.compile(
-    r"[\s,]{0,3}(?:(?:(?:des|der|im|(?:in|aus|von|nach|laut|gemäß|gem\.)\s(?:de[rmn]|the)|of(?:\sthe)?|the)\s)?"
-    r"|(?:(?:[A-ZÄÖÜ][\w-]{1,60}|des|der|die|das|und|über|für|zu[mr]|von|in|im|of|the|on)\s){1,9}(?=\())"
-    rf"\(?(?P<names>{SHORT_NAME}(?:[\s-](?:{SHORT_NAME}|[IVX]{{1,5}}\b)){{0,2}})(?![\w-])"
-)
-_JOINED = re.compile(r"[\s,;(]*(?:(?:und|oder|sowie|bis|and|or|to|with|i\.?\s?V\.?\s?m\.?|in\sVerbindung\smit)\s)?\s*")
 _NUMBERS = re.compile(rf"(?P<digits>\d{{1,6}})(?P<letter>{SPACED_LETTER}|[a-z]\b)?")
 _RANGE = re.compile(THROUGH)
 _HEADING = re.compile(r"\W{0,8}(?P<digits>\d{1,6})(?P<letter>[a-z])?\b")
@@ -94,18 +97,12 @@ def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     """
     levels = [0] * len(places)
     sections = {place: section for place, each in enumerate(places) if (section := _section_of(each.headings))}
-    names = {place: _names_of(places[place]) for place in sections}
+    names = {place: names_of(places[place]) for place in sections}
     held = {place: _held_by(places[place].text) for place in sections}
     named = called_in(query, places)
     for cited in islice(dict.fromkeys(_citations(query)), MAX_CITED):
         within = [place for place, section in sections.items() if cited.section.meets(section)]
-        if cited.law:
-            called = {place: len(cited.law & names[place]) for place in within}
-            # Of `SGB III` both names count: all its books are called SGB.
-            most = max(called.values(), default=0)
-            within = [place for place in within if called[place] == most > 0]
-        else:
-            within = list(of_one_document(within, places, named))
+        within = of_law(within, cited.law, names) if cited.law else list(of_one_document(within, places, named))
         for place in within:
             levels[place] = max(levels[place], 1 + cited.parts.common_with(held[place]))
     return levels
@@ -118,7 +115,7 @@ def cited_norms(text: str) -> Iterator[CitedNorms]:
 
 
 def norm_spans(text: str) -> list[tuple[int, int]]:
-    """Return where a text, of PLAIN_SIGNS, cites norms."""
+    """Return where a text, translated by PLAIN_SIGNS, cites norms."""
     return [found.span() for found in _CITED.finditer(text)]
 
 
@@ -156,25 +153,11 @@ class _Citation(NamedTuple):
 def _citations(text: str) -> Iterator[_Citation]:
     text = _plain(text)
     found = list(_CITED.finditer(text))
-    for each, law in zip(found, _laws(text, found), strict=True):
+    spans = [CitedSpan(each.start(), each.end(), is_article=_is_article(each)) for each in found]
+    for each, law in zip(found, laws_of(text, spans), strict=True):
         # Of `Anlage 3 zu § 5` the annex is meant.
         if not _OF_ANNEX.search(text, max(0, each.start() - _MOST_BEFORE), each.start()):
             yield _Citation(section=_section(each), parts=_parts(each["parts"]), law=law)
-
-
-def _laws(text: str, found: Sequence[re.Match[str]]) -> list[frozenset[str]]:
-    """Return the short names of the law of each citation: those behind it, or of the next that it is joined with."""
-    laws: list[frozenset[str]] = []
-    following = None
-    for each in reversed(found):
-        named = _LAW.match(text, each.end(), len(text) if following is None else following.start())
-        law = frozenset(_WORD.findall(named["names"].casefold())) if named else frozenset()
-        is_joined = following is not None and _JOINED.fullmatch(text, each.end(), following.start())
-        if is_joined and following and _is_article(each) is _is_article(following):
-            law = laws[-1]
-        laws.append(law)
-        following = each
-    return laws[::-1]
 
 
 def _parts(written: str) -> _Parts:
@@ -228,10 +211,6 @@ def _ranges(found: re.Match[str]) -> Ranges:
         first, (last, _) = ranges.pop()
         ranges.append((first, (last + 1, "")))
     return tuple(ranges)
-
-
-def _names_of(place: CitedPlace) -> set[str]:
-    return {word.casefold() for text in (place.name, *place.headings) for word in _WORD.findall(text)}
 
 
 def absent_norms(asked: Iterable[CitedNorms], texts: Iterable[str], headings: Iterable[str]) -> tuple[CitedNorms, ...]:

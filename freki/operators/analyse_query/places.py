@@ -1,14 +1,23 @@
 """Places in documents that a query may cite, and which of their documents it means."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from freki.schemas.citations import PLAIN_SIGNS
+from freki.schemas.citations import PLAIN_SIGNS, SHORT_NAME
 
 MAX_CITED = 32
 """Citations of a query that are looked for; a long letter may have hundreds."""
 
+# Of a law that stands in brackets behind its long name, or right behind the section: `§ 5 auch für KFZ` names none.
+_LAW = re.compile(
+    r"[\s,]{0,3}(?:(?:(?:des|der|im|(?:in|aus|von|nach|laut|gemäß|gem\.)\s(?:de[rmn]|the)|of(?:\sthe)?|zu[mr]|the)\s)?"
+    r"|(?:(?:[A-ZÄÖÜ][\w-]{1,60}|des|der|die|das|und|über|für|zu[mr]|von|in|im|of|the|on)\s){1,9}(?=\())"
+    rf"\(?(?P<names>{SHORT_NAME}(?:[\s-](?:{SHORT_NAME}|[IVX]{{1,5}}\b)){{0,2}})(?![\w-])"
+)
+_JOINED = re.compile(r"[\s,;(]*(?:(?:und|oder|sowie|bis|and|or|to|with|i\.?\s?V\.?\s?m\.?|in\sVerbindung\smit)\s)?\s*")
+_NAME = re.compile(r"[^\W_]+")
 _WORD = re.compile(r"[^\W\d_]{4,}")
 _SHORT_NAME = re.compile(r"(?<![^\W\d_])(?:[A-ZÄÖÜ]{2,3}|[A-ZÄÖÜ][a-zäöüß][A-ZÄÖÜ]|[A-ZÄÖÜ]{2}[a-zäöüß])(?![^\W\d_])")
 """A name too short to count as a word: `BGB`, `PRV`."""
@@ -24,6 +33,45 @@ class CitedPlace(NamedTuple):
     headings: Sequence[str]
     """From the document's to its own."""
     text: str
+
+
+class CitedSpan(NamedTuple):
+    """Where a text cites something."""
+
+    start: int
+    end: int
+    is_article: bool = False
+
+
+def laws_of(text: str, spans: Sequence[CitedSpan]) -> list[frozenset[str]]:
+    """Return the short names of the law of each citation: those behind it, or of the next that it is joined with."""
+    laws: list[frozenset[str]] = []
+    following: CitedSpan | None = None
+    for each in reversed(spans):
+        named = _LAW.match(text, each.end, len(text) if following is None else following.start)
+        law = frozenset(_NAME.findall(named["names"].casefold())) if named else frozenset()
+        # Those of a range have one span.
+        is_joined = following is not None and (
+            each == following or _JOINED.fullmatch(text, each.end, following.start) is not None
+        )
+        if is_joined and following and each.is_article is following.is_article:
+            law = laws[-1]
+        laws.append(law)
+        following = each
+    return laws[::-1]
+
+
+def names_of(place: CitedPlace) -> frozenset[str]:
+    """Return the words of which one may be the short name of the law that a place is of."""
+    return frozenset(word.casefold() for text in (place.name, *place.headings) for word in _NAME.findall(text))
+
+
+def of_law(within: Sequence[int], law: AbstractSet[str], names: Mapping[int, AbstractSet[str]]) -> list[int]:
+    """Return those of the places that have most short names of a law, at least one; names: by place, `names_of`."""
+    called = {place: len(law & names[place]) for place in within}
+    # Of `SGB III` both names count: all its books are called SGB.
+    most = max(called.values(), default=0)
+    return [place for place in within if called[place] == most > 0]
 
 
 def called_in(query: str, places: Sequence[CitedPlace]) -> list[int]:
