@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Collection
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -10,14 +11,14 @@ from freki.infra.kafka.app import make_app
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import ClaimSettings, MilvusSettings, Settings
 from freki.operators.identify import record_key
-from freki.schemas import Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.findings import UnreadRecords
 from freki.schemas.index import Generation
 from freki.schemas.names import LARGEST_INTEGER, key_of_texts
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.stage import Stage
-from freki.streams.messages import Outgoing, version_in
+from freki.streams.messages import VERSION_HEADER, Outgoing, version_in
 from freki.streams.wire.erasing.consumers import Consumers
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.from_settings import group_of, ingest_sources, wall_clock
@@ -100,16 +101,14 @@ async def test_where_nobody_reads_an_erasure_says_so_and_waits_for_other_generat
     assert await consumers(world, IN_USE, patience_s=0.1).behind(world.topics.contexts.name, {0: 9}) == []
 
 
-def encoded(tenant: TenantId, name: DocumentId, *, version: int = 3, content: str = "text", **fields: Any) -> bytes:
-    """Encode a change that publishes a version of a document."""
+def encoded(tenant: TenantId, name: DocumentId, *, version: int = 3, **fields: Any) -> bytes:
+    """Encode a change that publishes a version of a document, unless the fields say otherwise."""
     change = DocumentChange(
         tenant=tenant,
         document_id=name,
-        operation=Operation.UPSERT,
         version=version,
         occurred_at=Timestamp(1),
-        content=content,
-        **fields,
+        **{"operation": Operation.UPSERT, "content": None if "claim" in fields else "text"} | fields,
     )
     return Codec(DocumentChange).encode(change)
 
@@ -224,3 +223,52 @@ async def test_a_rectification_sends_no_null_value_behind_a_change_that_may_be_n
         (0, None),
         (1, None),
     ]
+
+
+async def test_a_claim_that_another_document_named_goes_once_that_one_is_deleted_at_the_version_that_named_it(
+    world: World, store: MilvusSettings, tmp_path: Path
+) -> None:
+    tenant, law = TenantId("hr"), DocumentId("law")
+    claims = tmp_path / "claims"
+    claims.mkdir()
+    (claims / ".freki").touch()
+    settings = settings_of(world).model_copy(
+        update={"milvus": store, "claims": ClaimSettings(directory=str(claims), inline_bytes=50_000)}
+    )
+
+    def names_claim(of: str, name: str, *, version: int = 3) -> tuple[bytes, bytes]:
+        (claims / of).write_text("text")
+        claim = ClaimCheck(uri=f"{claims}/{of}", size=4, sha256="0" * 64)
+        return record_key(tenant, DocumentId(name)), encoded(tenant, DocumentId(name), version=version, claim=claim)
+
+    def deletion(name: str, *, version: int = 3, key: str = "") -> tuple[bytes, bytes]:
+        change = encoded(tenant, DocumentId(name), version=version, operation=Operation.DELETE, content=None)
+        return record_key(tenant, DocumentId(key or name)), change
+
+    others = ["deleted", "emptied", "again", "before", "elsewhere", "unversioned"]
+    await world.publish(*(names_claim(of, name) for of in others for name in (law, of)))
+    await world.publish(
+        deletion("deleted"),
+        deletion("again"),
+        names_claim("again", "again", version=4),
+        deletion("before", version=2),
+        deletion("elsewhere", key="deleted"),
+        (record_key(tenant, DocumentId("unversioned")), None),
+    )
+    null = Outgoing(
+        topic=world.topics.documents.name,
+        key=record_key(tenant, DocumentId("emptied")),
+        value=None,
+        headers=((VERSION_HEADER, b"3"),),
+    )
+    await world.outbox.send(null)
+    places = places_of(world, settings)
+
+    async def free() -> Collection[DocumentId]:
+        return {law}
+
+    found = await places.find(tenant, {law: 3})
+    await places.remove(found, still_free=free)
+
+    assert {Path(uri).name for uri in found.shared} == {"again", "before", "elsewhere", "unversioned"}
+    assert {each.name for each in claims.iterdir()} & {*others} == {"again", "before", "elsewhere", "unversioned"}

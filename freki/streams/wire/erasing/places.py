@@ -12,8 +12,8 @@ from freki.infra.claims import ClaimStore
 from freki.infra.kafka import Reader
 from freki.infra.registry import RegistryClient
 from freki.infra.settings import Settings
-from freki.operators.identify import root_id
-from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.operators.identify import record_key, root_id
+from freki.schemas import Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.findings import (
     CoveredDocuments,
     Findings,
@@ -26,6 +26,7 @@ from freki.schemas.findings import (
 from freki.schemas.index import Root, answering
 from freki.schemas.names import document_of_key
 from freki.streams.deliver.outbox import Outbox
+from freki.streams.messages import version_in
 from freki.streams.ports.erasure import StillFree
 from freki.streams.topics import Topic
 from freki.streams.wire.connect import open_generations
@@ -65,8 +66,11 @@ class _Found:
         """Begin; claimed: addresses that are known, with their documents; the others: what is looked for."""
         self.records: defaultdict[tuple[str, int], list[tuple[int, frozenset[DocumentId]]]] = defaultdict(list)
         self.claimed = claimed
-        self.shared: set[str] = set()
         self.latest_ms = Timestamp(0)
+        self._named: defaultdict[str, dict[tuple[TenantId, DocumentId], int]] = defaultdict(dict)
+        """Of each address: the other documents whose changes name it, with the highest version of those."""
+        self._deleted: dict[tuple[TenantId, DocumentId], int] = {}
+        """The highest version at which each document was deleted."""
         self._versions = versions
         self._keys = keys
         self._ends: defaultdict[str, dict[int, int]] = defaultdict(dict)
@@ -78,16 +82,23 @@ class _Found:
         """Add a record, the documents whose content it is, and the change in it."""
         if holders or stored.key in self._keys:
             self._ends[stored.topic][stored.partition] = stored.offset
-        claim: ClaimCheck | None = change.claim if isinstance(change, DocumentChange) else None
         if isinstance(change, Unreadable) and holders:
             self._undecodable[stored.topic, stored.partition].append((stored.offset, change.reason))
         if holders:
             self.records[stored.topic, stored.partition].append((stored.offset, holders))
             self.latest_ms = Timestamp(max(self.latest_ms, stored.timestamp_ms))
-        if claim is not None and holders:
-            self.claimed.setdefault(claim.uri, set()).update(holders)
-        elif claim is not None:
-            self.shared.add(claim.uri)
+        if isinstance(change, DocumentChange) and change.claim is not None:
+            if holders:
+                self.claimed.setdefault(change.claim.uri, set()).update(holders)
+            else:
+                named, document = self._named[change.claim.uri], (change.tenant, change.document_id)
+                named[document] = max(change.version, named.get(document, change.version))
+
+    def add_deletion(self, stored: Record, change: ReadChange) -> None:
+        """Add a record of the topic of documents if it deletes a document at a version."""
+        document, version = _deletion_in(stored, change)
+        if document is not None:
+            self._deleted[document] = max(version, self._deleted.get(document, version))
 
     def add_last(self, stored: Record, holders: frozenset[DocumentId], change: ReadChange, *, versioned: bool) -> None:
         """Add a record of a compacted topic; versioned: whether its null values state a version."""
@@ -109,6 +120,22 @@ class _Found:
                 document_id=name,
                 version=version,
             )
+
+    @property
+    def shared(self) -> set[str]:
+        """The addresses that other documents name in a version at which they are not deleted.
+
+        A deletion wins over its own version, which may still be read: on the topic until compaction, and in a dead
+        letter. If it counted, of two documents that are erased one after the other each would leave the content.
+        """
+        return {
+            uri
+            for uri, named in self._named.items()
+            if any(
+                document not in self._deleted or version > self._deleted[document]
+                for document, version in named.items()
+            )
+        }
 
     @property
     def lasts(self) -> list[LastRecord]:
@@ -256,6 +283,8 @@ class Places:
             async for stored, change in self._read(topic):
                 holders = content.of(topic, stored, change)
                 found.add(stored, holders, change)
+                if topic.name == topics.documents.name:
+                    found.add_deletion(stored, change)
                 if topic.name in compacted:
                     found.add_last(stored, holders, change, versioned=topic.name == topics.documents.name)
             if waits and (ends := found.ends_in(topic.name)):
@@ -363,6 +392,17 @@ def _named_by(stored: Record, change: ReadChange) -> tuple[TenantId | None, Docu
         return change.tenant, change.document_id, change.version
     named = None if stored.value is None else document_of_key(stored.key)
     return (None, DocumentId(""), 0) if named is None else (*named, _LOWEST_VERSION)
+
+
+def _deletion_in(stored: Record, change: ReadChange) -> tuple[tuple[TenantId, DocumentId] | None, int]:
+    """Return the document that a record deletes, and its version; None: no document, or nobody knows which version."""
+    if isinstance(change, DocumentChange):
+        document = change.tenant, change.document_id
+        # Under the key of another document it is rejected.
+        deletes = change.operation is Operation.DELETE and stored.key == record_key(*document)
+        return (document if deletes else None), change.version
+    version = version_in(stored.headers) if stored.value is None else 0
+    return (document_of_key(stored.key) if version else None), version
 
 
 def _bare(root: Root) -> Root:
