@@ -56,6 +56,8 @@ class Kept:
     """Whether it has a data key."""
     letter: int | None = None
     """Offset of its dead letter."""
+    unpublished: int | None = None
+    """Version of a claim whose writer died before it published a change that names it."""
 
 
 def hold(name: str, covers: Coverage, *, tenant: TenantId = TENANT) -> Hold:
@@ -152,6 +154,10 @@ class World:
         documents = {name: self.documents[name] for name in sorted(versions)}
         with_content = [name for name, each in documents.items() if each.content and each.version <= versions[name]]
         found = {f"claim:{name}:{documents[name].version}": frozenset({name}) for name in with_content}
+        later = {
+            f"unpublished:{name}": (name, each.unpublished) for name, each in documents.items() if each.unpublished
+        }
+        found |= {uri: frozenset({name}) for uri, (name, version) in later.items() if version <= versions[name]}
         place = [(sorted(self.documents).index(name), frozenset({name})) for name in with_content]
         return Findings(
             records={**({("documents", 0): place} if place else {}), **self._letters(versions)},
@@ -161,6 +167,7 @@ class World:
             unread=self.unread if waits else (),
             undecodable=self.undecodable,
             lasts=self.lasts,
+            unpublished={uri: each for uri, each in later.items() if uri not in found},
         )
 
     async def remove(self, found: Findings, *, still_free: StillFree, superseded: bool = False) -> Removal:
@@ -174,6 +181,9 @@ class World:
                 if any(self.documents[name].content or self.documents[name].older for name in names):
                     removed.append({"claim": uri, "at": 7})
                 for name in names:
+                    if uri == f"unpublished:{name}":
+                        self.documents[name].unpublished = None
+                        continue
                     self.documents[name].older = False
                     # That of a later version is another claim.
                     self.documents[name].content &= superseded or not uri.endswith(f":{self.documents[name].version}")

@@ -219,6 +219,9 @@ def _show(body: Mapping[str, Any]) -> None:
     for name in body.get("to_reindex", ()):
         text = f"the later version of {name} may not be found, as data keys were destroyed: freki reindex {name}"
         console.print(Text(text, style="yellow"), soft_wrap=True)
+    for each in body.get("unpublished", ()):
+        text = f"not erased: {each['claim']}, of version {each['version']} of {each['id']}, which is not published yet"
+        console.print(Text(f"{text}: erase again if that does not come", style="yellow"), soft_wrap=True)
     for each in body.get("unread", ()):
         where = f"{each['topic']}/{each['partition']}"
         text = f"{each['group']} has not read {where} up to here, and may copy content: erase again once it has"

@@ -91,6 +91,9 @@ class Findings:
     """Changes among the records whose claims are not known."""
     latest_ms: Timestamp = Timestamp(0)
     """When the broker stored the latest of the records."""
+    unpublished: Mapping[str, tuple[DocumentId, int]] = field(default_factory=dict)
+    """Addresses of what was written for later versions, which no record names, with document and version: their writer
+    died, or is about to publish them."""
 
     def described(self) -> dict[str, Any]:
         """Return what a report says of it."""

@@ -7,10 +7,11 @@ from typing import Any, cast
 
 import pytest
 
+from freki.infra.claims import ClaimStore
 from freki.infra.kafka.app import make_app
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import ClaimSettings, MilvusSettings, Settings
-from freki.operators.identify import record_key
+from freki.operators.identify import record_key, root_id
 from freki.schemas import ClaimCheck, Coverage, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.findings import UnreadRecords
@@ -272,3 +273,23 @@ async def test_a_claim_that_another_document_named_goes_once_that_one_is_deleted
 
     assert {Path(uri).name for uri in found.shared} == {"again", "before", "elsewhere", "unversioned"}
     assert {each.name for each in claims.iterdir()} & {*others} == {"again", "before", "elsewhere", "unversioned"}
+
+
+async def test_claims_of_later_versions_are_told_if_no_change_names_them(
+    world: World, store: MilvusSettings, tmp_path: Path
+) -> None:
+    tenant, law = TenantId("hr"), DocumentId("law")
+    settings = settings_of(world).model_copy(
+        update={"milvus": store, "claims": ClaimSettings(directory=str(tmp_path / "claims"), inline_bytes=50_000)}
+    )
+    claims, document = ClaimStore(settings.claims), root_id(tenant, law)
+    for version in (1, 2):
+        claim = await claims.put(b"text", document=document, version=version)
+        await world.publish((record_key(tenant, law), encoded(tenant, law, version=version, claim=claim)))
+    unpublished = await claims.put(b"text", document=document, version=3)
+    places = places_of(world, settings)
+
+    found = [await places.find(tenant, {law: version}) for version in (1, 3)]
+
+    assert [each.unpublished for each in found] == [{unpublished.uri: (law, 3)}, {}]
+    assert unpublished.uri in found[1].claims

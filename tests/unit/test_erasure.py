@@ -134,6 +134,34 @@ async def test_an_erasure_from_which_dead_letters_are_moved_away_all_the_time_is
     assert [(each["topic"], each["records"]) for each in done.body["late"]] == [("dead-letters", 1)]
 
 
+async def test_a_claim_of_a_version_that_its_writer_never_published_goes_with_the_document() -> None:
+    here = World({A: Kept(version=3, unpublished=5), B: Kept()})
+    erasure = here.erasure()
+
+    done = await erasure.run(await erasure.plan(TENANT, ALL), about={})
+
+    assert erased(here) == {A, B}
+    assert here.documents[A].unpublished is None
+    assert done.status is ErasureStatus.ERASED
+    # A change that names it and comes yet is refused.
+    assert done.body["documents"] == [{"id": A, "version": 5}, {"id": B, "version": 1}]
+
+
+async def test_a_claim_of_a_version_that_is_not_published_yet_when_an_erasure_ends_is_named() -> None:
+    here = World({A: Kept()})
+    erasure = here.erasure()
+    plan = await erasure.plan(TENANT, ALL)
+    here.documents[A].unpublished = 2
+
+    done = await erasure.run(plan, about={})
+
+    assert (done.status, done.is_whole) == (ErasureStatus.INCOMPLETE, False)
+    assert done.body["unpublished"] == [{"id": A, "version": 2, "claim": "unpublished:a"}]
+    again = await erasure.run(await erasure.plan(TENANT, ALL), about={})
+    assert (again.status, again.body["unpublished"]) == (ErasureStatus.ERASED, [])
+    assert here.documents[A].unpublished is None
+
+
 async def test_an_erasure_whose_changes_cannot_be_decoded_erases_by_key_and_is_incomplete() -> None:
     here = world()
     here.undecodable = (UndecodableChanges(topic="documents", partition=0, records=1, last=5, reason="no registry"),)

@@ -353,6 +353,20 @@ async def test_a_document_that_got_a_later_version_and_then_a_hold_is_counted_as
     assert done == RetentionRun(erased=1, held=1, later=1)
 
 
+async def test_a_version_that_is_not_published_yet_keeps_no_document_from_its_rule_and_is_named() -> None:
+    applied, roots = await erased_by_rule(NAMES[:1])
+    applied.world.documents[NAMES[0]].unpublished = roots[0].version + 1
+
+    done = await applied.retention.run()
+
+    assert applied.gone == {NAMES[0]}
+    assert (done.incomplete, done.later) == (1, 0)
+    # It is younger than the rule allows.
+    assert applied.world.documents[NAMES[0]].unpublished
+    (report,) = applied.reports.values()
+    assert [each["id"] for each in json.loads(report.reports[-1].report)["unpublished"]] == [NAMES[0]]
+
+
 async def test_an_erasure_that_stays_incomplete_keeps_no_report_of_each_run_that_removed_nothing() -> None:
     applied, roots = await erased_by_rule(NAMES[:1])
     applied.world.unread = (UnreadRecords(topic="chunks", partition=0, group="embed", is_in_use=True),)

@@ -90,15 +90,22 @@ class Erasure:
         self._record = record
         self._now = now
 
-    async def plan(self, tenant: TenantId, covers: Coverage) -> ErasurePlan:
-        """Return what is covered now; it survives the deletion, after which nothing has attributes any more."""
+    async def plan(self, tenant: TenantId, covers: Coverage, *, with_unpublished: bool = True) -> ErasurePlan:
+        """Return what is covered now; it survives the deletion, after which nothing has attributes any more.
+
+        with_unpublished: also later versions of which claims are written, and which no change names: their writer died
+        before it published them, or does so yet, and its change is refused then.
+        """
         covered = await self._places.covered(tenant, covers)
         known = covered.documents
-        found = await self._places.find(tenant, {each.document_id: each.version for each in known})
+        versions = {each.document_id: each.version for each in known}
+        found = await self._places.find(tenant, versions)
+        for name, version in found.unpublished.values() if with_unpublished else ():
+            versions[name] = max(version, versions[name])
         documents = [
             PlannedErasure(
                 document_id=each.document_id,
-                version=each.version,
+                version=versions[each.document_id],
                 claims=tuple(sorted(uri for uri, names in found.claimed.items() if each.document_id in names)),
             )
             for each in known
@@ -171,13 +178,18 @@ class Erasure:
             "remains": list(removal.remains),
             "left": left.described(),
             "late": late.described()["records"],
+            # Their changes would be later versions, if they come yet.
+            "unpublished": [
+                {"id": name, "version": version, "claim": uri}
+                for uri, (name, version) in sorted(left.unpublished.items())
+            ],
             "unread": [asdict(each) for each in there.unread],
             # Those of before: nothing names the claims of a change that compaction has removed since.
             "undecodable": [asdict(each) for each in before.undecodable],
             "undecided": plan.undecided,
         }
         status = ErasureStatus.HELD if watch.held else ErasureStatus.ERASED
-        is_whole = not (left.rows or left.claims or left.lasts or late)
+        is_whole = not (left.rows or left.claims or left.lasts or left.unpublished or late)
         is_whole = is_whole and not any(each.is_in_use for each in there.unread)
         is_whole = is_whole and not (before.undecodable or plan.undecided)
         if later or not is_whole:

@@ -178,7 +178,7 @@ class Retention:
 
     async def _erase(self, tenant: TenantId, rule: str, versions: dict[DocumentId, int]) -> RetentionRun:
         covers = Coverage(documents=tuple(versions))
-        plan = await self._erasure_for(rule).plan(tenant, covers)
+        plan = await self._erasure_for(rule).plan(tenant, covers, with_unpublished=False)
         # A later version on the topic is younger than the rule allows.
         ours = [each for each in plan.documents if each.version == versions[each.document_id]]
         later = RetentionRun(later=len(versions) - len(ours))

@@ -121,6 +121,10 @@ class _Found:
                 version=version,
             )
 
+    def is_named(self, uri: str) -> bool:
+        """Return whether a change names an address, or it was known before."""
+        return uri in self.claimed or uri in self._named
+
     @property
     def shared(self) -> set[str]:
         """The addresses that other documents name in a version at which they are not deleted.
@@ -292,7 +296,7 @@ class Places:
         claimed, shared = found.claimed, found.shared
         if any(map(self._claims.owns, {*claimed, *shared})):
             await self._claims.check()
-        written = await self._written(tenant, versions)
+        written, later = await self._written(tenant, versions)
         for uri, name in written.items():
             claimed.setdefault(uri, set()).add(name)
         ours = [uri for uri in claimed if uri not in shared and self._claims.owns(uri)]
@@ -306,6 +310,7 @@ class Places:
             unread=unread,
             undecodable=found.undecodable,
             latest_ms=found.latest_ms,
+            unpublished={} if superseded else {uri: each for uri, each in later.items() if not found.is_named(uri)},
         )
 
     async def _read(self, topic: Topic) -> AsyncIterator[tuple[Record, ReadChange]]:
@@ -353,15 +358,21 @@ class Places:
             async for root in self.index.all_roots(tenant=tenant):
                 yield root
 
-    async def _written(self, tenant: TenantId, versions: Mapping[DocumentId, int]) -> dict[str, DocumentId]:
-        """Return the addresses of claims of these versions; compaction may have removed the records that named them."""
+    async def _written(
+        self, tenant: TenantId, versions: Mapping[DocumentId, int]
+    ) -> tuple[dict[str, DocumentId], dict[str, tuple[DocumentId, int]]]:
+        """Return the addresses of claims of these versions, and those of later ones with their versions.
+
+        Compaction may have removed the records that named them.
+        """
         keys = {root_id(tenant, name): name for name in versions}
-        return {
-            uri: keys[key]
-            for key, written in (await self._claims.versions_of(keys)).items()
-            for uri, version in written.items()
-            if version <= versions[keys[key]]
-        }
+        ours: dict[str, DocumentId] = {}
+        later: dict[str, tuple[DocumentId, int]] = {}
+        for key, written in (await self._claims.versions_of(keys)).items():
+            name = keys[key]
+            ours |= {uri: name for uri, version in written.items() if version <= versions[name]}
+            later |= {uri: (name, version) for uri, version in written.items() if version > versions[name]}
+        return ours, later
 
     async def _rows(
         self, tenant: TenantId, documents: Collection[DocumentId], *, superseded: bool
