@@ -20,7 +20,7 @@ class KnownDocument:
     attributes: Sequence[Mapping[str, str]]
     """Of the version that is indexed, and of every version that is still on the topic and can be decoded."""
     only: frozenset[int] | None = None
-    """The versions with the attributes by which it is covered, where it had others too; None: all."""
+    """The versions that are known to have the attributes by which it is covered; None: it is not covered by those."""
 
 
 @record

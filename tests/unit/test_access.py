@@ -7,7 +7,16 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from freki.schemas import ContextResult, DocumentChunk, DocumentId, DocumentReport, ListedDocument, TenantId
+from freki.schemas import (
+    ChunkId,
+    ContextResult,
+    DocumentChunk,
+    DocumentId,
+    DocumentReport,
+    Duplicate,
+    ListedDocument,
+    TenantId,
+)
 from freki.schemas.avro import Codec, UndecodableError
 from freki.streams.wire.erasing.access import answer_in, is_asked_of, said_of
 from tests.strategies import records
@@ -37,6 +46,18 @@ def test_of_an_answer_the_hits_and_further_chunks_of_the_documents_are_told() ->
     assert own is not None
     assert [each["document_id"] for each in own["hits"]] == [OWN]
     assert own["expansions"] == []
+
+
+def test_of_the_same_passage_in_several_documents_only_the_own_places_are_told() -> None:
+    asked = query(text="Wer?")
+    places = tuple(Duplicate(document_id=name, version=1, chunk_id=ChunkId(name)) for name in (OWN, OTHER))
+    told = result(asked, [replace(hit(rank, name, 1.0), duplicates=places) for rank, name in ((1, OWN), (2, OTHER))])
+
+    own = said_of(told, asked.tenant, [OWN])
+
+    assert own is not None
+    assert [[each["document_id"] for each in one["duplicates"]] for one in own["hits"]] == [[OWN]]
+    assert [each["document_id"] for each in own["duplicates"]] == [OWN]
 
 
 def test_a_question_is_told_with_one_of_the_words_to_their_tenant_only_and_no_word_is_in_all_of_them() -> None:

@@ -3,9 +3,9 @@
 import json
 from base64 import b64encode
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from typing import TYPE_CHECKING, Any
 
 from freki.client.kafka import Record
@@ -18,14 +18,18 @@ from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.schemas import (
     AuditEntry,
+    ContextExpansion,
+    ContextHit,
     ContextQuery,
     ContextResult,
     Coverage,
     DocumentChange,
     DocumentId,
     DocumentReport,
+    Duplicate,
     IndexOutcome,
     Judgement,
+    ListedDocument,
     TenantId,
 )
 from freki.schemas.avro import Codec, DamagedError, UndecodableError
@@ -71,6 +75,8 @@ class Access:
         self._topics = topics_of(settings)
         self._claims = ClaimStore(settings.claims, cipher_of(settings.encryption))
         self._left_out: list[str] = []
+        self._codecs: dict[type[Any], Codec[Any]] = {}
+        self._covers = Coverage()
         self._only: dict[DocumentId, frozenset[int]] = {}
         """Versions that are read out, of documents of which not all are."""
         self._withheld = Counter[DocumentId]()
@@ -84,6 +90,7 @@ class Access:
         """
         covered = await self._places.covered(tenant, covers)
         known = {each.document_id: each.version for each in covered.documents}
+        self._covers = covers
         self._only = {each.document_id: each.only for each in covered.documents if each.only is not None}
         if covered.undecided:
             self._undecodable["documents"] = undecided_of(covered.undecided)
@@ -92,7 +99,14 @@ class Access:
         async for item in self._of_index(tenant, names):
             yield item
         searched.append("index")
-        async for item in self._of_cases(tenant, names):
+        # A case of somebody else may cover the same document by another version.
+        attributes = {
+            each.document_id: [
+                some for some in each.attributes if each.only is None or covers.has(each.document_id, some)
+            ]
+            for each in covered.documents
+        }
+        async for item in self._of_cases(tenant, attributes):
             yield item
         async for item in self._of_claims(tenant, names):
             yield item
@@ -138,15 +152,17 @@ class Access:
             for chunk in view.chunks:
                 yield {"what": "chunk", "document_id": name, "version": view.root.version, **_plain(chunk)}
 
-    async def _of_cases(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
-        """Yield the holds and objections that name the documents or cover them as they are indexed."""
+    async def _of_cases(
+        self, tenant: TenantId, documents: Mapping[DocumentId, Sequence[Mapping[str, str]]]
+    ) -> AsyncIterator[Item]:
+        """Yield the holds and objections that cover the documents; documents: with the attributes of their versions."""
         cases = await read_cases(self._settings, tenant)
-        roots = await self._index.roots([root_id(tenant, name) for name in names])
-        attributes = {root.document_id: root.attributes for root in roots.values()}
         for what, some in (("hold", cases.holds), ("objection", cases.objections)):
             for case in some.values():
-                if any(case.covers.has(name, attributes.get(name, {})) for name in names):
-                    yield {"what": what, **_plain(case)}
+                if any(case.covers.has(name, each) for name, known in documents.items() for each in known or [{}]):
+                    ours, others = _apart(case.covers.documents, documents)
+                    covers = replace(case.covers, documents=ours)
+                    yield {"what": what, **_plain(replace(case, covers=covers)), "other_documents": others}
 
     async def _of_claims(self, tenant: TenantId, names: Collection[DocumentId]) -> AsyncIterator[Item]:
         """Yield what was written of the documents, also of versions that no record names any more."""
@@ -197,7 +213,7 @@ class Access:
         kind = topic.holds
         value = None if kind is None or stored.value is None else self._decoded(kind, stored, stored.value)
         what = {DocumentChange: "version", IndexOutcome: "receipt"}.get(kind or object, "work_record")
-        if value is None or not self._may_tell(name, version_of(value)):
+        if value is None or not self._may_tell(name, version_of(value), attributes_of(value)):
             return
         claimed = await self._claimed(value) if isinstance(value, DocumentChange) else {}
         yield {"what": what, "document_id": name, **_plain(value), **claimed}
@@ -234,7 +250,8 @@ class Access:
             return {"content_missing": error.gist}
         is_change = letter.value is not None and letter.topic == self._topics.documents.name
         change = self._decoded(DocumentChange, stored, letter.value or b"") if is_change else None
-        if not self._may_tell(name, None if change is None else change.version):
+        version, attributes = (None, {}) if change is None else (change.version, change.attributes)
+        if not self._may_tell(name, version, attributes):
             return None
         value = _text(letter.value or b"") if change is None else _plain(change)
         return {"stage": letter.stage, "error": letter.message, "omitted": letter.omitted, "value": value}
@@ -248,26 +265,33 @@ class Access:
         for _, entry in read_chains([directory]):
             if not isinstance(entry, AuditEntry) or entry.tenant != tenant:
                 continue
-            if any(each.document_id in names for each in entry.documents):
-                yield {"what": "audit_entry", **_plain(entry)}
+            named = [each.document_id for each in entry.documents]
+            ours, others = _apart(named, names)
+            if ours:
+                documents = tuple(each for each in entry.documents if each.document_id in ours)
+                yield {"what": "audit_entry", **_plain(replace(entry, documents=documents)), "other_documents": others}
         self._left_out.append(f"audit log outside {directory}: search its topic by `freki audit search --document`")
 
-    def _may_tell(self, name: DocumentId, version: int | None) -> bool:
+    def _may_tell(self, name: DocumentId, version: int | None, attributes: Mapping[str, str] | None = None) -> bool:
         """Return whether a version may be read out, and count it where it may not; None: nobody knows which it is.
 
-        A version with other attributes than those that were asked for may be about somebody else.
+        A version with other attributes than those that were asked for may be about somebody else. attributes: those
+        that are read with it, as compaction may have removed its change.
         """
         only = self._only.get(name)
-        if only is None or version in only:
+        if only is None or version in only or (attributes and self._covers.has(name, attributes)):
             return True
         self._withheld[name] += 1
         return False
 
+    def _codec(self, kind: type[Any]) -> Codec[Any]:
+        if kind not in self._codecs:
+            self._codecs[kind] = Codec(kind, registry=self._registry)
+        return self._codecs[kind]
+
     def _decoded(self, kind: type[Any], stored: Record, value: bytes) -> Any:  # noqa: ANN401 - of that type
         try:
-            if kind in _ANSWERS:
-                return answer_in(value, kind, self._registry)
-            return Codec(kind, registry=self._registry).decode(value)
+            return answer_in(value, kind, self._codec) if kind in _ANSWERS else self._codec(kind).decode(value)
         except UndecodableError as error:
             place = f"{stored.topic} {stored.partition}/{stored.offset}"
             if stored.topic != self._topics.queries.name:
@@ -279,24 +303,24 @@ class Access:
 
 
 def answer_in(
-    value: bytes, expected: type[Any], registry: RegistryClient | None = None
+    value: bytes, expected: type[Any], codec_of: Callable[[type[Any]], Codec[Any]] = Codec
 ) -> ContextResult | DocumentReport:
     """Return the answer in a record; those who ask may have both kinds sent to one topic.
 
     Raises UndecodableError, as of the expected kind.
     """
     try:
-        return _answer(expected, value, registry)
+        return _answer(codec_of(expected), value)
     except UndecodableError:
         for kind in _ANSWERS:
             if kind is not expected:
                 with suppress(UndecodableError):
-                    return _answer(kind, value, registry)
+                    return _answer(codec_of(kind), value)
         raise
 
 
-def _answer(kind: type[Any], value: bytes, registry: RegistryClient | None) -> ContextResult | DocumentReport:
-    told: ContextResult | DocumentReport = Codec(kind, registry=registry).decode(value)
+def _answer(codec: Codec[Any], value: bytes) -> ContextResult | DocumentReport:
+    told: ContextResult | DocumentReport = codec.decode(value)
     return told
 
 
@@ -309,6 +333,14 @@ def version_of(value: Any) -> int:  # noqa: ANN401 - a record with the key of a 
     """Return the version that a change, a receipt or a record between stages is of."""
     version: int = value.version if isinstance(value, DocumentChange | IndexOutcome) else value.revision.version
     return version
+
+
+def attributes_of(value: Any) -> Mapping[str, str] | None:  # noqa: ANN401 - a record with the key of a document
+    """Return the attributes in a change or a record between stages; None where it has none, as a receipt."""
+    if isinstance(value, IndexOutcome):
+        return None
+    attributes: Mapping[str, str] = (value if isinstance(value, DocumentChange) else value.revision).attributes
+    return attributes
 
 
 def said_of(
@@ -326,23 +358,30 @@ def said_of(
     if told.tenant != tenant:
         return None
     when = {"query_id": told.query_id, "answered_at": told.answered_at}
+
+    def is_told(each: ContextHit | Duplicate | ContextExpansion | ListedDocument) -> bool:
+        return each.document_id in documents and may_tell(each.document_id, each.version)
+
     if isinstance(told, ContextResult):
-        hits = [
-            _plain(hit) for hit in told.hits if hit.document_id in documents and may_tell(hit.document_id, hit.version)
-        ]
-        expansions = [
-            _plain(more)
-            for more in told.expansions
-            if more.document_id in documents and may_tell(more.document_id, more.version)
-        ]
-        return {**when, "hits": hits, "expansions": expansions}
-    listed = [
-        _plain(each)
-        for each in told.documents
-        if each.document_id in documents and may_tell(each.document_id, each.version)
-    ]
+        duplicates = {hit.chunk_id: [_plain(each) for each in hit.duplicates if is_told(each)] for hit in told.hits}
+        return {
+            **when,
+            "hits": [{**_plain(hit), "duplicates": duplicates[hit.chunk_id]} for hit in told.hits if is_told(hit)],
+            "expansions": [_plain(more) for more in told.expansions if is_told(more)],
+            # Their text is that of a hit in another document.
+            "duplicates": [
+                each for hit in told.hits if hit.document_id not in documents for each in duplicates[hit.chunk_id]
+            ],
+        }
+    listed = [_plain(each) for each in told.documents if is_told(each)]
     # Chunks are those of the one document that is shown.
     return {**when, "listed": listed, "chunks": [_plain(chunk) for chunk in told.chunks] if listed else []}
+
+
+def _apart(named: Sequence[DocumentId], documents: Collection[DocumentId]) -> tuple[tuple[DocumentId, ...], int]:
+    """Return the documents that are among some, and the number of others, which may be those of other people."""
+    ours = tuple(each for each in named if each in documents)
+    return ours, len(named) - len(ours)
 
 
 def _plain(value: Any) -> dict[str, Any]:  # noqa: ANN401 - a record of any type

@@ -169,6 +169,7 @@ class _Known:
         """The highest of each."""
         self._attributes: defaultdict[DocumentId, list[Mapping[str, str]]] = defaultdict(list)
         self._alive: defaultdict[DocumentId, list[tuple[int, Mapping[str, str]]]] = defaultdict(list)
+        self._deleted: defaultdict[DocumentId, set[int]] = defaultdict(set)
 
     def add(
         self, name: DocumentId, version: int, attributes: Mapping[str, str] | None = None, *, deleted: bool = False
@@ -178,7 +179,9 @@ class _Known:
         if attributes is not None:
             self._attributes[name].append(attributes)
             # A deletion has none of the document's, and nothing that it says.
-            if not deleted:
+            if deleted:
+                self._deleted[name].add(version)
+            else:
                 self._alive[name].append((version, attributes))
 
     def covered(self, covers: Coverage) -> list[KnownDocument]:
@@ -197,9 +200,15 @@ class _Known:
         ]
 
     def _only(self, name: DocumentId, covers: Coverage) -> frozenset[int] | None:
-        """Return the versions of a document that are covered, where not all that are known are; None: all."""
+        """Return the versions of a document that have the attributes of a coverage; None: it needs none.
+
+        Of versions of which compaction has left no change nobody knows whom they were about.
+        """
+        if not covers.attributes:
+            return None
         others = {version for version, attributes in self._alive[name] if not covers.has(name, attributes)}
-        return frozenset({version for version, _ in self._alive[name]} - others) if others else None
+        of_nobody = set() if others else self._deleted[name]
+        return frozenset({version for version, _ in self._alive[name]} | of_nobody) - others
 
 
 class Places:
