@@ -7,7 +7,7 @@ from rich.text import Text
 
 from freki.cli.arguments import finite
 from freki.cli.cases import by_user
-from freki.cli.context import command, console, fail, load_settings
+from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.times import time_of
 from freki.cli.words import counted
@@ -63,12 +63,19 @@ async def run() -> None:
             "what is left; `freki retention run` goes on[/]",
             soft_wrap=True,
         )
+    if done.kept:
+        console.print(
+            f"{counted(done.kept, 'document')} of erasures that broke off not erased: the rule erases them no more",
+            soft_wrap=True,
+        )
+    for failure in done.failures:
+        errors.print(Text(f"not done: {failure}", style="yellow"), soft_wrap=True)
     if done.unanswered:
         fail(
             f"{counted(done.unanswered, 'deletion')} without a receipt: do workers run? "
             "`freki retention run` looks again"
         )
-    if done.incomplete:
+    if done.incomplete or done.failures:
         raise typer.Exit(1)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from math import inf
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 from hypothesis import given
@@ -18,7 +18,7 @@ from freki.infra.signing import make_key
 from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, Hold, PlannedErasure, TenantId, Timestamp
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.findings import UnreadRecords
 from freki.schemas.index import Generation, Root
 from freki.schemas.index.roots import deleted
@@ -92,10 +92,13 @@ class Applied:
         self.index = MemoryIndex(Generation(name="g1", embedder="e", dim=4, analyser="a"))
         self.recorded: list[tuple[str, DocumentId]] = []
         self.reports: dict[str, ErasureReport] = {}
+        self.refused: dict[TenantId, InfraError] = {}
+        """Tenants whose reports and entries of the audit log cannot be sent, and why."""
+        self.rules = list(rules)
         self.retention = Retention(
             self.index,
             self.world,
-            rules,
+            self.rules,
             self.world.book,
             self.world,
             erasure=lambda _: self.world.erasure(),
@@ -117,10 +120,14 @@ class Applied:
 
         self.world.meanwhile = meanwhile
 
-    async def _record(self, _: TenantId, rule: str, documents: Sequence[PlannedErasure]) -> None:
+    async def _record(self, tenant: TenantId, rule: str, documents: Sequence[PlannedErasure]) -> None:
+        if tenant in self.refused:
+            raise self.refused[tenant]
         self.recorded += [(rule, each.document_id) for each in documents]
 
     async def _keep(self, report: ErasureReport) -> None:
+        if report.tenant in self.refused:
+            raise self.refused[report.tenant]
         self.reports[report.request_id] = report
 
     async def _begun(self, prefix: str) -> Sequence[ErasureReport]:
@@ -247,8 +254,7 @@ async def test_an_erasure_that_broke_off_is_ended_by_the_next_run_although_its_d
             raise Unavailable("killed")
 
     applied.world.meanwhile = dies
-    with pytest.raises(Unavailable):
-        await applied.retention.run()
+    assert (await applied.retention.run()).failures == ("tenant hr: killed",)
     applied.world.meanwhile = lambda _: None
     gone = [deleted(each, tombstoned_at=Timestamp(0)) for each in roots if each.document_id in applied.gone]
     await applied.index.commit(gone, [])
@@ -260,6 +266,81 @@ async def test_an_erasure_that_broke_off_is_ended_by_the_next_run_although_its_d
     (report,) = applied.reports.values()
     assert (report.status, report.requested_by) == (ErasureStatus.ERASED, "retention:r")
     assert [each.document_id for each in report.documents] == sorted(NAMES)
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [None, {"action": RetentionAction.DELETE, "prefix": "z"}, {"after_ms": 99 * DAY}, {"name": "other", "prefix": "z"}],
+    ids=["gone", "deletes", "later", "renamed"],
+)
+async def test_an_erasure_that_broke_off_does_not_erase_what_its_rule_no_longer_means_unless_it_is_deleted(
+    rule: dict[str, Any] | None,
+) -> None:
+    applied, roots = await erased_by_rule(NAMES[:2])
+
+    def dies(step: str) -> None:
+        if step == "delete":
+            applied.world.documents[NAMES[0]].indexed = False
+            raise Unavailable("killed")
+
+    applied.world.meanwhile = dies
+    await applied.retention.run()
+    applied.world.meanwhile = lambda _: None
+    await applied.index.commit([deleted(roots[0], tombstoned_at=Timestamp(0))], [])
+    applied.rules[:] = [] if rule is None else [replace(applied.rules[0], **rule)]
+    done = [await applied.retention.run() for _ in range(2)]
+
+    assert applied.gone == {NAMES[0]}
+    assert applied.world.documents[NAMES[1]].content
+    assert done == [RetentionRun(erased=1, kept=1), RetentionRun()]
+    (report,) = applied.reports.values()
+    assert (report.status, [each.document_id for each in report.documents]) == (ErasureStatus.ERASED, [NAMES[0]])
+    assert "1 of 2 documents stay" in report.message
+
+
+async def test_an_erasure_that_broke_off_before_anything_was_deleted_ends_with_its_rule() -> None:
+    applied, _ = await erased_by_rule(NAMES[:2])
+
+    def dies(step: str) -> None:
+        if step == "record":
+            raise Unavailable("killed")
+
+    applied.world.meanwhile = dies
+    await applied.retention.run()
+    applied.world.meanwhile = lambda _: None
+    applied.rules.clear()
+    done = [await applied.retention.run() for _ in range(2)]
+
+    assert (applied.gone, done) == (set(), [RetentionRun(kept=2), RetentionRun()])
+    assert [each.status for each in applied.reports.values()] == [ErasureStatus.REJECTED]
+
+
+@pytest.mark.parametrize(
+    ("error", "times"), [(Rejected("the record is too large"), 2), (Unavailable("down"), 1)], ids=["refused", "down"]
+)
+async def test_what_fails_in_one_tenant_stops_no_other_and_is_told(error: InfraError, times: int) -> None:
+    applied, roots = await erased_by_rule(NAMES[:2])
+    tenant = TenantId("a")
+    await applied.index.commit([replace(roots[1], tenant=tenant, root_id=root_id(tenant, NAMES[1]))], [])
+    # Its rule has gone, so that only its report is to be sent.
+    broken = ErasureReport(
+        request_id="retention:gone:1",
+        tenant=tenant,
+        status=ErasureStatus.BEGUN,
+        message="",
+        covers=Coverage(documents=(NAMES[1],)),
+        requested_by="retention:gone",
+        reason="",
+        at=NOW,
+        documents=(PlannedErasure(document_id=NAMES[1], version=roots[1].version),),
+    )
+    applied.reports[broken.request_id] = broken
+    applied.refused[tenant] = error
+
+    done = await applied.retention.run()
+
+    assert applied.gone == {*NAMES[:2]}
+    assert (done.erased, done.failures) == (2, (f"tenant a: {error}",) * times), "what does not answer is asked once"
 
 
 async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_by_the_next_run() -> None:

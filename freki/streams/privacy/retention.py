@@ -4,8 +4,10 @@ import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from freki.operators.held_by import held_by
+from freki.operators.identify import root_id
 from freki.operators.retain import Due, RetentionAction, RetentionRule, due_by
 from freki.schemas import (
     OF_RETENTION,
@@ -18,8 +20,9 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
+from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from freki.schemas.names import record
-from freki.streams.ports import WholeIndex
+from freki.streams.ports import DocumentIndex
 from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
 from freki.streams.privacy.erasure import Erasure, ErasurePlan
 
@@ -62,6 +65,10 @@ class RetentionRun:
     """Deletions without a receipt in time: the next run looks again."""
     incomplete: int = 0
     """Documents of erasures of which something is left, or may still come: the next run goes on."""
+    kept: int = 0
+    """Documents of erasures that broke off, which their rule no longer erases: they were not deleted yet, and stay."""
+    failures: tuple[str, ...] = ()
+    """What could not be done, with the tenant: all else went on, and the next run tries it again."""
 
 
 class Retention:
@@ -69,7 +76,7 @@ class Retention:
 
     def __init__(  # noqa: PLR0913 - all that it works with
         self,
-        index: WholeIndex,
+        index: DocumentIndex,
         places: DocumentPlaces,
         rules: Sequence[RetentionRule],
         holds: HoldBook,
@@ -110,25 +117,27 @@ class Retention:
         """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays.
 
         Erasures that broke off, are incomplete or met a hold go on first: their documents may be deleted already, and
-        are due no more.
+        are due no more. What fails in one tenant keeps no other one waiting. Raises Misconfigured, and Unavailable
+        where index or holds cannot be read.
         """
         waiting: defaultdict[tuple[TenantId, str], list[DueDocument]] = defaultdict(list)
-        held, done = 0, RetentionRun()
+        held, done, tenants = 0, RetentionRun(), _Tenants()
         if self._erasure is not None:
             for report in await self._begun(OF_RETENTION):
-                done = _sum(done, await self._go_on(report))
+                done = _sum(done, await tenants.tried(report.tenant, partial(self._go_on, report)))
         async for each in self.check():
             if each.held:
                 held += 1
                 continue
-            batch = waiting[each.due.root.tenant, each.due.rule.name]
+            tenant = each.due.root.tenant
+            batch = waiting[tenant, each.due.rule.name]
             batch.append(each)
             if len(batch) == TOGETHER:
-                done = _sum(done, await self._go(batch))
+                done = _sum(done, await tenants.tried(tenant, partial(self._go, tuple(batch))))
                 batch.clear()
-        for batch in waiting.values():
+        for (tenant, _), batch in waiting.items():
             if batch:
-                done = _sum(done, await self._go(batch))
+                done = _sum(done, await tenants.tried(tenant, partial(self._go, batch)))
         return _sum(done, RetentionRun(held=held))
 
     async def _checked(self, batch: Sequence[Due]) -> list[DueDocument]:
@@ -204,7 +213,39 @@ class Retention:
             erasure = self._erasure_for(report.requested_by.removeprefix(OF_RETENTION))
             gone = await erasure.gone(report.tenant, report.held)
             report = replace(report, documents=tuple(each for each in report.documents if each.document_id in gone))
-        return await self._finish(report) if report.documents else RetentionRun()
+            return await self._finish(report) if report.documents else RetentionRun()
+        still = await self._still_to_go(report)
+        kept = RetentionRun(kept=len(report.documents) - len(still))
+        if not kept.kept:
+            return await self._finish(report)
+        message = (
+            f"{kept.kept} of {len(report.documents)} documents stay: they are indexed, and the rule erases them no more"
+        )
+        report = replace(report, documents=still, message=message, at=self._now())
+        if still:
+            return _sum(kept, await self._finish(report))
+        await self._keep(report if report.reports else replace(report, status=ErasureStatus.REJECTED))
+        return kept
+
+    async def _still_to_go(self, report: ErasureReport) -> tuple[PlannedErasure, ...]:
+        """Return the documents of an erasure that broke off which are deleted already, or which its rule still erases.
+
+        A deletion cannot be taken back: what is left of such a document is erased whatever the rules are by now. A
+        later version is not erased, but named by the report.
+        """
+        keys = {each.document_id: root_id(report.tenant, each.document_id) for each in report.documents}
+        roots, name, now = await self._index.roots(list(keys.values())), report.requested_by, self._now()
+        rules = [
+            rule
+            for rule in self._rules
+            if rule.action is RetentionAction.ERASE and f"{OF_RETENTION}{rule.name}" == name
+        ]
+        return tuple(
+            each
+            for each in report.documents
+            for root in [roots.get(keys[each.document_id])]
+            if root is None or root.deleted or root.version > each.version or due_by(root, rules, by=now) is not None
+        )
 
     async def _finish(self, begun: ErasureReport) -> RetentionRun:
         """Erase the documents of a report, and keep the one on how it ended."""
@@ -235,6 +276,29 @@ class Retention:
         return self._erasure(rule)
 
 
+class _Tenants:
+    """What is tried in some tenants, one after the other."""
+
+    def __init__(self) -> None:
+        self._out_of_reach: set[TenantId] = set()
+
+    async def tried(self, tenant: TenantId, work: Callable[[], Awaitable[RetentionRun]]) -> RetentionRun:
+        """Return what was done in a tenant, or why it could not be. Raises Misconfigured.
+
+        Once something does not answer, the tenant is left out: each further wait would be as long.
+        """
+        if tenant in self._out_of_reach:
+            return RetentionRun()
+        try:
+            return await work()
+        except Misconfigured:
+            raise
+        except InfraError as error:
+            if isinstance(error, Unavailable):
+                self._out_of_reach.add(tenant)
+            return RetentionRun(failures=(f"tenant {tenant}: {error}",))
+
+
 def _reports(before: Sequence[SignedReport], last: SignedReport | None) -> tuple[SignedReport, ...]:
     """Return the signed reports of an erasure after another run, which may be the hundredth that finds the same left.
 
@@ -260,6 +324,8 @@ def _sum(first: RetentionRun, second: RetentionRun) -> RetentionRun:
         later=first.later + second.later,
         unanswered=first.unanswered + second.unanswered,
         incomplete=first.incomplete + second.incomplete,
+        kept=first.kept + second.kept,
+        failures=first.failures + second.failures,
     )
 
 

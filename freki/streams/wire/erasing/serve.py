@@ -82,7 +82,8 @@ async def retain(retention: Retention, every_s: float) -> None:
     while True:
         try:
             done = await retention.run()
-            _log.info("rules of retention were applied", **asdict(done))
+            tell = _log.warning if done.failures else _log.info
+            tell("rules of retention were applied", **asdict(done))
         except Misconfigured:
             raise
         except InfraError as error:
