@@ -14,9 +14,17 @@ from opentelemetry.trace import NoOpTracer
 
 from freki.operators.errors import InvalidRequest
 from freki.operators.validate_case import validate_case, validate_erasure_request
-from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureRequest, ErasureStatus, TenantId, Timestamp
+from freki.schemas import (
+    Coverage,
+    DocumentId,
+    ErasureReport,
+    ErasureRequest,
+    ErasureStatus,
+    TenantId,
+    Timestamp,
+)
 from freki.schemas.errors import Unavailable
-from freki.schemas.findings import LastRecord, UndecodableChanges, UnreadRecords
+from freki.schemas.findings import CoveredDocuments, LastRecord, UndecodableChanges, UnreadRecords
 from freki.schemas.identity import Identity, RefusalReason
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.deliver.outbox import Outbox, Sink
@@ -461,6 +469,37 @@ async def test_a_request_whose_worker_died_anywhere_is_done_by_the_next_one(
     assert ends[0].status is ends[1].status
     assert ends[0].documents == ends[1].documents
     assert ends[0].held == ends[1].held
+
+
+class Pausing(World):
+    """A world in which the first worker that takes this step is paused until another one is done with its request."""
+
+    at = ""
+    other: ErasureRequests
+
+    async def covered(self, tenant: TenantId, covers: Coverage) -> CoveredDocuments:
+        """Pause where documents are planned, or where they are looked up again once that was reported."""
+        step = "resumed" if self.reports() else "planned"
+        if self.at == step:
+            self.at = ""
+            await self.other.handle([asked(request())])
+        return await super().covered(tenant, covers)
+
+
+@pytest.mark.parametrize("step", ["planned", "resumed"])
+async def test_a_worker_that_was_paused_while_another_one_did_its_request_does_not_replace_that_ones_proof(
+    step: str,
+) -> None:
+    here = Pausing(world().documents)
+    here.at, here.other = step, requests_in(here)
+
+    await requests_in(here).handle([asked(request())])
+
+    assert erased(here) == {A, B, C}
+    (report,) = here.reports().values()
+    assert report.status is ErasureStatus.ERASED
+    removed = [bool(json.loads(each.report)["removed"]) for each in report.reports]
+    assert removed == ([True] if step == "planned" else [True, False])
 
 
 async def test_a_request_that_is_done_is_answered_again_and_not_done_again() -> None:

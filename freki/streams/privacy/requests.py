@@ -177,15 +177,24 @@ class ErasureRequests:
     async def _done(self, request: ErasureRequest, by: str) -> ErasureReport:
         before = await self._reports.of(request.tenant, request.request_id)
         if before is None:
-            plan = await self._erasure_for(by, request.request_id).plan(request.tenant, request.covers)
-            begun = _report(request, ErasureStatus.BEGUN, at=self._now(), by=by, message=plan.undecided)
-            before = replace(begun, documents=tuple(plan.documents), attributes_hash=self._attributes_hash(request))
-            self._check_size(before)
-            await self._keep(before)
-        elif self._is_of_other(before, request):
+            begun = await self._planned(request, by)
+            # A worker that was paused meanwhile has lost its partition, and another one has taken the request.
+            before = await self._reports.of(request.tenant, request.request_id)
+            if before is None:
+                before = begun
+                await self._keep(before)
+        if self._is_of_other(before, request):
             raise InvalidRequest(f"request_id: {request.request_id!r} is of an earlier request; give each one its own")
         is_open = before.status is ErasureStatus.BEGUN or before.held
         return (await self._go_on(before))[0] if is_open else before
+
+    async def _planned(self, request: ErasureRequest, by: str) -> ErasureReport:
+        """Return the report that a request is begun. Raises InvalidRequest for one on too many documents."""
+        plan = await self._erasure_for(by, request.request_id).plan(request.tenant, request.covers)
+        begun = _report(request, ErasureStatus.BEGUN, at=self._now(), by=by, message=plan.undecided)
+        begun = replace(begun, documents=tuple(plan.documents), attributes_hash=self._attributes_hash(request))
+        self._check_size(begun)
+        return begun
 
     def _is_of_other(self, report: ErasureReport, request: ErasureRequest) -> bool:
         """Return whether a report is of a request for other documents."""
@@ -210,6 +219,8 @@ class ErasureRequests:
         about = {"request_id": report.request_id, "requested_by": report.requested_by, "reason": report.reason}
         plan = ErasurePlan(tenant=report.tenant, documents=planned, undecided=report.message)
         erased = await erasure.run(plan, about=about)
+        # A worker that was paused has lost its partition: another one has done the request, and its proof stays.
+        report = await self._reports.of(report.tenant, report.request_id) or report
         after = replace(
             report,
             # What was left of other documents is not looked for again.
