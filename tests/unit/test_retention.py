@@ -19,7 +19,7 @@ from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
 from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, Hold, PlannedErasure, TenantId, Timestamp
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
-from freki.schemas.findings import UnreadRecords
+from freki.schemas.findings import CoveredDocuments, UnreadRecords
 from freki.schemas.index import Generation, Root
 from freki.schemas.index.roots import deleted
 from freki.streams.privacy.retention import Retention, RetentionRun, open_reports
@@ -86,9 +86,9 @@ def made(name: DocumentId, document: dict[str, object]) -> Root:
 class Applied:
     """Retention in a small world."""
 
-    def __init__(self, roots: Sequence[Root], rules: Sequence[RetentionRule]) -> None:
+    def __init__(self, roots: Sequence[Root], rules: Sequence[RetentionRule], *, world: type[World] = World) -> None:
         self.roots = roots
-        self.world = World({each.document_id: Kept(attributes=each.attributes) for each in roots})
+        self.world = world({each.document_id: Kept(attributes=each.attributes) for each in roots})
         self.index = MemoryIndex(Generation(name="g1", embedder="e", dim=4, analyser="a"))
         self.recorded: list[tuple[str, DocumentId]] = []
         self.reports: dict[str, ErasureReport] = {}
@@ -105,6 +105,7 @@ class Applied:
             record=self._record,
             keep=self._keep,
             begun=self._begun,
+            last=self._last,
             now=lambda: NOW,
         )
 
@@ -132,6 +133,9 @@ class Applied:
 
     async def _begun(self, prefix: str) -> Sequence[ErasureReport]:
         return [report for report in open_reports(self.reports.values()) if report.request_id.startswith(prefix)]
+
+    async def _last(self, _: TenantId, request_id: str) -> ErasureReport | None:
+        return self.reports.get(request_id)
 
     @property
     def gone(self) -> set[DocumentId]:
@@ -233,14 +237,16 @@ async def test_a_hold_on_attributes_of_a_version_that_is_still_on_the_topic_keep
     assert shown == {name: ("h",) if name == NAMES[0] else () for name in NAMES}
 
 
-async def erased_by_rule(names: Sequence[DocumentId] = NAMES) -> tuple[Applied, list[Root]]:
+async def erased_by_rule(
+    names: Sequence[DocumentId] = NAMES, *, world: type[World] = World
+) -> tuple[Applied, list[Root]]:
     """Make retention with indexed documents that are due by a rule that erases; return it and their roots."""
     roots = [
         made(name, {"occurred": 1, "published": 9, "team": "x", "media_type": "m", "source_uri": None})
         for name in names
     ]
     rule = RetentionRule(name="r", after_ms=DAY, since=RetentionClock.PUBLISHED, action=RetentionAction.ERASE)
-    applied = Applied(roots, [rule])
+    applied = Applied(roots, [rule], world=world)
     await applied.index.commit(roots, [])
     return applied, roots
 
@@ -446,6 +452,29 @@ async def test_a_version_that_is_not_published_yet_keeps_no_document_from_its_ru
     assert applied.world.documents[NAMES[0]].unpublished
     (report,) = applied.reports.values()
     assert [each["id"] for each in json.loads(report.reports[-1].report)["unpublished"]] == [NAMES[0]]
+
+
+async def test_of_two_workers_that_apply_a_rule_at_once_none_replaces_the_proof_of_the_other() -> None:
+    class Pausing(World):
+        """A world in which an erasure that was begun is paused, once, until another worker is done with it."""
+
+        is_paused = False
+
+        async def covered(self, tenant: TenantId, covers: Coverage) -> CoveredDocuments:
+            """Pause."""
+            if applied.reports and not self.is_paused:
+                self.is_paused = True
+                await applied.index.commit([deleted(each, tombstoned_at=Timestamp(0)) for each in roots], [])
+                await applied.retention.run()
+            return await super().covered(tenant, covers)
+
+    applied, roots = await erased_by_rule(world=Pausing)
+
+    await applied.retention.run()
+
+    (report,) = applied.reports.values()
+    assert report.status is ErasureStatus.ERASED
+    assert [bool(json.loads(each.report)["removed"]) for each in report.reports] == [True, False]
 
 
 async def test_an_erasure_that_stays_incomplete_keeps_no_report_of_each_run_that_removed_nothing() -> None:

@@ -37,6 +37,8 @@ Keep = Callable[[ErasureReport], Awaitable[None]]
 """Puts the report of an erasure on its topic."""
 Begun = Callable[[str], Awaitable[Sequence[ErasureReport]]]
 """Returns the last reports of the erasures that are to go on, of those whose request id has a prefix."""
+Last = Callable[[TenantId, str], Awaitable[ErasureReport | None]]
+"""Returns the last report of an erasure by its request id; None where there is none."""
 
 
 @record
@@ -86,6 +88,7 @@ class Retention:
         record: RecordRule,
         keep: Keep,
         begun: Begun,
+        last: Last,
         now: Callable[[], Timestamp],
     ) -> None:
         """Create one; erasure: returns an erasure for the name of a rule; None: no rule erases."""
@@ -98,6 +101,7 @@ class Retention:
         self._record = record
         self._keep = keep
         self._begun = begun
+        self._last = last
         self._now = now
 
     async def check(self, *, by: Timestamp | None = None) -> AsyncIterator[DueDocument]:
@@ -254,6 +258,8 @@ class Retention:
         erasure = self._erasure_for(begun.requested_by.removeprefix(OF_RETENTION))
         erased = await erasure.run(plan, about=about)
         later = frozenset(erased.body.get("later_versions", ()))
+        # Another process may have gone on with it at the same time, and its proof stays.
+        before = await self._last(begun.tenant, begun.request_id) or begun
         await self._keep(
             replace(
                 begun,
@@ -262,7 +268,7 @@ class Retention:
                 held=tuple(sorted(erased.held)),
                 # A later version stays: the next run is not to try it again.
                 documents=tuple(each for each in begun.documents if each.document_id not in later),
-                reports=_reports(begun.reports, erased.report),
+                reports=_reports(before.reports, erased.report),
             )
         )
         # One that got a later version may have been held since.

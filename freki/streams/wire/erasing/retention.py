@@ -59,6 +59,8 @@ def retention_of(
     deletions = PublishedDeletions(settings, places.index, patience_s=settings.erasure.patience_s)
     erase = None if signer is None else partial(erasure_of(places, deletions, holds, signer, audit=audit), by)
 
+    book = TopicReports(settings)
+
     async def keep(report: ErasureReport) -> None:
         await reports.send(reports.record(report, key=report_key(report.tenant, report.request_id)))
 
@@ -71,7 +73,8 @@ def retention_of(
         erasure=erase,
         record=partial(_record, audit, by),
         keep=keep,
-        begun=TopicReports(settings).begun,
+        begun=book.begun,
+        last=book.of,
         now=wall_clock,
     )
 
