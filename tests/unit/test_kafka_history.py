@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from aiokafka import ConsumerRecord, TopicPartition
 
-from freki.infra.kafka import History
+from freki.infra.kafka import History, Reader
 from freki.infra.settings import KafkaSettings
 from freki.schemas.errors import Unavailable
 from freki.schemas.names import Timestamp
@@ -17,10 +17,11 @@ LIMIT_S = 30.0
 
 
 class SlowConsumer:
-    """A consumer that gets a record every 20 seconds, until it gets no more."""
+    """A consumer that passes a record every 20 seconds, until it gets no more."""
 
-    def __init__(self, records: int) -> None:
+    def __init__(self, records: int, *, aborted: range = range(0)) -> None:
         self._records = records
+        self._aborted = aborted
         self._at = 0
 
     def assign(self, places: Sequence[TopicPartition]) -> None:
@@ -40,12 +41,14 @@ class SlowConsumer:
         if self._at == self._records:
             return {}
         self._at += 1
+        if self._at - 1 in self._aborted:
+            return {}
         return {PLACE: [ConsumerRecord("queries", 0, self._at - 1, 1, 0, b"k", b"v", None, 1, 1, ())]}
 
 
-def history(records: int) -> History:
+def history(records: int, *, aborted: range = range(0)) -> History:
     found = History(KafkaSettings(delivery_timeout_s=LIMIT_S), "queries")
-    found._client = SlowConsumer(records)
+    found._client = SlowConsumer(records, aborted=aborted)
     return found
 
 
@@ -55,6 +58,30 @@ async def test_a_long_span_is_read_to_its_end_however_long_it_takes() -> None:
     read = await history(50).before(0, 50, first=0, since=Timestamp(0))
 
     assert [one.offset for one in read] == list(range(50))
+
+
+@in_simulated_time
+async def test_records_of_aborted_transactions_are_passed_however_many_they_are() -> None:
+    read = await history(50, aborted=range(10, 40)).before(0, 50, first=0, since=Timestamp(0))
+
+    assert [one.offset for one in read] == [*range(10), *range(40, 50)]
+
+
+@in_simulated_time
+async def test_a_reader_to_the_end_passes_aborted_transactions_too() -> None:
+    reader = Reader(KafkaSettings(delivery_timeout_s=LIMIT_S), "queries", start="earliest")
+    reader._client, reader.ends = SlowConsumer(50, aborted=range(10, 40)), {0: 50}
+
+    assert [one.offset async for one in reader.until_end()] == [*range(10), *range(40, 50)]
+
+
+@in_simulated_time
+async def test_a_reader_to_the_end_tells_of_a_broker_that_gives_nothing_more() -> None:
+    reader = Reader(KafkaSettings(delivery_timeout_s=LIMIT_S), "queries", start="earliest")
+    reader._client, reader.ends = SlowConsumer(5), {0: 50}
+
+    with pytest.raises(Unavailable):
+        [one async for one in reader.until_end()]
 
 
 @in_simulated_time

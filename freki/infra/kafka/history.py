@@ -65,10 +65,13 @@ class History:
                 client.seek(place, max(begin, await _start(client, place, since) if first is None else first))
                 limit_s, now_s = self._settings.delivery_timeout_s, asyncio.get_running_loop().time
                 async with asyncio.timeout(limit_s) as limit:
-                    while await client.position(place) < offset:
-                        if fetched := (await client.getmany(place, timeout_ms=_POLL_MS)).get(place):
-                            found += [to_record(one) for one in fetched if one.offset < offset]
-                            # Not for all of them: whoever tries again begins anew.
+                    at = await client.position(place)
+                    while at < offset:
+                        fetched = (await client.getmany(place, timeout_ms=_POLL_MS)).get(place, ())
+                        found += [to_record(one) for one in fetched if one.offset < offset]
+                        before, at = at, await client.position(place)
+                        if at != before:
+                            # Not for all of them: whoever tries again begins anew. Aborted transactions give no record.
                             limit.reschedule(now_s() + limit_s)
         return found
 

@@ -135,20 +135,28 @@ class Reader:
     async def _before_end(self) -> list[Record]:
         """Return the next records; none at the end."""
         # The client tries a lost broker again for ever, and says nothing.
+        limit_s, now_s = self._settings.delivery_timeout_s, asyncio.get_running_loop().time
         with translated(f"read {self._topic}", self._settings):
-            async with asyncio.timeout(self._settings.delivery_timeout_s):
-                while not await self._at_end():
+            async with asyncio.timeout(limit_s) as limit:
+                left = await self._left()
+                while left:
                     if records := await self._poll():
                         return records
+                    before, left = left, await self._left()
+                    if left != before:
+                        # Of aborted transactions no record comes, however many they wrote.
+                        limit.reschedule(now_s() + limit_s)
         return []
 
-    async def _at_end(self) -> bool:
+    async def _left(self) -> Mapping[int, int]:
+        """Return the position in each partition that is not at its end."""
         # Positions, not offsets of records: compaction and transactions leave gaps.
-        client = self._opened()
+        client, found = self._opened(), dict[int, int]()
         for partition, end in self.ends.items():
-            if await client.position(TopicPartition(self._topic, partition)) < end:
-                return False
-        return True
+            position = await client.position(TopicPartition(self._topic, partition))
+            if position < end:
+                found[partition] = position
+        return found
 
     async def _poll(self) -> list[Record]:
         with translated(f"read {self._topic}", self._settings):
