@@ -296,6 +296,10 @@ class MemoryIndex:
         roots = [root for commits in self._roots.values() for root in commits.values()]
         return sum(not root.deleted and root.fingerprint not in fingerprints for root in roots)
 
+    async def take_over_watermarks(self, _: Timestamp) -> int:
+        """All processes have one watermark here."""
+        return 0
+
     async def purge_deleted(self, before: Timestamp, *, first: Callable[[Root], Awaitable[bool]] | None = None) -> int:
         """Forget deletions that became visible before then and left nothing else behind; returns how many.
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from freki.infra.keys import make_keys
 from freki.infra.milvus.index import MilvusIndex
-from freki.infra.milvus.layout import LAYOUTS
+from freki.infra.milvus.layout import DOCUMENTS, LAYOUTS
+from freki.infra.milvus.watermarks import IDLE_MS, WatermarkWriter
 from freki.infra.settings import EncryptionSettings, MilvusSettings
 from freki.operators.validate_query import parse_condition
 from freki.schemas import ChunkId, ChunkKind, DocumentId, Filter, FilterOperator, RootId, TenantId, Timestamp
@@ -36,6 +37,7 @@ from freki.schemas.index import (
     Scope,
     Statistics,
     StoredRow,
+    Watermark,
     deleted,
     page_id,
     places_in,
@@ -74,6 +76,15 @@ FEW = settings(
 
 # Keys are never used twice, nor are rows, pages and roots ever changed: each example has its own.
 NUMBERS = count()
+
+
+A_DAY_LATER = Timestamp(IDLE_MS + 1_000)
+"""When a process that committed in the first second has been idle for a day."""
+
+
+def lately(partition: int) -> Watermark:
+    """Return the watermark of a process that goes on to commit, when others have been idle for a day."""
+    return replace(watermark(partition, 40), committed_at=A_DAY_LATER)
 
 
 async def write(index: Index, *rows: IndexedChunk) -> None:
@@ -744,33 +755,33 @@ class IndexContract:
     ) -> None:
         for occurred_at in (50, 60):
             await index.commit([], [watermark(0, occurred_at), watermark(1, 10)])
-        await second.commit([], [watermark(0, 40)])
+        await second.commit([], [lately(0)])
         counts = [3]
         for _ in range(3):
-            await second.purge_deleted(Timestamp(1_000))
+            await second.take_over_watermarks(A_DAY_LATER)
             [mark, other] = await index.watermarks()
-            assert (mark.occurred_at, mark.committed_at) == (60, 65)
-            assert (other.occurred_at, other.committed_at) == (10, 15)
+            assert (mark.occurred_at, mark.committed_at) == (60, lately(0).committed_at)
+            # It commits nothing there: whoever does takes it over.
+            assert other == watermark(1, 10, commits=2)
             counts.append(mark.commits)
-            assert other.commits >= 2
         assert counts == sorted(counts)
         # What is taken over already is not counted again and again.
         assert counts[1] == counts[-1]
 
-        # Nor do they where the writer was not dead, only idle.
+        # Nor is it where the writer was not dead, only idle: each of its commits counts once.
         del counts[:-1]
         for writer in (second, index, index, second):
-            await writer.commit([], [watermark(0, 20)])
+            await writer.commit([], [lately(0)])
             [mark, _] = await index.watermarks()
             assert mark.occurred_at == 60
             counts.append(mark.commits)
-        assert counts == sorted(set(counts))
+        assert counts == list(range(counts[0], counts[0] + 5))
 
     async def test_commits_are_never_counted_twice_while_they_are_taken_over(self, index: Index, second: Index) -> None:
         """A reader who once saw a higher count would take the next commits for older ones."""
         for _ in range(5):
             await index.commit([], [watermark(0, 1)])
-        await second.commit([], [watermark(0, 1)])
+        await second.commit([], [lately(0)])
         done = asyncio.Event()
 
         async def read() -> int:
@@ -781,7 +792,7 @@ class IndexContract:
             return most
 
         readers = [asyncio.create_task(read()) for _ in range(3)]
-        await second.purge_deleted(Timestamp(1_000))
+        await second.take_over_watermarks(A_DAY_LATER)
         done.set()
 
         [after] = await index.watermarks()
@@ -1373,7 +1384,7 @@ class TestMilvusIndex(IndexContract):
     async def index(self, opened: tuple[MilvusIndex, MilvusIndex]) -> MilvusIndex:
         first, _ = opened
         for each in opened:
-            each._watermarks._last.clear()
+            each._watermarks = WatermarkWriter()
         for layout in LAYOUTS:
             delete = first._store._client.delete
             await first._store._call("clear", layout, delete, filter=f'{layout.key} > ""')
@@ -1384,6 +1395,19 @@ class TestMilvusIndex(IndexContract):
         """Another process on the same store, which is empty."""
         assert opened[0] is index
         return opened[1]
+
+    async def test_watermarks_of_many_ended_processes_become_one(self, index: MilvusIndex) -> None:
+        for commits in (1, 2, 3):
+            for _ in range(commits):
+                await index.commit([], [watermark(0, 1), watermark(1, 1)])
+            index._watermarks = WatermarkWriter()
+        await index.commit([], [lately(0), lately(1)])
+
+        assert await index.take_over_watermarks(A_DAY_LATER) == 6
+
+        assert [mark.commits for mark in await index.watermarks()] >= [7, 7]
+        rows = await index._store.count(DOCUMENTS, 'record == "watermark"')
+        assert rows <= 4, "every answer reads all of them"
 
 
 class TestEncryptedIndex(TestMilvusIndex):

@@ -49,8 +49,6 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
 
         first: is called for each root before it goes; if it returns False, the roots of the document stay.
         """
-        # At first: what `first` raises for one document must not keep watermarks from being taken over.
-        await self._take_over_watermarks(before)
         condition = f"{ROOTS_ONLY} and deleted == true and searchable_at < {before:d}"
         purged = 0
         async for page in self._store.scan(DOCUMENTS, condition, ROOT_FIELDS, by="key", size=SCANNED_ROOTS):

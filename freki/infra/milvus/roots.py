@@ -10,7 +10,7 @@ from freki.infra.milvus.keys import checked_key, checked_long_key
 from freki.infra.milvus.layout import DOCUMENTS, MANIFESTS, PLACEHOLDER, Row, size_of
 from freki.infra.milvus.rows import ROOT, heads_of, mark_of, mark_row, named_in, page_of, page_row, root_of, root_row
 from freki.infra.milvus.store import BATCH_KEYS, batched
-from freki.infra.milvus.watermarks import WATERMARK, farthest, last_watermarks, writer_of
+from freki.infra.milvus.watermarks import IDLE_MS, WATERMARK, farthest, last_watermarks, writer_of
 from freki.schemas import ChunkId, RootId, TenantId, Timestamp
 from freki.schemas.errors import Rejected
 from freki.schemas.index import CommitId, ManifestPage, PageHead, PageId, Place, Root, RowId, Watermark, standing
@@ -23,6 +23,8 @@ SCANNED_PLACES = 1000
 """Manifest pages without positions per read."""
 SOUGHT_SOURCES = 1000
 """Source addresses per read: at most 2 MB of expression."""
+SCANNED_WATERMARKS = 10_000
+"""Watermarks per read: every answer reads them all, and each further read would be a further wait."""
 TAKEN_OVER = 150
 """Maximum watermarks taken over at once: two rows of each, and one of this process, fit one write."""
 ROOTS_ONLY = f'record == "{ROOT}"'
@@ -132,7 +134,7 @@ class MilvusRoots(MilvusConnection):
 
     async def watermarks(self) -> Sequence[Watermark]:
         """Return the watermark of each partition."""
-        pages = self._store.scan(DOCUMENTS, _WATERMARKS, ["id", "body"], by="id", size=SCANNED_ROOTS)
+        pages = self._store.scan(DOCUMENTS, _WATERMARKS, ["id", "body"], by="id", size=SCANNED_WATERMARKS)
         chosen = farthest(last_watermarks([row async for page in pages for row in page]).values())
         return [chosen[partition] for partition in sorted(chosen)]
 
@@ -157,28 +159,38 @@ class MilvusRoots(MilvusConnection):
     async def _roots_of(self, rows: Sequence[Row]) -> list[Root]:
         return list(map(root_of, rows if self._sealer is None else await self._sealer.unseal_roots(rows)))
 
-    async def _take_over_watermarks(self, before: Timestamp) -> None:
-        """Add the commits of processes that are idle since then to those of this process.
+    async def take_over_watermarks(self, now: Timestamp) -> int:
+        """Add the commits of processes that were idle for a day to those of this process; return of how many.
 
-        One write adds them here and sets theirs to 0: a reader that counted them twice would take later commits for
-        older ones.
+        Every answer reads the watermarks of all processes. Of the partitions that this process commits to only: two
+        that took over the same one at the same moment would both count it. One write adds them here and sets theirs to
+        0: a reader that counted them twice would take later commits for older ones.
         """
+        before = Timestamp(now - IDLE_MS)
         fields = [field for field in DOCUMENTS.fields if field != "placeholder"]
-        pages = self._store.scan(DOCUMENTS, _WATERMARKS, fields, by="id", size=SCANNED_ROOTS)
+        pages = self._store.scan(DOCUMENTS, _WATERMARKS, fields, by="id", size=SCANNED_WATERMARKS)
         rows = [row async for page in pages for row in page]
-        last = last_watermarks(rows)
-        idle = (key for key, mark in last.items() if mark.committed_at < before and not self._watermarks.wrote(key))
-        taken = {key: last[key] for key in sorted(idle)[:TAKEN_OVER]}
+        idle = {
+            key: mark
+            for key, mark in last_watermarks(rows).items()
+            if mark.committed_at < before
+            and self._watermarks.is_in_use(mark.partition, now=now)
+            and not self._watermarks.wrote(key)
+        }
+        taken = {key: idle[key] for key in sorted(idle)[:TAKEN_OVER]}
+        if not taken:
+            return 0
         emptied = [
             {**row, "body": {**row["body"], "commits": 0}, "placeholder": PLACEHOLDER}
             for row in rows
             if writer_of(row) in taken
         ]
         async with self._watermarks.writing:
-            merged = [self._watermarks.added(theirs) for theirs in farthest(taken.values()).values()]
+            merged = [self._watermarks.added(mark) for mark in farthest(taken.values()).values()]
             await self._store.upsert(DOCUMENTS, [*map(self._watermarks.row, merged), *emptied])
-        # A process that has written again meanwhile keeps its row.
+        # One that was written again meanwhile stays.
         await self._store.delete(DOCUMENTS, [row["id"] for row in emptied], f"searchable_at < {before:d}")
+        return len(taken)
 
 
 def _checked_uri(uri: str) -> str:

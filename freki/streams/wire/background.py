@@ -173,6 +173,19 @@ async def purge_deletions(
         await asyncio.sleep(PURGE_INTERVAL_S)
 
 
+async def take_over_watermarks(index: "MilvusIndex") -> None:
+    """Take over the watermarks of ended processes, which every answer reads; at random intervals, one worker at a time.
+
+    Workers that start together would otherwise take over the same ones together.
+    """
+    while True:
+        await asyncio.sleep(PURGE_INTERVAL_S * random.uniform(0, 1))  # noqa: S311 - spreads load
+        try:
+            await index.take_over_watermarks(wall_clock())
+        except InfraError as error:
+            _log.warning("watermarks of ended processes are taken over later", error=str(error))
+
+
 async def reclaim_rows(index: "MilvusIndex", committer: Committer) -> None:
     """Delete orphaned rows of dead processes; at random intervals, because one worker at a time suffices."""
     while True:

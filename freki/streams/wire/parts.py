@@ -58,6 +58,7 @@ from freki.streams.wire.background import (
     purge_deletions,
     read_and_follow,
     reclaim_rows,
+    take_over_watermarks,
     warn_of_missed_deletions,
 )
 from freki.streams.wire.connect import open_registry
@@ -337,6 +338,7 @@ class Parts:
             claims, retention_days = ClaimStore(self.settings.claims), self.settings.ingest.deleted_retention_days
             named = NamedClaims(ChangeReader(self.settings, self._registry), claims)
             self.background.spawn(purge_deletions(index, claims, retention_days, erase, named.any))
+            self.background.spawn(take_over_watermarks(index))
             committer = Committer(store=index, now=wall_clock, tracer=self.tracer)
             self.background.spawn(reclaim_rows(index, committer))
         return self._indexer
