@@ -218,6 +218,19 @@ async def test_the_admin_client_answers_while_a_fetch_waits_to_be_tried_again(
     assert all(not one.connected() for client in clients for one in client._client._conns.values())
 
 
+async def test_a_group_whose_offset_is_past_the_end_has_all_records_before_it(
+    kafka: KafkaSettings, admin: Admin, topic: str
+) -> None:
+    """As after a loss of records, or of a topic created anew: consumers begin at the first record that is there."""
+    async with KafkaProducer(kafka) as producer:
+        await asyncio.gather(*[await producer.send(topic, key=b"k", value=b"v") for _ in range(3)])
+    places = {TopicPartition(topic, number): 100 for number in range(2)}
+
+    await admin._commit("ahead", [topic], places)
+
+    assert sorted(one.lag for one in await admin.lag("ahead", [topic])) == [0, 3]
+
+
 async def test_the_ends_of_topics_are_told_without_a_wait_for_records(
     kafka: KafkaSettings, admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

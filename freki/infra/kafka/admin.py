@@ -214,7 +214,11 @@ class Admin:
         async with self._reading() as client:
             ends = await log_ends(client, places)
             begins = await client.beginning_offsets(places)
-            nexts = {place: max(committed.get(place, 0), begins[place]) for place in places}
+            # After a loss of records a group reads from the beginning what is there.
+            nexts = {
+                place: max(at, begins[place]) if (at := committed.get(place, 0)) <= ends[place] else begins[place]
+                for place in places
+            }
             oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < ends[place]})
         return tuple(
             PartitionLag(
