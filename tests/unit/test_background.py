@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+import structlog
 from opentelemetry.trace import get_tracer
 
 from freki.infra.claims import ClaimStore
@@ -15,7 +16,8 @@ from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailabl
 from freki.schemas.index import Root
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.wire import background
-from freki.streams.wire.background import purge_deletions, reclaim_rows
+from freki.streams.retrieve.steps.judged import Judgements
+from freki.streams.wire.background import embed_judgements, purge_deletions, reclaim_rows
 from tests.contract.index_records import GENERATION, root
 from tests.memory_index import MemoryIndex
 
@@ -158,3 +160,23 @@ async def test_orphaned_rows_are_looked_for_again_unless_a_setting_is_wrong(
 
     with pytest.raises(raised):
         await reclaim_rows(cast("MilvusIndex", index), committer)
+
+
+async def test_an_embedder_that_does_not_answer_for_judgements_is_told_once_in_each_outage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Judgements that never come to count would be missed by nobody."""
+    down, up = Unavailable("no answer"), None
+    looks = iter([down, down, up, down, Turned()])
+
+    class Waiting:
+        async def embed_some(self) -> bool:
+            if (error := next(looks)) is not None:
+                raise error
+            return False
+
+    monkeypatch.setattr(background, "EMBED_INTERVAL_S", 0.0)
+    with structlog.testing.capture_logs() as lines, pytest.raises(Turned):
+        await embed_judgements(cast("Judgements", Waiting()))
+
+    assert [line["error"] for line in lines] == ["no answer", "no answer"]

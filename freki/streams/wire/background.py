@@ -5,7 +5,6 @@ import math
 import random
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import suppress
 from typing import TYPE_CHECKING, Literal
 
 import structlog
@@ -111,11 +110,18 @@ async def read_and_follow(
 
 
 async def embed_judgements(judgements: Judgements) -> None:
-    """Embed the queries of new judgements, in small batches."""
+    """Embed the queries of new judgements, in small batches; an outage is told once."""
+    is_told = False
     while True:
-        with suppress(InfraError):  # retried at the next interval
+        try:
             while await judgements.embed_some():
                 pass
+        except InfraError as error:
+            if not is_told:
+                _log.warning("new judgements count later, once their queries can be embedded", error=str(error))
+            is_told = True
+        else:
+            is_told = False
         await asyncio.sleep(EMBED_INTERVAL_S)
 
 
