@@ -15,8 +15,8 @@ from freki.schemas import RootId, Timestamp
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.index import Root
 from freki.streams.ingest.index.commit import Committer
-from freki.streams.wire import background
 from freki.streams.retrieve.steps.judged import Judgements
+from freki.streams.wire import background
 from freki.streams.wire.background import embed_judgements, purge_deletions, reclaim_rows
 from tests.contract.index_records import GENERATION, root
 from tests.memory_index import MemoryIndex

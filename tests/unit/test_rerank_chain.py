@@ -81,7 +81,7 @@ class Chain:
     ) -> None:
         self.clock = clock
         store = store or world.index
-        self._retriever = Retriever(
+        self.retriever = Retriever(
             RetrievalModels(embedder=world.embedder, rerankers=rerankers),
             stores(store),
             QueryDefaults(options=replace(OPTIONS, deadline_ms=DEADLINE_MS)),
@@ -93,7 +93,7 @@ class Chain:
         query = ContextQuery(
             query_id=QueryId("q"), tenant=TENANT, text="Wer entscheidet?", asked_at=self.clock(), **options
         )
-        ((_, result, _),) = [answer async for answer in self._retriever.answer([(query, "")])]
+        ((_, result, _),) = [answer async for answer in self.retriever.answer([(query, "")])]
         return result
 
 
@@ -204,6 +204,21 @@ async def test_requests_that_a_service_refuses_do_not_make_it_one_that_is_down(w
         await chain.ask()
 
     assert len(service.budgets) == 2 * FAILURES
+
+
+async def test_what_a_generation_that_is_closed_found_down_counts_as_down_no_more(world: World) -> None:
+    """Nobody calls it for that generation again, and the metric would say so for ever."""
+    clock, reading = Clock(), Reading()
+    service = Service(clock)
+    service.error = Unavailable("connection refused")
+    chain = Chain(world, clock, service, meters=reading.meters)
+    for _ in range(FAILURES):
+        await chain.ask()
+    assert ({"service": "rerank.remote"}, 1) in reading.points("freki.breaker.open")
+
+    chain.retriever.close()
+
+    assert ({"service": "rerank.remote"}, 0) in reading.points("freki.breaker.open")
 
 
 async def test_each_link_is_left_alone_by_itself(world: World) -> None:

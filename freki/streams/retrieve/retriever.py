@@ -131,6 +131,10 @@ class Retriever:
         )
         self._explain = Explainer(stores, attempts)
 
+    def close(self) -> None:
+        """End, once nothing is answered."""
+        self._attempts.close()
+
     def take_over(self, defaults: QueryDefaults) -> None:
         """Answer queries that are parsed from now on by other defaults of options, and other profiles."""
         self._parse.take_over(defaults.options, defaults.profiles)

@@ -186,6 +186,7 @@ class QueryParts:
             judgements=await self._open_judgements(caches.epochs if caches else None),
             meters=parts.meters,
         )
+        parts.opened.callback(retriever.close)
         if caches is None:
             return retriever
         parts.objections.listeners.append(caches.epochs.changed)

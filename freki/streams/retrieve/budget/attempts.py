@@ -161,6 +161,11 @@ class Attempts:
         self._meters.set_circuit_open(service, resting=False)
         return result
 
+    def close(self) -> None:
+        """End: a service that is down is no longer told of, since nobody here will find it up again."""
+        for service in self._breaker.open_services:
+            self._meters.set_circuit_open(service, resting=False)
+
     @property
     def now_s(self) -> float:
         """Time of the clock of deadlines, in seconds."""

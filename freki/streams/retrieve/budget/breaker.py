@@ -1,6 +1,6 @@
 """Circuit breakers of the services that retrieval calls."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from datetime import UTC, datetime
 
 from freki.schemas import Timestamp
@@ -30,6 +30,11 @@ class Breaker:
         left_s = breaker.until_s - self._clock_s()
         until = datetime.fromtimestamp(self._now() / 1000 + left_s, UTC)
         return f"left alone until {until:%H:%M:%S} UTC: {breaker.reason}"
+
+    @property
+    def open_services(self) -> Collection[str]:
+        """Names of the services that count as down."""
+        return [service for service, breaker in self._services.items() if breaker.is_open]
 
     def is_open(self, service: str) -> bool:
         """Return whether a service counts as down."""
