@@ -25,7 +25,7 @@ from opentelemetry.trace import (
 )
 
 from freki.infra.settings import TelemetrySettings
-from freki.infra.telemetry.logs import ROUTINE, RateLimit, set_up_logging
+from freki.infra.telemetry.logs import LINES, ROUTINE, RateLimit, set_up_logging
 from freki.infra.telemetry.trace_files import JsonLinesExporter, read_trace
 from freki.infra.telemetry.traces import tracing
 from freki.schemas.errors import Misconfigured, Unavailable
@@ -341,7 +341,7 @@ def test_an_outage_of_the_broker_does_not_fill_the_log_with_lines_of_its_client(
         "Unable connect to node with id 0: refused",
         "Failed fetch messages from 0",
     ]
-    assert len(lines) == 1_002
+    assert len(lines) == 2 + LINES
 
 
 @pytest.mark.usefixtures("clean_logging")
@@ -370,6 +370,49 @@ def test_a_line_that_is_left_out_is_counted_in_the_next_one_of_its_kind() -> Non
         (60.0, "no node 100 % (2 more like this since the last one)"),
         (500.0, "no node 100 % (1 more like this since the last one)"),
     ]
+
+
+@pytest.mark.usefixtures("clean_logging")
+def test_a_million_bad_records_do_not_fill_the_log(capsys: pytest.CaptureFixture[str]) -> None:
+    set_up_logging(TelemetrySettings(log_format="json"))
+    log = structlog.get_logger("freki.streams.deliver.delivery")
+
+    for offset in range(1_000):
+        log.warning("dead letter", stage="chunk", offset=offset)
+        log.info("candidates not shown", query_id=str(offset))
+    log.warning("retrying after a wait", stage="chunk")
+
+    lines = [json.loads(line) for line in capsys.readouterr().err.splitlines()]
+    assert [line["offset"] for line in lines if line["event"] == "dead letter"] == list(range(LINES))
+    assert sum(line["event"] == "candidates not shown" for line in lines) == 1_000, "they were asked for"
+    assert lines[-1]["event"] == "retrying after a wait"
+
+
+def test_lines_of_records_that_are_left_out_are_counted_in_the_next_one() -> None:
+    now_s = 0.0
+    sparse = RateLimit("freki", lines=2, every_s=60.0, clock=lambda: now_s)
+    shown = []
+    for now_s in (0.0, 1.0, 2.0, 3.0, 60.0, 61.0, 120.0):
+        event = {"event": "dead letter", "offset": now_s}
+        record = logging.makeLogRecord({"name": "freki.streams", "msg": event})
+        if sparse.filter(record):
+            shown.append((now_s, record.msg["event"]))
+
+    assert shown == [
+        (0.0, "dead letter"),
+        (1.0, "dead letter"),
+        (60.0, "dead letter (2 more like this since the last one)"),
+        (61.0, "dead letter"),
+        (120.0, "dead letter"),
+    ]
+
+
+def test_messages_with_values_in_them_do_not_grow_what_is_remembered() -> None:
+    sparse = RateLimit("aiokafka")
+    for number in range(3_000):
+        sparse.filter(logging.makeLogRecord({"name": "aiokafka", "msg": f"no node {number}"}))
+
+    assert len(sparse._last) <= 1_000
 
 
 def _link(context: Context) -> Link:

@@ -32,7 +32,13 @@ _CHATTY = (
 )
 
 REPEAT_S = 60.0
-"""Interval of lines of a kind of the clients of Kafka and of OTLP, in seconds: in an outage they log each attempt."""
+"""Interval in which lines of a kind are limited, in seconds."""
+LINES = 20
+"""Lines of a kind of Freki in an interval, of which many are about one record: a million bad ones would fill the disk."""
+WANTED = frozenset({"candidates not shown"})
+"""What FREKI_TELEMETRY__CANDIDATES asks for, of every query."""
+_KINDS = 1_000
+"""Kinds that are remembered."""
 
 
 ROUTINE = (
@@ -48,33 +54,48 @@ def _is_worth_a_line(record: logging.LogRecord) -> bool:
 
 
 class RateLimit(logging.Filter):
-    """Lets one line of each kind through in an interval, which counts those that it left out since the last one.
+    """Lets some lines of each kind through in an interval, the first of which counts those left out in the last one.
 
     A kind is a logger with a level, a message without its values, and the type of an exception.
     """
 
-    def __init__(self, of: str, *, every_s: float = REPEAT_S, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self, of: str, *, lines: int = 1, every_s: float = REPEAT_S, clock: Callable[[], float] = time.monotonic
+    ) -> None:
         """Filter the lines of the logger `of` and those below it; all others pass."""
         super().__init__(of)
+        self._lines = lines
         self._every_s = every_s
         self._clock = clock
         self._last: dict[tuple[object, ...], tuple[float, int]] = {}
-        """Time of the last line of a kind that passed, and the number of those left out since."""
+        """Time of the first line of a kind in its interval, and the number of lines since."""
 
     def filter(self, record: logging.LogRecord) -> bool:
         """Return whether a line passes."""
-        if not super().filter(record):
+        message = record.msg["event"] if isinstance(record.msg, dict) else record.msg
+        if not super().filter(record) or message in WANTED:
             return True
         raised = record.exc_info[0] if record.exc_info else None
-        kind, now_s = (record.name, record.levelno, str(record.msg), raised), self._clock()
-        at_s, left_out = self._last.get(kind, (-math.inf, 0))
+        kind, now_s = (record.name, record.levelno, str(message), raised), self._clock()
+        at_s, lines = self._last.get(kind, (-math.inf, 0))
         if now_s - at_s < self._every_s:
-            self._last[kind] = at_s, left_out + 1
-            return False
-        self._last[kind] = now_s, 0
-        if left_out:
-            record.msg = f"{record.msg} ({left_out} more like this since the last one)"
+            self._last[kind] = at_s, lines + 1
+            return lines < self._lines
+        # The latest last: some libraries write values into their messages, each of which would be a kind for ever.
+        self._last.pop(kind, None)
+        self._last[kind] = now_s, 1
+        if len(self._last) > _KINDS:
+            del self._last[next(iter(self._last))]
+        if (left_out := lines - self._lines) > 0:
+            _add(record, f"{left_out} more like this since the last one")
         return True
+
+
+def _add(record: logging.LogRecord, note: str) -> None:
+    if isinstance(record.msg, dict):
+        record.msg = {**record.msg, "event": f"{record.msg['event']} ({note})"}
+    else:
+        record.msg = f"{record.msg} ({note})"
 
 
 def mute_libraries() -> None:
@@ -116,8 +137,10 @@ def set_up_logging(settings: TelemetrySettings) -> None:
         )
     )
     handler.addFilter(_is_worth_a_line)
-    for client in ("aiokafka", "opentelemetry"):
+    # The clients of Kafka and of OTLP log each attempt in an outage.
+    for client in ("aiokafka", "kafka", "opentelemetry"):
         handler.addFilter(RateLimit(client))
+    handler.addFilter(RateLimit("freki", lines=LINES))
     root = logging.getLogger()
     root.handlers = [handler]
     root.setLevel(settings.log_level)
