@@ -34,7 +34,7 @@ _CHATTY = (
 REPEAT_S = 60.0
 """Interval in which lines of a kind are limited, in seconds."""
 LINES = 20
-"""Lines of a kind of Freki in an interval, of which many are about one record: a million bad ones would fill the disk."""
+"""Lines of a kind of Freki in an interval: many are about one record, and a million bad ones would fill the disk."""
 WANTED = frozenset({"candidates not shown"})
 """What FREKI_TELEMETRY__CANDIDATES asks for, of every query."""
 _KINDS = 1_000
