@@ -14,7 +14,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from freki.client import kafka as client_kafka
 from freki.client import wakeups
 from freki.client.broker import Broker
-from freki.client.kafka import stop_consumer
+from freki.client.kafka import Record, stop_consumer
 from freki.client.messages import Outgoing
 from freki.infra.kafka import KafkaProducer, Reader
 from freki.infra.kafka import admin as kafka_admin
@@ -229,6 +229,28 @@ async def test_a_group_whose_offset_is_past_the_end_has_all_records_before_it(
     await admin._commit("ahead", [topic], places)
 
     assert sorted(one.lag for one in await admin.lag("ahead", [topic])) == [0, 3]
+
+
+async def test_a_reader_of_one_partition_reads_no_other(kafka: KafkaSettings, topic: str) -> None:
+    """The record of a dead letter without its value is one of millions, and there may be thousands of such letters."""
+    async with KafkaProducer(kafka) as producer:
+        await asyncio.gather(*[await producer.send(topic, key=b"%d" % at, value=b"v") for at in range(40)])
+    whole = [record async for record in read_to_end(kafka, topic)]
+    wanted = [record.offset for record in whole if record.partition == 1]
+
+    async with Reader(kafka, topic, start={1: wanted[2]}, partition=1) as reader:
+        read = [(record.partition, record.offset) async for record in reader.until_end()]
+
+    assert {record.partition for record in whole} == {0, 1}
+    assert read == [(1, offset) for offset in wanted[2:]]
+    with pytest.raises(Misconfigured, match="no partition 2 any more"):
+        await Reader(kafka, topic, start="earliest", partition=2).__aenter__()
+
+
+async def read_to_end(kafka: KafkaSettings, topic: str) -> AsyncIterator[Record]:
+    async with Reader(kafka, topic, start="earliest") as reader:
+        async for record in reader.until_end():
+            yield record
 
 
 async def test_the_ends_of_topics_are_told_without_a_wait_for_records(

@@ -32,7 +32,7 @@ ISOLATION = "read_committed"
 
 
 class Reader:
-    """Reads all partitions of a topic.
+    """Reads all partitions of a topic, or one.
 
     Once open, it has its position in every partition: records sent after that are read.
     """
@@ -43,16 +43,19 @@ class Reader:
         topic: str,
         *,
         start: Literal["earliest", "latest"] | Mapping[int, int] | int,
+        partition: int | None = None,
         registry: RegistryClient | None = None,
     ) -> None:
         """Set the start: earliest, latest, a time in milliseconds since 1970, or offsets by partition.
 
-        Missing partitions start at the earliest. Records of before the time may come too. registry: fetches the schemas
-        that decoding the records needs; then reading them raises what `prepare` raises, too.
+        Missing partitions start at the earliest. Records of before the time may come too. partition: the only one that
+        is read, to its end; None: all. registry: fetches the schemas that decoding the records needs; then reading them
+        raises what `prepare` raises, too.
         """
         self._settings = settings
         self._topic = topic
         self._start = start
+        self._partition = partition
         self._registry = registry
         self._client: AIOKafkaConsumer | None = None
         self._pauses: FetchPauses | None = None
@@ -89,6 +92,10 @@ class Reader:
                 " right that `freki topics acls` lists, or correct FREKI_KAFKA__TOPIC_PREFIX,"
                 " FREKI_KAFKA__TOPIC_VERSION and FREKI_MILVUS__GENERATION"
             )
+        if self._partition is not None:
+            numbers &= {self._partition}
+            if not numbers:
+                raise Misconfigured(f"topic {self._topic} has no partition {self._partition} any more")
         places = [TopicPartition(self._topic, number) for number in sorted(numbers)]
         with _fetching_at_once(client):
             ends = await log_ends(client, places)

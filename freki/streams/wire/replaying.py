@@ -227,12 +227,12 @@ class Replaying:
         """Return a dead letter with what it omits of its record; None if the record is gone."""
         if not letter.omitted:
             return letter
-        async with Reader(self._kafka, letter.topic, start={letter.partition: letter.offset}) as reader:
+        start = {letter.partition: letter.offset}
+        async with Reader(self._kafka, letter.topic, start=start, partition=letter.partition) as reader:
             async for stored in reader.until_end():
-                if (stored.partition, stored.offset) == (letter.partition, letter.offset):
-                    is_same = omitted_of(stored.value) == letter.omitted
-                    whole = replace(letter, key=stored.key, value=stored.value, headers=stored.headers)
-                    return whole if is_same else None
+                # The first one at or after the place: compaction may have removed the record.
+                is_same = stored.offset == letter.offset and omitted_of(stored.value) == letter.omitted
+                return replace(letter, key=stored.key, value=stored.value, headers=stored.headers) if is_same else None
         return None
 
 
