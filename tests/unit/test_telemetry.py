@@ -121,6 +121,15 @@ def test_a_batch_hangs_below_the_record_that_it_was_done_for(tmp_path: Path) -> 
     ]
 
 
+def test_a_batch_hangs_below_each_of_its_records_however_many_they_are(tmp_path: Path) -> None:
+    with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
+        records = [ids(tracer, "record", Context()) for _ in range(300)]
+        ids(tracer, "batch", Context(), links=[_link(context) for _, _, context in records])
+
+    for trace, _, _ in (records[0], records[-1]):
+        assert [span.name for span in read_trace(tmp_path, trace)] == ["record", "batch"]
+
+
 def test_a_line_that_is_being_written_is_left_out(tmp_path: Path) -> None:
     with tracing(TelemetrySettings(trace_dir=tmp_path), "embed") as tracer:
         trace, _, _ = ids(tracer, "whole", Context())

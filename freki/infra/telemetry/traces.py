@@ -51,7 +51,10 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
     provider = TracerProvider(
         sampler=ParentBased(root=_Share(settings.trace_share)),
         resource=Resource.create({SERVICE_NAME: f"{settings.service_name}-{component}"}),
-        span_limits=SpanLimits(max_span_attributes=_ATTRIBUTES, max_attribute_length=_CHARACTERS),
+        # A batch links to each of its records, however many settings let it have: by the links its trace is found.
+        span_limits=SpanLimits(
+            max_span_attributes=_ATTRIBUTES, max_attribute_length=_CHARACTERS, max_links=SpanLimits.UNSET
+        ),
         shutdown_on_exit=False,
     )
     # The file first, so that it is flushed even if the endpoint takes all the time.
