@@ -17,7 +17,7 @@ from freki.schemas.index import Root
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.retrieve.steps.judged import Judgements
 from freki.streams.wire import background
-from freki.streams.wire.background import embed_judgements, purge_deletions, reclaim_rows
+from freki.streams.wire.background import embed_judgements, purge_deletions, reclaim_rows, take_over_watermarks
 from tests.contract.index_records import GENERATION, root
 from tests.memory_index import MemoryIndex
 
@@ -180,3 +180,17 @@ async def test_an_embedder_that_does_not_answer_for_judgements_is_told_once_in_e
         await embed_judgements(cast("Judgements", Waiting()))
 
     assert [line["error"] for line in lines] == ["no answer", "no answer"]
+
+
+async def test_a_store_that_does_not_answer_ends_no_taking_over_of_watermarks(monkeypatch: pytest.MonkeyPatch) -> None:
+    failures = iter([Unavailable("no answer"), Turned()])
+
+    class Failing:
+        async def take_over_watermarks(self, _: Timestamp) -> int:
+            raise next(failures)
+
+    monkeypatch.setattr(background, "PURGE_INTERVAL_S", 0.0)
+    with structlog.testing.capture_logs() as lines, pytest.raises(Turned):
+        await take_over_watermarks(cast("MilvusIndex", Failing()))
+
+    assert [line["error"] for line in lines] == ["no answer"]

@@ -5,6 +5,7 @@ import os
 import threading
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import structlog
@@ -405,7 +406,8 @@ def test_lines_of_records_that_are_left_out_are_counted_in_the_next_one() -> Non
         event = {"event": "dead letter", "offset": now_s}
         record = logging.makeLogRecord({"name": "freki.streams", "msg": event})
         if sparse.filter(record):
-            shown.append((now_s, record.msg["event"]))
+            told: Any = record.msg
+            shown.append((now_s, told["event"]))
 
     assert shown == [
         (0.0, "dead letter"),
