@@ -35,8 +35,8 @@ REPEAT_S = 60.0
 """Interval in which lines of a kind are limited, in seconds."""
 LINES = 20
 """Lines of a kind of Freki in an interval: many are about one record, and a million bad ones would fill the disk."""
-WANTED = frozenset({"candidates not shown"})
-"""What FREKI_TELEMETRY__CANDIDATES asks for, of every query."""
+WANTED = frozenset({"candidates not shown", "chunks dropped"})
+"""Lines that are there for every query: why a chunk is not in an answer is looked up in them."""
 _KINDS = 1_000
 """Kinds that are remembered."""
 
