@@ -40,7 +40,7 @@ _METADATA = (
 )
 
 
-def archive(parts: Mapping[str, str]) -> bytes:
+def archive(parts: Mapping[str, str | bytes]) -> bytes:
     """Write an archive."""
     content = BytesIO()
     with ZipFile(content, "w", ZIP_DEFLATED) as packed:
@@ -180,7 +180,9 @@ def xlsx(sheets: Mapping[str, Sequence[Sequence[object]]], *, hidden: Sequence[s
     return content.getvalue()
 
 
-def epub(chapters: Mapping[str, str], *, parts: Mapping[str, str] | None = None, metadata: str = _METADATA) -> bytes:
+def epub(
+    chapters: Mapping[str, str], *, parts: Mapping[str, str | bytes] | None = None, metadata: str = _METADATA
+) -> bytes:
     """Write a book; the order of chapters in the package is not that of reading."""
     items = "".join(
         f'<item id="{number}" href="{name}" media-type="application/xhtml+xml"/>'

@@ -35,6 +35,23 @@ def test_a_chapter_with_an_empty_title_or_script_is_read() -> None:
     assert parsed(epub({"a.xhtml": "", "b.xhtml": ""}, parts=chapters)).text == "eins\n\nzwei"
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "iso-8859-1", "windows-1252"])
+def test_a_chapter_is_read_in_its_encoding(encoding: str) -> None:
+    page = (
+        f'<?xml version="1.0" encoding="{encoding.removesuffix("-sig")}"?>'
+        '<html xmlns="http://www.w3.org/1999/xhtml"><body><p>Grüße aus Köln</p></body></html>'
+    )
+
+    assert parsed(epub({"a.xhtml": ""}, parts={"EPUB/a.xhtml": page.encode(encoding)})).text == "Grüße aus Köln"
+
+
+@pytest.mark.parametrize("stated", ["", ' encoding="utf-8"', ' encoding="no-such"', ' encoding="base64"'])
+def test_a_chapter_that_is_damaged_or_misstates_its_encoding_keeps_its_other_words(stated: str) -> None:
+    page = f'<?xml version="1.0"{stated}?><html><body><p>'.encode() + b"Gr\xff\xffe K\xc3\xb6ln</p></body></html>"
+
+    assert parsed(epub({"a.xhtml": ""}, parts={"EPUB/a.xhtml": page})).text == "Gr\ufffd\ufffde Köln"
+
+
 def test_the_metadata_are_title_and_attributes() -> None:
     document = parsed(epub({"a.xhtml": "<p>Leinen fest.</p>"}))
 

@@ -1,13 +1,17 @@
 """The readable text and outline of an EPUB."""
 
+import codecs
 import posixpath
+import re
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from urllib.parse import unquote
 from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened, stated
+from freki.schemas.charsets import text_codec
 from freki.schemas.outline import ParsedDocument, concatenated
 
 Parse = Callable[[str], ParsedDocument]
@@ -16,6 +20,8 @@ _CONTAINER = "META-INF/container.xml"
 _ENCRYPTION = "META-INF/encryption.xml"
 _PAGES = {"application/xhtml+xml", "text/html"}
 _NAVIGATION = "nav"
+_UTF_16 = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+_STATED_ENCODING = re.compile(rb"""\s*<\?xml[^<>]{0,200}\bencoding\s*=\s*["']([\w.:-]+)""", re.ASCII)
 
 
 def parse_epub(content: bytes, *, html: Parse, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
@@ -34,7 +40,7 @@ def parse_epub(content: bytes, *, html: Parse, max_unpacked_bytes: int = MAX_UNP
                 raise UnreadableContent("copy-protected (DRM): send a copy without protection")
             page = package.content(chapter)
             if page is not None:
-                chapters.append(html(page.decode("utf-8-sig", errors="replace")))
+                chapters.append(html(_decoded(page)))
         title, attributes = stated(book.find("{opf}metadata"))
     return replace(concatenated(chapters), title=title or None, attributes=_without_parts(attributes))
 
@@ -58,6 +64,16 @@ def _chapters(book: Element, folder: str) -> Iterator[str]:
         if item is None or item.get("media-type") not in _PAGES or _NAVIGATION in item.get("properties", "").split():
             continue
         yield posixpath.normpath(posixpath.join(folder, unquote(item.get("href", "")))).lstrip("/")
+
+
+def _decoded(page: bytes) -> str:
+    """Return the text of a chapter: UTF-8, UTF-16 by its mark, or in the encoding that it states."""
+    stated_encoding = _STATED_ENCODING.match(page)
+    named = "utf-16" if page.startswith(_UTF_16) else stated_encoding[1].decode() if stated_encoding else ""
+    for encoding in ("utf-8-sig", named):
+        with suppress(LookupError, UnicodeError):
+            return page.decode(text_codec(encoding))
+    return page.decode("utf-8", errors="replace")
 
 
 def _protected(package: Package) -> Iterator[str]:

@@ -22,7 +22,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
     Profile.HTML: 4,
     Profile.PDF: 5,
-    Profile.EPUB: 3,
+    Profile.EPUB: 4,
     Profile.DOCX: 8,
     Profile.ODT: 5,
     Profile.ODP: 5,
