@@ -545,6 +545,24 @@ def test_wrapped_paragraphs_breaks_and_tabs_are_read() -> None:
     assert texts(document, BlockKind.PROSE) == ["Feld", "a\nb\tc"]
 
 
+def test_of_what_has_a_version_for_older_programs_the_other_is_read() -> None:
+    def versions(new: str, old: str) -> str:
+        return (
+            f'<mc:AlternateContent><mc:Choice Requires="w14">{new}</mc:Choice>'
+            f"<mc:Fallback>{old}</mc:Fallback></mc:AlternateContent>"
+        )
+
+    cell = f"<w:tbl><w:tr><w:tc>{versions(paragraph('Zelle'), paragraph('alt'))}</w:tc></w:tr></w:tbl>"
+    document = parse_docx(docx(versions(paragraph("Absatz"), paragraph("alt")) + versions(cell, paragraph("alt"))))
+
+    assert document.text == "Absatz\n\nZelle"
+
+
+def test_text_that_is_an_embedded_file_is_refused() -> None:
+    with pytest.raises(UnreadableContent, match="altChunk"):
+        parse_docx(docx(paragraph("Anbei") + '<w:altChunk r:id="html1"/>'))
+
+
 def test_title_author_and_times_are_read() -> None:
     document = parse_docx(
         docx(

@@ -17,13 +17,18 @@ _MAX_LEVEL = 9
 _MAX_SPAN = 64
 _HEADING_STYLE = "heading "
 _LIST_STYLES = ("list", "toc ")
-_WRAPPERS = {"{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "{w}smartTag"}
+_WRAPPERS = {
+    *("{w}sdt", "{w}sdtContent", "{w}ins", "{w}moveTo", "{w}customXml", "{w}smartTag"),
+    *("{mc}AlternateContent", "{mc}Choice"),
+}
 _TEXTS = {"{w}t", "{m}t", "{a}t"}
 _SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}ptab": "\t", "{w}noBreakHyphen": "-"}
 _UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
 _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
 _DELETED_MARKS = ("{w}pPr/{w}rPr/{w}del", "{w}pPr/{w}rPr/{w}moveFrom")
 _BOX = "{w}txbxContent"
+_EMBEDDED = "{w}altChunk"
+"""A whole file, mostly HTML, that programs leave for Word to convert: without it, much or all of a text is missing."""
 _VANISH = "{w}rPr/{w}vanish"
 _NO_LIST = {"", "0"}
 
@@ -46,7 +51,7 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     and items have the numbers that Word displays. A table that contains a heading or a table is layout: its parts are
     separate blocks. Deleted and hidden text, comments, headers and footers are left out. There are no pages, which
     depend on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than
-    `max_unpacked_bytes` unpacked, or nested too deep.
+    `max_unpacked_bytes` unpacked, or nested too deep, and for those that embed files as text.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         main = package.main()
@@ -54,6 +59,8 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
         body = None if document is None else document.find("{w}body")
         if body is None:
             raise UnreadableContent("no text document in the package: save it as DOCX")
+        if next(body.iter(_EMBEDDED), None) is not None:
+            raise UnreadableContent("embeds text of another format (altChunk): open it in Word and save it again")
         styles, notes, numbers = _styles(package.related(main, "styles")), _notes(package, main), "numbering"
         for element in [body, *notes.values()]:
             if styles.hidden:

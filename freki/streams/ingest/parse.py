@@ -23,7 +23,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.HTML: 4,
     Profile.PDF: 5,
     Profile.EPUB: 4,
-    Profile.DOCX: 8,
+    Profile.DOCX: 9,
     Profile.ODT: 5,
     Profile.ODP: 5,
     Profile.PPTX: 2,
