@@ -12,13 +12,14 @@ from freki.infra.models.fake import FakeEmbedder
 from freki.infra.settings import ChunkingSettings, ClaimSettings
 from freki.operators.chunk import Similarities
 from freki.operators.errors import InvalidChange, UnreadableContent
-from freki.schemas import ChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.errors import Unavailable
 from freki.streams.deliver.delivery import Handle
 from freki.streams.deliver.lanes import PRIORITY_HEADER
 from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.chunk import Chunker, chunk_handler
+from freki.streams.ingest.contextualise import contextualise
 from freki.streams.ingest.outline import Outliner, OutlineRules
 from freki.streams.ingest.parse import LIGHT_LENGTH, Parse, Parsed
 from freki.streams.messages import REINDEX_HEADER, Outgoing, Received
@@ -27,7 +28,9 @@ from freki.streams.wire.rules import limits_of
 from tests.parsing import parse_here
 from tests.received import received
 
-LONG = "x " * LIGHT_LENGTH
+LONG = "langes " * (LIGHT_LENGTH // 6)
+SMALLEST_RECORD_LIMIT = 1_000_000
+"""In bytes."""
 
 
 class Sends:
@@ -289,3 +292,19 @@ async def test_a_batch_whose_sending_is_cancelled_does_not_count_as_done() -> No
     with pytest.raises(asyncio.CancelledError):
         async with asyncio.timeout(60):
             await handler(parse_here, Closed())([arrived("a"), arrived("b")])
+
+
+async def test_a_part_with_its_contexts_fits_the_smallest_record_limit_whatever_its_chunks_carry() -> None:
+    sends = Sends()
+    headings = "".join(
+        f"<div role='heading' aria-level='{level}'>{chr(0x20000 + level) * 200}</div>" for level in range(1, 12)
+    )
+    words = ("𠀀 " * 40 + f"{number} {number * number}" for number in range(600))
+    page = headings + "".join(f"<p>{paragraph}</p>" for paragraph in words)
+
+    await handler(parse_here, sends)([arrived("a", content=f"<html><body>{page}</body></html>")])
+
+    parts = [Codec(ChunkBatch).decode(record.value) for record in sends.records if record.value]
+    sizes = [len(Codec(ContextualChunkBatch).encode(contextualise(part))) for part in parts]
+    assert len(parts[0].chunks) > 1
+    assert max(*sizes, *(len(record.value or b"") for record in sends.records)) < SMALLEST_RECORD_LIMIT

@@ -38,8 +38,11 @@ from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
 from freki.streams.ports import ClaimReader, Scanner
 
-PART_CHARACTERS = 100_000
-"""Maximum characters per part: at 4 bytes each, with overlaps, a part fits the smallest record limit in use, 1 MB."""
+PART_CHARACTERS = 180_000
+"""Maximum characters of all texts of a part, contexts by rules included: at 4 bytes each it fits, with attributes and
+the like, the smallest record limit in use, 1 MB."""
+_CONTEXT_CHARACTERS = 400
+"""Maximum characters of a breadcrumb and of explained abbreviations, which the next stage adds to a chunk."""
 _VERDICT_CHARS = 200
 
 _Chunked = tuple[Received[DocumentChange | None], Sequence[ChunkBatch]]
@@ -331,7 +334,7 @@ def _parts(outline: Outline, max_chunks: int) -> Iterator[tuple[Chunk, ...]]:
     characters = 0
     for chunk in outline.chunks:
         is_new = chunk.window >= 0 and all(each.window != chunk.window for each in part)
-        size = len(chunk.text) + (len(outline.windows[chunk.window]) if is_new else 0)
+        size = _characters(chunk) + (len(outline.windows[chunk.window]) if is_new else 0)
         if part and (len(part) == max_chunks or characters + size > PART_CHARACTERS):
             yield tuple(part)
             part, characters = [], 0
@@ -339,6 +342,12 @@ def _parts(outline: Outline, max_chunks: int) -> Iterator[tuple[Chunk, ...]]:
         characters += size
     if part:
         yield tuple(part)
+
+
+def _characters(chunk: Chunk) -> int:
+    """Return the characters of a chunk in the record of its context, which has its header twice."""
+    texts = (chunk.text, chunk.overlap, chunk.header, chunk.header, *chunk.heading_path)
+    return sum(map(len, texts)) + _CONTEXT_CHARACTERS
 
 
 def _own_windows(chunks: Sequence[Chunk], windows: Sequence[str]) -> tuple[tuple[Chunk, ...], tuple[str, ...]]:
