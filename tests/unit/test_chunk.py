@@ -15,6 +15,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 from freki.operators.chunk import ChunkLimits, chunk_document, chunker_fingerprint
+from freki.operators.chunk.extract import MAX_CHARS
 from freki.operators.identify import chunk_id
 from freki.operators.parse_code import parse_code
 from freki.operators.parse_html import parse_html
@@ -464,6 +465,16 @@ def test_a_summary_is_the_beginning_and_the_headings_below() -> None:
     assert (document.start, document.end) == (0, len(LAW))
 
 
+@pytest.mark.parametrize("titles", [0, 1, 3])
+def test_a_summary_has_as_many_characters_as_it_may(titles: int) -> None:
+    lead = " ".join(["wort" * 20, "x" * 158, "wort " * 200])
+    sections = "\n\n".join(f"# Titel {title}\n\n{lead}" for title in range(titles))
+    summary, *_ = chunked(parse_markdown(f"{'x' * MAX_CHARS} {lead}\n\n{sections}"))
+
+    assert summary.kind is ChunkKind.SUMMARY
+    assert len(summary.text) == MAX_CHARS
+
+
 def test_a_summary_of_notes_has_their_words() -> None:
     notes = "\n\n".join(f".. [#] Start of discussion {n}.\n   (https://example.org/{n})" for n in range(60))
     summary, *_ = chunked(parse_rst(f"References\n==========\n\n{notes}\n"))
@@ -643,11 +654,11 @@ def test_impossible_limits_are_an_error(limits: ChunkLimits) -> None:
 
 
 def test_the_fingerprint_tells_settings_apart() -> None:
-    assert chunker_fingerprint("markdown", 3, LIMITS) == "13:markdown.3:30-256:1200-150"
+    assert chunker_fingerprint("markdown", 3, LIMITS) == "14:markdown.3:30-256:1200-150"
     assert chunker_fingerprint("text", 3, LIMITS) != chunker_fingerprint("markdown", 3, LIMITS)
-    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "13:text.1:30-256:1200-150:0.8"
+    assert chunker_fingerprint("text", 1, replace(LIMITS, least_similarity=0.8)) == "14:text.1:30-256:1200-150:0.8"
     others = replace(LIMITS, breakpoint_percentile=90, min_chars=100, overlap_tokens=20)
-    assert chunker_fingerprint("text", 1, others) == "13:text.1:30-256:1200-150:p90:c100:o20"
+    assert chunker_fingerprint("text", 1, others) == "14:text.1:30-256:1200-150:p90:c100:o20"
     assert chunker_fingerprint("text", 2, LIMITS) != chunker_fingerprint("text", 3, LIMITS)
 
 

@@ -17,7 +17,7 @@ from freki.operators.chunk.siblings import join_small_sections
 from freki.schemas import Chunk, ChunkId, ChunkKind, ChunkLevel
 from freki.schemas.outline import BlockKind, ParsedDocument
 
-VERSION = 13
+VERSION = 14
 """Version of the chunker; grows when the same document gives other chunks, or other contexts."""
 
 

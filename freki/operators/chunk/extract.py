@@ -23,8 +23,8 @@ def extract(text: str, section: DocumentSection) -> str:
     while is_wrapper(inner):
         inner = inner.children[0]
     headings = shortened("; ".join(titles_below(inner)[:_TITLES]), MAX_CHARS // 2)
-    lead = _lead(text, section, MAX_CHARS - len(headings))
-    return "\n".join(part for part in (lead, headings) if part)
+    below = f"\n{headings}" if headings else ""
+    return (_lead(text, section, MAX_CHARS - len(below)) + below).lstrip("\n")
 
 
 def is_wrapper(section: DocumentSection) -> bool:
