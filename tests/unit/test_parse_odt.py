@@ -313,3 +313,18 @@ def test_no_long_chain_of_styles_takes_long() -> None:
     )
 
     assert parse_odt(odt("<text:p>Text</text:p>", styles=chain)).text == "Text"
+
+
+def test_tables_and_sections_in_items_of_a_list_are_read() -> None:
+    table = (
+        "<table:table><table:table-row><table:table-cell><text:p>Amt</text:p></table:table-cell>"
+        "<table:table-cell><text:p>Zeit</text:p></table:table-cell></table:table-row></table:table>"
+    )
+    document = parse_odt(
+        odt(
+            f"<text:list><text:list-item><text:number>1.</text:number><text:p>eins</text:p>{table}</text:list-item>"
+            "<text:list-item><text:section><text:p>zwei</text:p></text:section></text:list-item></text:list>"
+        )
+    )
+
+    assert document.text == "- eins\n  Amt\n  Zeit\n- zwei"

@@ -260,8 +260,10 @@ class OdfReader:
             for child in item:
                 if child.tag == "{text}list":
                     yield from self._items(child, style, level + 1)
-                elif child.tag in PARAGRAPHS:
-                    yield _Item(child, level, label)
+                    continue
+                # Some programs write tables and sections into items, which the standard has no place for.
+                for paragraph in [child] if child.tag in PARAGRAPHS else _found(child, PARAGRAPHS):
+                    yield _Item(paragraph, level, label)
                     label = None
 
     def _apart(self, paragraph: Element) -> None:
