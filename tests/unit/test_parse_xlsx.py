@@ -183,6 +183,21 @@ def test_several_sheets_of_one_part_are_refused() -> None:
         parse_xlsx(content)
 
 
+@pytest.mark.parametrize(("old", "new"), [('r="2"', 'r="1"'), ('<row r="1"', '<row r="3"'), ('r="A1"', 'r="C1"')])
+def test_rows_and_cells_out_of_order_are_refused_where_some_would_be_left_out(old: str, new: str) -> None:
+    with pytest.raises(UnreadableContent, match="out of order"):
+        parse_xlsx(_edited(xlsx({"A": [["a", "b"], ["c", "d"]]}), old, new))
+
+
+def test_rows_and_cells_that_leave_some_out_or_state_no_place_are_read() -> None:
+    content = xlsx({"A": [["a", *[None] * 26, "b"], [], ["c"]]})
+
+    assert parse_xlsx(_edited(_edited(content, 'r="A1"', ""), 'r="3"', "")).text.split("\n")[2:] == [
+        "a" + " | " * 27 + "b",
+        "c",
+    ]
+
+
 def test_what_openpyxl_cannot_read_is_refused() -> None:
     for content in (
         docx(""),

@@ -30,7 +30,7 @@ def parse_xlsx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     rows and columns are left out, except those of collapsed groups and rows that a filter leaves out; so are comments
     and charts. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes`
     unpacked or in characters of their cells, nested too deep, or of more than 5 million cells, and where several sheets
-    are one part.
+    are one part, or rows or cells are out of order.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         hidden = hidden_in(package, package.check_all(SheetChecker))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from string import digits
 from typing import NamedTuple
 
 from freki.operators.errors import UnreadableContent
@@ -27,7 +28,10 @@ class SheetChecker(Checker):
         self.rows: set[int] = set()
         self.columns: set[int] = set()
         self.filtered: set[str] = set()
+        self.is_out_of_order = False
+        """Whether rows or cells do not follow each other: openpyxl would leave out those that come too late."""
         self._row = self._column = 0
+        self._cell = (0, "")
         self._area = ""
 
     def start(self, tag: str, attributes: dict[str, str], /) -> None:
@@ -35,9 +39,11 @@ class SheetChecker(Checker):
         super().start(tag, attributes)
         name = short(tag)
         if name == "{x}row":
-            self._row = _number(attributes.get("r", ""), default=self._row + 1)
-            if _is_hidden(attributes):
-                self.rows.add(self._row)
+            self._begin_row(attributes)
+        elif name == "{x}c" and "r" in attributes:
+            column = attributes["r"].rstrip(digits)
+            before, self._cell = self._cell, (len(column), column)
+            self.is_out_of_order |= self._cell <= before
         elif name == "{x}col":
             first = max(_number(attributes.get("min", "")), self._column + 1)
             self._column = max(min(_number(attributes.get("max", "")), _MAX_COLUMNS), self._column)
@@ -48,12 +54,19 @@ class SheetChecker(Checker):
         elif name == "{x}filterColumn":
             self.filtered.add(self._area)
 
+    def _begin_row(self, attributes: Mapping[str, str]) -> None:
+        before, self._row = self._row, _number(attributes.get("r", ""), default=self._row + 1)
+        self.is_out_of_order |= self._row <= before
+        self._cell = (0, "")
+        if _is_hidden(attributes):
+            self.rows.add(self._row)
+
 
 def hidden_in(package: Package, checked: Mapping[str, SheetChecker]) -> dict[str, Hidden]:
     """Return by the name of each sheet what it hides.
 
     Rows that a filter leaves out, and collapsed groups, are not hidden: readers see that there is more. Raises
-    UnreadableContent where several sheets are one part.
+    UnreadableContent where several sheets are one part, and for a sheet whose rows or cells are out of order.
     """
     main = package.main()
     workbook, targets = package.tree(main), {relation.id: relation.target for relation in package.relations(main)}
@@ -65,7 +78,10 @@ def hidden_in(package: Package, checked: Mapping[str, SheetChecker]) -> dict[str
             # Its reader would unpack that part for each of them.
             raise UnreadableContent("several of its sheets are one part: open it and save it again as XLSX")
         read.update([name] if name else [])
-        if (found := checked.get(name)) and (found.rows or found.columns):
+        found = checked.get(name)
+        if found and found.is_out_of_order:
+            raise UnreadableContent("rows or cells of a sheet are out of order: open it and save it again as XLSX")
+        if found and (found.rows or found.columns):
             tables = [checked[each.target] for each in package.relations(name) if each.target in checked]
             areas = {area for part in (found, *tables) for area in part.filtered}
             rows = frozenset(found.rows).difference(*map(_rows_of, areas))

@@ -27,7 +27,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODT: 6,
     Profile.ODP: 6,
     Profile.PPTX: 2,
-    Profile.XLSX: 5,
+    Profile.XLSX: 6,
     Profile.ODS: 3,
     Profile.CSV: 3,
     Profile.EMAIL: 11,
