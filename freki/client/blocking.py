@@ -1,6 +1,7 @@
 """The client for programs without asyncio: the same calls, each returns when it is done."""
 
 import asyncio
+import os
 import threading
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Generator
 from concurrent.futures import CancelledError, Future, wait
@@ -23,7 +24,8 @@ _CHECK_INTERVAL_S = 0.5
 class BlockingClient:
     """A `Client` in a thread of its own; may be called by any number of threads.
 
-    Calls that have not ended when it is closed, later and earlier ones raise ClientClosed.
+    Calls that have not ended when it is closed, later and earlier ones raise ClientClosed; those of a process that was
+    forked meanwhile raise Misconfigured.
 
     ```python
     with BlockingClient(Broker(bootstrap="127.0.0.1:9092")) as client:
@@ -44,11 +46,14 @@ class BlockingClient:
         self._calls: set[asyncio.Task[Any]] = set()
         self._entrance = threading.Lock()
         self._is_open = False
+        self._process_id: int
+        """Of the process that opened it."""
         self._loop: asyncio.AbstractEventLoop
         self._thread: threading.Thread
 
     def __enter__(self) -> Self:
         """Connect. Raises Misconfigured if the client is open."""
+        self._check_process()
         with self._entrance:
             if self._is_open:
                 # Else the thread and the connection of before would never be closed.
@@ -57,6 +62,7 @@ class BlockingClient:
             self._loop = asyncio.new_event_loop()
             self._thread = threading.Thread(target=self._work, name="freki-client", daemon=True)
             self._thread.start()
+            self._process_id = os.getpid()
             self._is_open = True
         try:
             self._run(self._client.__aenter__())
@@ -68,6 +74,9 @@ class BlockingClient:
 
     def __exit__(self, *_: object) -> None:
         """End all calls, and disconnect."""
+        if self._is_of_another_process:
+            # Nothing of it runs here, and its connections are those of the other one.
+            return
         with self._entrance:
             self._is_open = False
         try:
@@ -115,8 +124,8 @@ class BlockingClient:
             while True:
                 yield self._run(steps.next())
         finally:
-            # The client closes it too.
-            with suppress(ClientClosed):
+            # The client closes it too, in its own process.
+            with suppress(ClientClosed, Misconfigured):
                 self._run(steps.aclose())
 
     async def _close(self) -> None:
@@ -126,7 +135,22 @@ class BlockingClient:
         # Of subscriptions that were left open.
         await self._loop.shutdown_asyncgens()
 
+    @property
+    def _is_of_another_process(self) -> bool:
+        return self._is_open and self._process_id != os.getpid()
+
+    def _check_process(self) -> None:
+        """Raise Misconfigured in a process that was forked while the client was open."""
+        if self._is_of_another_process:
+            # Its thread is not here, and another one may have held the lock: calls would wait for ever.
+            raise Misconfigured("the client was opened in another process, before a fork: open one in each process")
+
     def _run(self, call: Coroutine[Any, Any, T]) -> T:
+        try:
+            self._check_process()
+        except Misconfigured:
+            call.close()
+            raise
         with self._entrance:
             if not self._is_open:
                 call.close()

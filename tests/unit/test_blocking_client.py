@@ -3,6 +3,8 @@
 import _thread
 import asyncio
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -225,3 +227,44 @@ def test_a_subscription_that_was_left_open_is_closed_with_the_client(bus: Watche
     assert bus.open_readers == 0
     with pytest.raises(ClientClosed):
         next(followed)
+
+
+FORKED = """
+import os, signal
+from freki.client import BlockingClient, IndexOutcome, Misconfigured, aio
+from tests.unit.test_thin_client import Bus
+
+bus = Bus(lambda _: [])
+aio.Producer, aio.Reader = bus.producer, bus.reader
+with BlockingClient() as client:
+    followed = client.subscribe(IndexOutcome)
+    # As if another thread was about to call at the moment of the fork.
+    client._entrance.acquire()
+    if (child := os.fork()) == 0:
+        signal.alarm(60)
+        for call in (lambda: client.ask("Frage"), lambda: next(followed), client.__enter__):
+            try:
+                call()
+            except Misconfigured as error:
+                print(error, flush=True)
+        client.__exit__()
+        os._exit(0)
+    client._entrance.release()
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
+    try:
+        client.ask("Frage", timeout_s=0.01)
+    except TimeoutError:
+        print("the parent goes on", flush=True)
+"""
+
+
+def test_a_process_that_was_forked_is_told_to_open_a_client_of_its_own() -> None:
+    """Its copy has no thread that would do what is called: calls would wait for ever, whatever their time."""
+    command = [sys.executable, "-W", "ignore::DeprecationWarning", "-c", FORKED]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+
+    *told, ended, parent = done.stdout.splitlines()
+    assert len(told) == 3
+    assert all("another process" in line for line in told)
+    assert (ended, parent) == ("0", "the parent goes on")
+    assert done.stderr == ""
