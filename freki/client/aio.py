@@ -4,7 +4,7 @@ import asyncio
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
-from contextlib import AsyncExitStack, suppress
+from contextlib import AsyncExitStack, aclosing, suppress
 from dataclasses import dataclass, field, replace
 from random import random
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, get_type_hints
@@ -14,6 +14,7 @@ from freki.client.exchange import Asker, ClientClosed, Follower, Publisher, Rece
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.kafka import Producer, Reader
 from freki.client.messages import Sink
+from freki.client.tasks import to_its_end
 from freki.client.versions import Versions
 from freki.schemas import (
     ContextQuery,
@@ -120,11 +121,13 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Disconnect."""
+        """Disconnect, also if cancelled meanwhile, however often: scopes of anyio cancel each wait anew."""
         self._loop = None
-        await self._board.aclose()
-        await self._asker.aclose()
-        await self._opened.aclose()
+        await to_its_end(self._close())
+
+    async def _close(self) -> None:
+        async with self._opened, aclosing(self._asker), aclosing(self._board):
+            pass
 
     async def publish(
         self, document: str | DocumentChange, content: str | bytes | None = None, **fields: Unpack[DocumentFields]
@@ -297,10 +300,14 @@ class _Kept(Generic[F]):
         async with self._opening:
             if self._current is not None and self._current.is_reading:
                 return self._current
-            await self._close()
-            async with AsyncExitStack() as opened:
+            await to_its_end(self._close())
+            opened = AsyncExitStack()
+            try:
                 self._current = await self._open(opened)
-                self._closing = opened.pop_all()
+            except BaseException:
+                await to_its_end(opened.aclose())
+                raise
+            self._closing = opened
             return self._current
 
     async def aclose(self) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 from weakref import WeakSet, finalize
 
 from freki.client.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Sender, Sink, Stored
+from freki.client.tasks import to_its_end
 from freki.schemas import (
     ClaimCheck,
     ContextQuery,
@@ -150,6 +151,9 @@ class Follower:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await to_its_end(self._end())
+
+    async def _end(self) -> None:
         self._reading.cancel()
         with suppress(asyncio.CancelledError):
             await self._reading

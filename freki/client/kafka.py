@@ -83,7 +83,7 @@ class Producer:
             try:
                 await client.start()
             except BaseException:
-                await client.stop()
+                await to_its_end(client.stop())
                 raise
         self._client = client
         directory = _wakeups_of(self._broker)
@@ -158,7 +158,7 @@ class Reader:
                 await client.start()
                 await self._take_position(client)
             except BaseException:
-                await stop_consumer(client)
+                await to_its_end(stop_consumer(client))
                 raise
         self._client = client
         self._pauses = pace(client, _wakeups_of(self._broker))
@@ -168,7 +168,8 @@ class Reader:
         """Disconnect."""
         if self._client is not None:
             client, self._client = self._client, None
-            await stop_consumer(client, self._pauses)
+            # Without a group it has nobody to take leave of: this is short.
+            await to_its_end(stop_consumer(client, self._pauses))
 
     async def _take_position(self, client: "AIOKafkaConsumer") -> None:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above

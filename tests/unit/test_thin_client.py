@@ -451,6 +451,78 @@ async def test_what_is_being_opened_when_the_client_is_closed_is_closed_too(monk
     assert bus.topics == {"freki.contexts.v1": []}
 
 
+@settings(max_examples=1)
+@given(outcome=records(IndexOutcome), result=records(ContextResult))
+async def test_no_connection_outlives_a_client_however_often_it_is_cancelled(
+    outcome: IndexOutcome, result: ContextResult
+) -> None:
+    """As by the scopes of anyio, which cancel each wait of clean-up anew."""
+    tasks = asyncio.all_tasks()
+    is_used = False
+    for steps in itertools.count():
+        with pytest.MonkeyPatch.context() as patch:
+            bus = _open_for_some_steps(patch, outcome, result)
+            using = asyncio.create_task(_use(Client(tenant="acme", answers_on="acme.answers")))
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            is_used = using.done()
+            while not using.done():
+                using.cancel()
+                await asyncio.sleep(0)
+            for _ in range(50):
+                await asyncio.sleep(0)
+
+        assert (steps, bus.open) == (steps, 0)
+        assert asyncio.all_tasks() == tasks
+        if is_used:
+            break
+
+    assert steps > 20
+
+
+async def _use(client: Client) -> None:
+    async with client:
+        await client.wait(await client.publish("a", "Text"))
+        await client.ask("Frage")
+
+
+class CountingBus(Bus):
+    """Has connections that take some steps of the event loop to open and close; counts those that are open."""
+
+    open = 0
+
+
+def _open_for_some_steps(patch: pytest.MonkeyPatch, outcome: IndexOutcome, result: ContextResult) -> CountingBus:
+    def answer(record: Outgoing) -> list[tuple[str, bytes | None, bytes]]:
+        return receipt_of(record, outcome) or [("freki.contexts.v1", record.key, Codec(ContextResult).encode(result))]
+
+    async def some_steps() -> None:
+        for _ in range(3):
+            await asyncio.sleep(0)
+
+    class SlowlyOpened:
+        async def __aenter__(self) -> Self:
+            await some_steps()
+            bus.open += 1
+            return await super().__aenter__()  # type: ignore[misc, no-any-return]
+
+        async def __aexit__(self, *error: object) -> None:
+            await some_steps()
+            bus.open -= 1
+            await super().__aexit__(*error)  # type: ignore[misc]
+
+    class SlowProducer(SlowlyOpened, BusProducer):
+        pass
+
+    class SlowReader(SlowlyOpened, BusReader):
+        pass
+
+    bus = CountingBus(answer)
+    patch.setattr(aio, "Producer", lambda _: SlowProducer(bus))
+    patch.setattr(aio, "Reader", lambda _, topic: SlowReader(bus.topics.setdefault(topic, [])))
+    return bus
+
+
 async def test_a_client_of_another_event_loop_is_refused_instead_of_waiting_without_end(
     on: Callable[[Bus], Client],
 ) -> None:
