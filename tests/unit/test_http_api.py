@@ -342,6 +342,36 @@ async def test_a_version_that_no_record_can_hold_is_refused(gateway: InProcess, 
     assert [change.version for change in gateway.changes] == [2**63 - 1]
 
 
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        *[("queries", {"text": "a", name: True}, name) for name in ("top_k", "alpha", "deadline_ms", "min_score")],
+        *[("documents", {"document_id": "a", "content": "b", n: True}, n) for n in ("version", "occurred_at")],
+        ("vector_stores/a/search", {"query": "a", "max_num_results": True}, "max_num_results"),
+        (
+            "vector_stores/a/search",
+            {"query": "a", "ranking_options": {"score_threshold": False}},
+            "ranking_options.score_threshold",
+        ),
+    ],
+)
+async def test_a_truth_value_is_no_number(gateway: InProcess, path: str, body: dict[str, Any], named: str) -> None:
+    async with connected(gateway) as client:
+        reply = await client.post(f"/v1/{path}", json=body)
+
+    assert reply.status_code == 422
+    assert [each["field"] for each in reply.json()["errors"]] == [named]
+    assert "is no number" in reply.json()["detail"]
+    assert (gateway.asked, gateway.changes) == ([], [])
+
+
+async def test_a_truth_value_is_one_where_one_belongs(gateway: InProcess) -> None:
+    async with connected(gateway) as client:
+        reply = await client.post("/v1/queries", json={"text": TEXTS[0], "explain": True, "exact": False, "top_k": 2.0})
+
+    assert reply.status_code == 200, reply.text
+
+
 async def test_steps_and_hits_come_as_events_before_the_rest_of_the_answer(gateway: InProcess) -> None:
     async with connected(gateway) as client:
         asked = await client.post("/v1/queries", json={"text": TEXTS[0]})

@@ -5,9 +5,9 @@ from base64 import b64decode
 from dataclasses import MISSING, Field, fields
 from functools import partial
 from http import HTTPStatus
-from typing import TYPE_CHECKING, Any, get_type_hints
+from typing import TYPE_CHECKING, Any, get_args, get_type_hints
 
-from pydantic import BaseModel, ConfigDict, create_model, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationInfo, create_model, field_validator
 from pydantic import Field as Described
 
 from freki.infra.http_server.problems import Problem
@@ -31,10 +31,24 @@ _FILLED_IN: dict[type[Any], set[str]] = {
 """What the API knows itself."""
 
 
-class Body(BaseModel):
-    """Base of all bodies: no unknown fields, and no text that UTF-8 cannot write."""
+class Part(BaseModel):
+    """Base of what bodies hold: no unknown fields, and no truth values as numbers."""
 
     model_config = ConfigDict(extra="forbid")
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, given: object, info: ValidationInfo) -> object:
+        hint = cls.model_fields[info.field_name or ""].annotation
+        kinds = {hint, *get_args(hint)}
+        # Pydantic reads them as 1 and 0: such a version is older than all that follow.
+        if isinstance(given, bool) and kinds & {int, float} and bool not in kinds:
+            raise ValueError(f"{json.dumps(given)} is no number")
+        return given
+
+
+class Body(Part):
+    """Base of all bodies: no text that UTF-8 cannot write either."""
 
     @field_validator("*", mode="before")
     @classmethod

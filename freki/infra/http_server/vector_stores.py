@@ -8,13 +8,13 @@ from http import HTTPStatus
 from typing import Annotated, Any, Literal
 
 from fastapi import Depends, FastAPI
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 
 from freki.client.hits import hits_of
 from freki.infra.api.callers import Caller
 from freki.infra.http_server.api import HttpApi, answered, checked_result, trace_of
-from freki.infra.http_server.bodies import Body
+from freki.infra.http_server.bodies import Body, Part
 from freki.infra.http_server.problems import Problem
 from freki.schemas import (
     ATTRIBUTE_PREFIX,
@@ -36,11 +36,7 @@ _OPERATORS = {
 }
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(extra="forbid")
-
-
-class Comparison(_Part):
+class Comparison(Part):
     """A condition on one attribute; `document_id`, `name`, `media_type`, `language` and `kind` name fields."""
 
     type: Literal["eq", "ne", "in", "nin"]
@@ -48,14 +44,14 @@ class Comparison(_Part):
     value: str | list[str]
 
 
-class All(_Part):
+class All(Part):
     """Conditions that hold together."""
 
     type: Literal["and"]
     filters: list["Comparison | All"]
 
 
-class Ranking(_Part):
+class Ranking(Part):
     """How hits are chosen."""
 
     ranker: str = Field(default="auto", description="`none`: without a reranker; any other: as set")
