@@ -11,6 +11,8 @@ PATIENCE_S: Final = 10.0
 """Time in which headers must be there, and a small body, from the connection or the first byte on."""
 SLOWEST: Final = 10_000
 """Bytes a second from which on a large request may take longer."""
+MOST_UNWANTED_BYTES: Final = 100_000_000
+"""Most bytes of a body that are read after its answer: clients that send all of it first hear why it is refused."""
 UNREAD_S: Final = 60.0
 """Time in which a client must take something of an answer that waits for it."""
 
@@ -20,6 +22,7 @@ class TimedRequests(H11Protocol):
 
     _begun_s = 0.0
     _received = 0
+    _unwanted = 0
     _timer: asyncio.TimerHandle | None = None
     _unread_timer: asyncio.TimerHandle | None = None
 
@@ -32,11 +35,18 @@ class TimedRequests(H11Protocol):
         """Expect the rest of the request, if there is one."""
         super().data_received(data)
         self._received += len(data)
+        if self._is_unwanted:
+            self._unwanted += len(data)
+            if self._unwanted > MOST_UNWANTED_BYTES:
+                # It may have no end.
+                self.transport.abort()
+                return
         self._follow()
 
     def on_response_complete(self) -> None:
         """Expect the rest of a request that was sent along with the last one."""
         super().on_response_complete()
+        self._unwanted = 0
         self._follow()
         self._expect_reading()
 
@@ -55,6 +65,11 @@ class TimedRequests(H11Protocol):
         self._stop()
         self._stop_expecting()
         super().connection_lost(exc)
+
+    @property
+    def _is_unwanted(self) -> bool:
+        """Whether a body still comes whose request is answered."""
+        return self.conn.their_state is h11.SEND_BODY and self.conn.our_state not in (h11.IDLE, h11.SEND_RESPONSE)
 
     def _expect_reading(self) -> None:
         self._stop_expecting()

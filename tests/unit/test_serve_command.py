@@ -195,6 +195,40 @@ async def test_a_connection_whose_request_does_not_arrive_is_closed(
     assert caplog.records == []
 
 
+async def _send(writer: asyncio.StreamWriter, piece: bytes) -> None:
+    # More than the buffers of the system hold.
+    for _ in range(500):
+        writer.write(piece)
+        await writer.drain()
+
+
+CHUNKED = b"POST /v1/queries HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+TOO_LONG = HEADERS.replace(b": 40", b": 1000000000000000") + b"\r\n"
+
+
+@pytest.mark.parametrize(("head", "status"), [(CHUNKED, b"411"), (TOO_LONG, b"413")], ids=["chunked", "too-long"])
+async def test_a_body_that_was_refused_is_not_read_without_end(
+    head: bytes, status: bytes, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever sends fast enough could keep the process busy, with one connection and no token."""
+    piece = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
+    monkeypatch.setattr(timed_requests, "MOST_UNWANTED_BYTES", 4 * len(piece))
+    async with serving(capsys) as (_, url, _, running):
+        reader, writer = await asyncio.open_connection(httpx.URL(url).host, httpx.URL(url).port)
+        writer.write(head)
+        answered = await reader.readuntil(b"\r\n\r\n")
+        # What a client sends before it reads the answer may be as much.
+        writer.write(piece * 3)
+        await writer.drain()
+        with pytest.raises(ConnectionError):
+            await _send(writer, piece)
+        writer.close()
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+    assert answered.startswith(b"HTTP/1.1 " + status)
+
+
 class Time:
     """The loop of a connection, with a time that passes as the test says."""
 
