@@ -13,7 +13,7 @@ class WebAnswer:
     """Requested URL."""
     status: int
     headers: Mapping[str, str]
-    """Headers with names in lower case."""
+    """Headers with names in lower case; several X-Robots-Tag are lines of one value."""
     content: bytes
     """Body; empty where the status is not 200."""
     retry_after_s: float | None = None

@@ -79,6 +79,14 @@ async def test_a_page_comes_with_its_status_and_headers(client: WebClient, site:
     assert (missing.status, missing.content) == (404, b"")
 
 
+async def test_rules_of_a_page_that_come_in_several_headers_stay_apart(client: WebClient, site: WebSite) -> None:
+    site.pages["/a"] = (200, {"X-Robots-Tag": "otherbot: noarchive", "x-robots-tag": "noindex"}, b"<p>A")
+
+    page = await client.get(f"{site.url}/a", headers={}, max_bytes=MOST)
+
+    assert page.headers["x-robots-tag"] == "otherbot: noarchive\nnoindex"
+
+
 async def test_a_private_address_is_refused_unless_it_was_allowed(site: WebSite) -> None:
     async with WebClient(SETTINGS, Guard([])) as client:
         for host in ("127.0.0.1", "localhost", "[::ffff:127.0.0.1]"):

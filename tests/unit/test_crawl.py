@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.operators.crawl import Robots, decode_page, normalise_url, read_links, read_sitemap
+from freki.operators.crawl import Robots, decode_page, normalise_url, read_links, read_sitemap, robots_rules
 from freki.operators.errors import UnreadableContent
 
 HERE = "https://example.org/a/b.html"
@@ -148,6 +148,27 @@ def test_robots_may_forbid_ask_for_patience_and_name_sitemaps() -> None:
         True,
     ]
     assert (robots.delay_s, robots.sitemaps) == (7, ["https://example.org/map.xml"])
+
+
+@pytest.mark.parametrize(
+    ("header", "rules"),
+    [
+        ("NoIndex, nofollow", {"noindex", "nofollow"}),
+        ("Freki: noindex, nofollow", {"noindex", "nofollow"}),
+        ("freki : noindex", {"noindex"}),
+        ("otherbot: noindex, nofollow", set()),
+        ("otherbot: noarchive, noindex, freki: nofollow", {"nofollow"}),
+        ("nofollow, otherbot: noindex", {"nofollow"}),
+        ("otherbot: none\nnofollow", {"nofollow"}),
+        ("unavailable_after: 25 Jun 2030 15:00:00 PST, noindex", {"noindex"}),
+        ("max-snippet: 10, noindex", {"noindex"}),
+        ("", set()),
+    ],
+)
+def test_rules_of_a_header_are_for_all_or_for_whom_they_name(header: str, rules: set[str]) -> None:
+    known = {"noindex", "nofollow", "none"}
+
+    assert robots_rules(header, "freki") & known == rules & known
 
 
 def test_robots_with_a_byte_order_mark_forbid_too() -> None:

@@ -517,6 +517,16 @@ async def test_a_page_that_asks_not_to_be_indexed_is_no_document(site: Site, sec
     assert paths(world) == ["/", "/a", "/c"]
 
 
+async def test_what_a_header_asks_of_another_crawler_is_not_obeyed(site: Site) -> None:
+    headers = {"content-type": "text/html", "x-robots-tag": "otherbot: noindex, nofollow"}
+    site.pages["/b"] = WebAnswer(url="", status=200, headers=headers, content=page("B", "/c").encode())
+    world = World()
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
 @pytest.mark.parametrize("rules", ["nofollow", "None", "freki: nofollow"])
 async def test_links_of_a_page_that_asks_so_are_not_followed(site: Site, rules: str) -> None:
     headers = {"content-type": "text/html", "x-robots-tag": rules}

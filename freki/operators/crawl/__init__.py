@@ -2,7 +2,7 @@
 
 from freki.operators.crawl.login import is_login, is_logout
 from freki.operators.crawl.page import MAX_LINKS, PageLinks, decode_page, read_links
-from freki.operators.crawl.robots import Robots
+from freki.operators.crawl.robots import Robots, robots_rules
 from freki.operators.crawl.sitemap import MAX_ENTRIES, Sitemap, read_sitemap
 from freki.operators.crawl.url import host_of, normalise_url
 
@@ -19,4 +19,5 @@ __all__ = [
     "normalise_url",
     "read_links",
     "read_sitemap",
+    "robots_rules",
 ]

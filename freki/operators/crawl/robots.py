@@ -1,5 +1,6 @@
-"""Rules of robots.txt."""
+"""Rules of robots.txt and of the header X-Robots-Tag."""
 
+import re
 from collections.abc import Sequence
 
 from protego import Protego
@@ -8,6 +9,33 @@ from freki.operators.crawl.url import normalise_url
 
 MAX_BYTES = 512_000
 """Maximum size that is read; at least 500 KiB by RFC 9309, 2.5."""
+
+
+_WHOM = re.compile(r"([\w-]+)\s*:\s*([\w-]*)\s*")
+_WITH_VALUES = frozenset({"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"})
+
+
+def robots_rules(header: str, agent: str) -> set[str]:
+    """Return the rules of the header X-Robots-Tag for all and for one agent, in lower case.
+
+    header: its values, one a line. An agent that a value names is told all rules up to the next agent, and nobody else
+    is. Rules that have values of their own, such as a date, are left out. Source: Google, robots meta tag
+    specifications.
+    """
+    rules = set()
+    for line in header.lower().splitlines():
+        whom = agent
+        for part in map(str.strip, line.split(",")):
+            named = _WHOM.fullmatch(part)
+            if named is None:
+                rule = part
+            elif named[1] in _WITH_VALUES:
+                continue
+            else:
+                whom, rule = named[1], named[2]
+            if whom == agent:
+                rules.add(rule)
+    return rules
 
 
 class Robots:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from hashlib import blake2b
 
+from freki.operators.crawl import robots_rules
 from freki.schemas import DocumentChange, DocumentId, Operation, Timestamp
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_records import CrawlScope
@@ -68,8 +69,7 @@ def is_indexed(answer: WebAnswer, study: PageStudy) -> bool:
 
 def rules_of(answer: WebAnswer) -> set[str]:
     """Return the rules of the header X-Robots-Tag, for all and for this crawler."""
-    rules = answer.headers.get("x-robots-tag", "").lower().split(",")
-    return {rule.strip().removeprefix(f"{AGENT}:").strip() for rule in rules}
+    return robots_rules(answer.headers.get("x-robots-tag", ""), AGENT)
 
 
 def validators(headers: Mapping[str, str]) -> dict[str, str]:

@@ -19,6 +19,7 @@ from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 
 _GZIP, _GZIP_WINDOW = "gzip", 31
+_BY_LINES = ("x-robots-tag",)
 _PACKED = re.compile(r"\b(?:br|compress|deflate|gzip|zstd)\b")
 _NO_TEXT = ("image/", "video/", "audio/", "font/", "application/zip", "application/gzip", "application/x-")
 
@@ -98,6 +99,8 @@ class WebClient:
             await response.aclose()
         self._login.take(url, response.headers.get_list("set-cookie"))
         found = {name.lower(): value for name, value in response.headers.items()}
+        # Joined by commas, the rules of one line would go to the agent that another one names.
+        found |= {name: "\n".join(response.headers.get_list(name)) for name in _BY_LINES if name in found}
         return WebAnswer(
             url=url,
             status=response.status_code,
