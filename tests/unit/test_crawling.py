@@ -238,6 +238,72 @@ async def test_a_new_page_in_trouble_keeps_all_that_may_lie_behind_it(site: Site
     assert (report.complete, report.failed) == (False, ["down"])
 
 
+TEXTLESS = "<html><script>render()</script>"
+DAY_S = 24 * 60 * 60
+
+
+@pytest.mark.parametrize("trouble", [500, 401, 403, Unavailable("down"), TEXTLESS, (301, {"location": "/menu"})])
+async def test_a_new_page_that_stays_in_trouble_keeps_nothing_after_a_week(site: Site, trouble: Page) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages.update({"/": page("Home", "/a", "/menu"), "/menu": trouble})
+    reports = []
+    for days in (0, 3, 3, 2, 0):
+        site.time += days * DAY_S
+        reports.append(await crawl(site, world))
+
+    assert [(report.deleted, report.complete) for report in reports] == [(0, False)] * 3 + [(2, True), (0, True)]
+    assert [len(report.failed) for report in reports] == [1] * 5
+    assert paths(world) == ["/", "/a"]
+
+
+@pytest.mark.parametrize("start", [500, (301, {"location": "/new"})])
+async def test_a_start_that_was_never_read_keeps_all_for_ever(site: Site, start: Page) -> None:
+    world = World()
+    await crawl(site, world)
+    site.pages.update({"/start": start, "/new": 500})
+    for days in (0, 8, 8):
+        site.time += days * DAY_S
+        assert not (await crawl(site, world, "/start")).complete
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
+async def test_a_page_in_trouble_is_told_again_after_an_interruption_and_what_it_leads_to_stays(site: Site) -> None:
+    world = World()
+    site.pages.update({"/": page("Home", "/a", "/menu"), "/menu": TEXTLESS + '<a href="/b"><img></a>'})
+    await crawl(site, world)
+    site.time += 8 * DAY_S
+    await crawl(site, world)
+    del site.asked[:]
+    site.lives = 5
+    with pytest.raises(Killed):
+        await crawl(site, world)
+    assert site.asked[-1] == "/menu"
+    site.lives = 1_000_000
+
+    report = await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+    assert len(report.failed) == 1
+
+
+async def test_a_page_that_lost_its_text_leads_on_after_an_interruption(site: Site) -> None:
+    world = World()
+    site.pages["/"] = page("Home", "/a")
+    site.pages["/a"] = page("A", "/b")
+    await crawl(site, world)
+    site.pages.update({"/a": TEXTLESS + '<a href="/c"><img></a>', "/b": page("B")})
+    site.lives = 4
+    with pytest.raises(Killed):
+        await crawl(site, world)
+    site.lives = 1_000_000
+
+    await crawl(site, world)
+
+    assert paths(world) == ["/", "/a", "/b", "/c"]
+
+
 async def test_a_limit_of_pages_deletes_nothing(site: Site) -> None:
     world = World()
     await crawl(site, world)

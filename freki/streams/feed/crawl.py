@@ -33,6 +33,10 @@ MAX_TRIES = 2
 """Maximum requests of a URL per crawl."""
 RESUME_MS = 24 * 60 * 60 * 1000
 """Maximum age of an interrupted crawl that is resumed, in milliseconds; an older one starts again."""
+FAILING_MS = 7 * 24 * 60 * 60 * 1000
+"""Time in milliseconds after which a URL that was never read counts as one that leads nowhere.
+
+Until then documents that no other link leads to may lie behind it; without an end one broken link would keep all."""
 
 
 class Crawl:
@@ -64,6 +68,7 @@ class Crawl:
         self._tries: dict[str, int] = {}
         self._seeds: Sequence[str] = ()
         self._refused: dict[str, Visit] = {}
+        """Visits of pages that ask for a login or have no text."""
         self._moves: dict[str, Visit] = {}
         """Visits of documents that moved, until it is known whether their new addresses can be read."""
         self._replaced: dict[str, str] = {}
@@ -107,7 +112,7 @@ class Crawl:
         ]
         self._watch.finish()
         # Not before: a crawl that stops asks for them again when it goes on.
-        await self._ledger.write({url: replace(known, run=self._run) for url, known in self._refused.items()})
+        await self._ledger.write(self._refused)
         await self._sweep()
         await self._ledger.write({ITSELF: Visit(run=self._run, version=self._deleted)})
         return self.report
@@ -151,7 +156,7 @@ class Crawl:
                 self._queues.setdefault(host_of(url), deque()).append(url)
 
     def _standing(self, url: str) -> Visit | None:
-        return self._moves.get(url) or self._gone.get(url) or self._ledger[url]
+        return self._moves.get(url) or self._gone.get(url) or self._refused.get(url) or self._ledger[url]
 
     def _next(self) -> str | None:
         """Return the next URL of the host whose delay ends first; None if all queues are empty."""
@@ -271,9 +276,20 @@ class Crawl:
         """Follow the links of a page without text, and keep its document; refreshes: it leads on by itself."""
         if refreshes and (known is None or not known.fingerprint):
             await self._arrive(url, visit)
+            return
+        reason = f"{url}: no text; the page may need scripts that did not run"
+        if known is not None and known.pending:
+            await self._keep(url, known, reason)
         else:
-            await self._keep(url, known, f"{url}: no text; the page may need scripts that did not run")
-            self._follow(url, visit)
+            self._unread.add(url)
+            self.report.failed.append(reason)
+            if known is None or known.failing_since:
+                known = replace(visit, failing_since=self._ports.now() if known is None else known.failing_since)
+                self.report.complete &= not self._may_lead_on(url, known)
+            # Not in the ledger yet: when an interrupted crawl goes on, it knows no links but those of the ledger.
+            self._refused[url] = replace(known, run=self._run)
+            self._follow(url, known)
+        self._follow(url, visit)
 
     async def _study(self, answer: WebAnswer) -> tuple[str | bytes, PageStudy]:
         """Return the content of a response, a page after its scripts, and its study."""
@@ -296,9 +312,8 @@ class Crawl:
         is_suspect = self._watch.refuse(url, refusal, is_document=is_document)
         if known is not None and is_document:
             self.report.failed.append(message)
-            self._refused[url] = known
-            for link in known.links:
-                self._found(link, self._depths[url] + 1)
+            self._refused[url] = replace(known, run=self._run)
+            self._follow(url, known)
         elif (known is not None and known.pending) or (answer.status in REFUSED and not is_for_others):
             await self._keep(url, known, message)
         else:
@@ -379,7 +394,8 @@ class Crawl:
     async def _lead_out(self, url: str, known: Visit | None, target: str) -> None:
         """Keep the document of a page that redirects to another host: the site may have moved, so it is not deleted."""
         reason = f"{url} redirects to {target}; add --host {host_of(target)} to crawl it"
-        if known is not None or self._depths[url] == 0:
+        was_read = known is not None and not known.failing_since
+        if was_read or self._depths[url] == 0:
             await self._keep(url, known, reason)
         else:
             self.report.left_out.append(reason)
@@ -422,17 +438,28 @@ class Crawl:
             visit = self._standing(url)
         if visit is not None and visit.fingerprint:
             return False
-        return url in self._unread or url in self._refused or (is_there and not (visit is not None and visit.is_page))
+        if url in self._unread or url in self._refused or (visit is not None and visit.failing_since):
+            return True
+        return is_there and not (visit is not None and visit.is_page)
 
     async def _keep(self, url: str, known: Visit | None, reason: str) -> None:
         """Keep the published document of a URL that cannot be read, and follow its last known links."""
         self._unread.add(url)
         if reason:
             self.report.failed.append(reason)
-        if known is not None and not known.pending:
+        if known is not None and not (known.pending or self._may_lead_on(url, known)):
             await self._arrive(url, replace(known, run=self._run))
-        elif known is not None or reason:
+            return
+        if known is not None or reason:
             self.report.complete = False
+        if known is None and reason:
+            # Of no run: a crawl that is interrupted asks again when it goes on.
+            await self._ledger.write({url: Visit(run="", failing_since=self._ports.now())})
+
+    def _may_lead_on(self, url: str, known: Visit) -> bool:
+        """Return whether a URL that was never read has not failed for long enough to be given up; a start never is."""
+        is_start = url in self._seeds or (self._depths[url] == 0 and url in self._redirects)
+        return bool(known.failing_since) and (is_start or self._ports.now() - known.failing_since < FAILING_MS)
 
     async def _vanish(self, url: str, known: Visit | None, visit: Visit) -> None:
         """Record that a URL has no document; the one that was published goes at the end."""

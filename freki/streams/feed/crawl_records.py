@@ -43,6 +43,8 @@ class Visit:
     """Whether publishing or deletion was started and its result is unknown."""
     asks_password: bool = False
     """Whether the published page has a field for a password."""
+    failing_since: Timestamp = Timestamp(0)
+    """When a URL that was never read failed first, in milliseconds since 1970; 0: it did not fail."""
 
 
 @record
