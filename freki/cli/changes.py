@@ -15,7 +15,7 @@ from freki.cli.mass_deletion import show_held_back
 from freki.cli.show import show_error
 from freki.infra.settings import FolderSettings, Settings
 from freki.infra.sources import SourceFile, is_missing, media_type_of, read_source, read_stream
-from freki.operators.assign_ids import Assignment, Conflict, composed
+from freki.operators.assign_ids import Assignment, Conflict
 from freki.operators.mass_deletion import is_mass_deletion
 from freki.schemas import EVERYONE, DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import InfraError
@@ -223,10 +223,11 @@ def show_no_index(error: InfraError) -> None:
 
 def show_conflicts(conflicts: Sequence[Conflict]) -> None:
     """Print which ids belong to other sources, and the fix."""
-    for document_id, source, owner in conflicts[:SHOWN_CONFLICTS]:
+    for conflict in conflicts[:SHOWN_CONFLICTS]:
+        document_id, source, owner = conflict
         if owner is None:
             problem = "a document that was not published from a file: choose another --name, or delete it first"
-        elif composed(owner) == composed(source):
+        elif conflict.is_of_twins:
             problem = f"{owner}, and differs from it only in Unicode normalisation (NFC, NFD): rename one of them"
         elif not is_missing(owner):
             problem = f"{owner}: choose another --name, or the same --root for both"

@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 from urllib.parse import unquote
 
@@ -24,6 +24,11 @@ class Conflict(NamedTuple):
     source_uri: str
     owner: str | None
     """Source of the indexed document; None if it states none."""
+
+    @property
+    def is_of_twins(self) -> bool:
+        """Whether the sources have the same name in different Unicode forms."""
+        return self.owner is not None and composed(self.owner) == composed(self.source_uri)
 
 
 class Assignment(NamedTuple):
@@ -51,8 +56,9 @@ def assign_ids(
     the same source, which was renamed.
 
     Of several documents of a source, the one with the wanted id is kept, else the one of the highest version, then of
-    the smallest id. Without conflicts, ids are distinct, and each is free or belongs to its source, to a source that
-    gets another id, or to a missing one.
+    the smallest id. A source with a conflict keeps all documents that it has. Of sources that differ in Unicode form
+    only, the one in form NFC gets a free id. Without conflicts, ids are distinct, and each is free or belongs to its
+    source, to a source that gets another id, or to a missing one.
     """
     documents = sorted(indexed, key=lambda each: (-each.version, each.document_id))
     owners = {each.document_id: each.source_uri for each in documents}
@@ -60,26 +66,48 @@ def assign_ids(
     for each in documents:
         if each.source_uri is not None and each.source_uri in wanted:
             own[each.source_uri].append(each.document_id)
-    ids = {
-        source: document_id if chosen or source not in own or document_id in own[source] else own[source][0]
-        for source, document_id in wanted.items()
-    }
-    conflicts: list[Conflict] = []
+    conflicts: dict[str, Conflict] = {}
+    while True:
+        ids = {
+            source: document_id
+            if source not in own or document_id in own[source] or (chosen and source not in conflicts)
+            else own[source][0]
+            for source, document_id in wanted.items()
+        }
+        found = {each.source_uri: each for each in _conflicts(ids, owners, chosen=chosen, missing=missing)}
+        if found.keys() <= conflicts.keys():
+            break
+        # They keep what they have, which others may have counted on.
+        conflicts |= {source: each for source, each in found.items() if source not in conflicts}
+    superseded = {each for source, those in own.items() if source not in conflicts for each in those}
+    return Assignment(ids, list(conflicts.values()), sorted(superseded - set(ids.values())))
+
+
+def _conflicts(
+    ids: Mapping[str, DocumentId],
+    owners: Mapping[DocumentId, str | None],
+    *,
+    chosen: bool,
+    missing: Collection[str],
+) -> Iterator[Conflict]:
+    """Yield the sources whose id belongs to another one."""
     taken: dict[DocumentId, str] = {}
-    for source, document_id in ids.items():
+    for source, document_id in sorted(ids.items(), key=lambda pair: composed(pair[0]) != _plain(pair[0])):
         owner = owners.get(document_id, source)
         is_free = owner is not None and (
             ids.get(owner, document_id) != document_id
             or (owner in missing and (chosen or composed(owner) == composed(source)))
         )
         if owner != source and not is_free:
-            conflicts.append(Conflict(document_id, source, owner))
+            yield Conflict(document_id, source, owner)
         elif taken.setdefault(document_id, source) != source:
-            conflicts.append(Conflict(document_id, source, taken[document_id]))
-    superseded = {document_id for documents_of in own.values() for document_id in documents_of} - set(ids.values())
-    return Assignment(ids, conflicts, sorted(superseded))
+            yield Conflict(document_id, source, taken[document_id])
 
 
 def composed(source: str) -> str:
     """Return an address without escapes, in Unicode form NFC."""
-    return unicodedata.normalize("NFC", unquote(source, errors="surrogateescape"))
+    return unicodedata.normalize("NFC", _plain(source))
+
+
+def _plain(source: str) -> str:
+    return unquote(source, errors="surrogateescape")

@@ -53,6 +53,24 @@ def test_of_several_documents_of_a_source_the_one_that_its_path_gives_is_kept_el
     assert assigned({A: X}, IndexedSource(Y, A, 1), IndexedSource(Z, A, 2)) == Assignment({A: Z}, [], [Y])
 
 
+def test_a_source_that_is_refused_an_id_keeps_the_document_that_it_has() -> None:
+    mine, other = IndexedSource(Y, A, 1), IndexedSource(X, C, 1)
+
+    assert assigned({A: X}, mine, other, chosen=True) == Assignment({A: Y}, [Conflict(X, A, C)], [])
+    # And nobody else gets it, who would have if the first one had got another one.
+    refused = [Conflict(X, A, C), Conflict(Y, B, A)]
+    assert assigned({A: X, B: Y}, mine, other, chosen=True) == Assignment({A: Y, B: Y}, refused, [])
+
+
+def test_of_names_that_differ_in_unicode_form_the_composed_one_gets_a_free_id_and_the_other_one_keeps_its_own() -> None:
+    decomposed, precomposed = "file:///a/doc/a%CC%88.md", "file:///a/doc/%C3%A4.md"
+    both = {decomposed: X, precomposed: X}
+
+    assert assigned(both).conflicts == [Conflict(X, decomposed, precomposed)]
+    assert assigned(both, IndexedSource(X, decomposed, 1)).conflicts == [Conflict(X, precomposed, decomposed)]
+    assert all(conflict.is_of_twins for conflict in assigned(both).conflicts)
+
+
 @given(
     wanted=st.dictionaries(sources, names),
     indexed=documents,
@@ -68,6 +86,9 @@ def test_no_two_sources_have_one_id_and_none_takes_that_of_another(
     assert found.ids.keys() == wanted.keys()
     assert not set(found.superseded) & set(found.ids.values())
     assert {each.source_uri for each in indexed if each.document_id in found.superseded} <= wanted.keys()
+    refused = {conflict.source_uri for conflict in found.conflicts}
+    taken = {document_id for source, document_id in found.ids.items() if source not in refused}
+    assert not {each.document_id for each in indexed if each.source_uri in refused} & {*taken, *found.superseded}
     if found.conflicts:
         return
     assert len(set(found.ids.values())) == len(found.ids)

@@ -115,6 +115,7 @@ class FileSource:
         found = [root for root in await index.roots_from(sources) if root.tenant == self._fields.tenant]
         self._learn(found)
         ids = {file.document_id for file in files} | self._published_from(sources)
+        ids |= {self._ids[source] for source in sources & self._ids.keys()}
         keys = {root_id(self._fields.tenant, each) for each in ids} - {root.root_id for root in found}
         self._learn((await index.roots(sorted(keys))).values())
 
@@ -136,7 +137,15 @@ class FileSource:
             # Otherwise its removal, which may be told later, would delete the document of another file.
             if self._ids.get(source) in taken:
                 del self._ids[source]
-        self._ids.update({source: each for source, each in assignment.ids.items() if source not in refused})
+        # One that is refused may have a document all the same, that of before.
+        owned = {each.source_uri: each.document_id for each in documents}
+        self._ids.update(
+            {
+                source: each
+                for source, each in assignment.ids.items()
+                if source not in refused or owned.get(source) == each
+            }
+        )
         return assignment
 
     def _live(self, document_id: DocumentId) -> IndexedSource | None:
