@@ -98,11 +98,11 @@ async def publish(paths: Paths, *, given: PublishArguments, of_files: FileArgume
         if len(streams) < len(paths):
             source = await opened.enter_async_context(open_source(settings, of_files, fields))
             async with _open_index(settings, required=given.prune) as index:
-                outdated = await _identified(source, files, index, of_files, prune=given.prune)
+                allowed, outdated = await _identified(source, files, index, of_files, prune=given.prune)
                 pruned, held_back = await _pruned(source, folders, files, index, given)
             outdated |= pruned
             total += len(outdated) + len(files)
-            changes = chain(changes, deletions(source, outdated), upserts(source, files, settings))
+            changes = chain(changes, deletions(source, outdated), upserts(source, allowed, settings))
         with bars() as progress:
             record = None if source is None else source.record
             sent = await send(publisher, receipts, changes, total=total, progress=progress, record=record)
@@ -149,20 +149,23 @@ async def _open_index(settings: Settings, *, required: bool) -> AsyncIterator[Mi
 
 async def _identified(
     source: FileSource, files: Sequence[SourceFile], index: MilvusIndex | None, arguments: FileArguments, *, prune: bool
-) -> set[DocumentId]:
-    """Assign ids to files; return other documents of the same files that are to be deleted.
+) -> tuple[list[SourceFile], set[DocumentId]]:
+    """Assign ids to files; return the files to publish, and other documents of them that are to be deleted.
 
-    Ends the command if ids belong to other sources.
+    Prints files whose id belongs to one of the same name in another Unicode form. Ends the command if ids belong to any
+    other source.
     """
     assignment = await identify(source, files, index)
-    if assignment.conflicts:
-        show_conflicts(assignment.conflicts)
+    show_conflicts(assignment.conflicts)
+    if not all(conflict.is_of_twins for conflict in assignment.conflicts):
         raise typer.Exit(1)
+    refused = {conflict.source_uri for conflict in assignment.conflicts}
+    allowed = [file for file in files if file.uri not in refused]
     if arguments.chosen or prune:
-        return set(assignment.superseded)
+        return allowed, set(assignment.superseded)
     for document_id in assignment.superseded:
         show_error(errors, f"{document_id} is another document of one of these files: --prune deletes it")
-    return set()
+    return allowed, set()
 
 
 async def _pruned(

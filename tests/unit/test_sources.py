@@ -166,6 +166,16 @@ def test_two_files_whose_names_differ_in_unicode_form_are_refused_with_what_help
     assert r"A\u0308mter" in str(refused.value)
 
 
+def test_two_files_whose_names_differ_in_unicode_form_hinder_none_where_some_may_be_left_out(tmp_path: Path) -> None:
+    make(tmp_path, "A\u0308mter/a.md", "\u00c4mter/a.md", "b.md")
+    left_out: list[Rejected] = []
+
+    found = ids(tmp_path, tmp_path, leave_out=left_out.append)
+
+    assert sorted(found) == ["b.md", "\u00c4mter/a.md", "\u00c4mter/a.md"]
+    assert not left_out
+
+
 def test_an_id_is_the_name_of_the_root_and_the_path_below_it(tmp_path: Path) -> None:
     folder = make(tmp_path / "handbook", "a/b.md", "c.md")
 

@@ -146,17 +146,22 @@ def walk(
     A given file is always included. Within folders these are skipped: hidden files and folders, those of version
     control and editors, non-regular files, links out of the folder, and linked folders, whose content is found at its
     real path. Raises Rejected for a path that is missing and for two files with the same document id; and for one that
-    is not readable or whose name can be no id, unless it is in a given folder and `leave_out` is given.
+    is not readable or whose name can be no id, unless it is in a given folder and `leave_out` is given. Then files with
+    one id that differ only in the Unicode form of their names are all yielded.
     """
     seen: dict[DocumentId, Path] = {}
+    twins: set[Path] = set()
     for path in paths:
         for file in _named(path, Naming.of(path, root=root, name=name), leave_out):
             earlier = seen.get(file.document_id)
             if earlier is None:
                 seen[file.document_id] = file.path
                 yield file
-            elif earlier != file.path:
+            elif earlier != file.path and (leave_out is None or not _are_twins(earlier, file.path)):
                 raise Rejected(_one_id(earlier, file))
+            elif earlier != file.path and file.path not in twins:
+                twins.add(file.path)
+                yield file
 
 
 def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = None) -> Iterator[SourceFile]:
@@ -260,9 +265,14 @@ def _named(given: Path, naming: Naming, leave_out: LeaveOut | None) -> Iterator[
         raise Rejected(f"{given} is neither a file nor a folder")
 
 
+def _are_twins(one: Path, other: Path) -> bool:
+    """Return whether two paths are the same in Unicode form NFC."""
+    return unicodedata.normalize("NFC", str(one)) == unicodedata.normalize("NFC", str(other))
+
+
 def _one_id(earlier: Path, file: SourceFile) -> str:
     """Return the error of two files with one document id."""
-    if unicodedata.normalize("NFC", str(earlier)) == unicodedata.normalize("NFC", str(file.path)):
+    if _are_twins(earlier, file.path):
         both = f"{str(earlier)!a} and {str(file.path)!a}"
         return f"{both} differ only in Unicode normalisation (NFC, NFD): rename one of them"
     return (
