@@ -46,6 +46,7 @@ from freki.infra.sources import (
     scan,
     watch,
 )
+from freki.operators.assign_ids import Conflict
 from freki.schemas import DocumentChange, DocumentId, TenantId
 from freki.schemas.backoff import backoff
 from freki.schemas.errors import Rejected, Unavailable
@@ -158,7 +159,7 @@ class _Unread:
 
     paths: set[Path] = field(default_factory=set)
     """Those to try again."""
-    _refused: dict[DocumentId, set[Path]] = field(default_factory=dict)
+    _refused: dict[Path, Conflict] = field(default_factory=dict)
     """Those whose id belonged to another file or source."""
     _told: dict[Path, str] = field(default_factory=dict)
 
@@ -175,15 +176,22 @@ class _Unread:
         self._told.pop(path, None)
         return change
 
-    def refuse(self, files: Iterable[SourceFile]) -> None:
-        """Take note of files whose id belongs to another file or source."""
-        for file in files:
-            self._refused.setdefault(file.document_id, set()).add(file.path)
+    def refuse(self, files: Iterable[SourceFile], conflicts: Sequence[Conflict]) -> list[Conflict]:
+        """Take note of the files whose id belongs to another file or source; return the conflicts that are new.
 
-    def free(self, documents: Iterable[DocumentId]) -> None:
-        """Try those again that were refused the ids of documents that go."""
-        for document_id in documents:
-            self.paths.update(self._refused.pop(document_id, ()))
+        All are tried again: that the id becomes free, perhaps by another process, changes nothing of the file.
+        """
+        found = {conflict.source_uri: conflict for conflict in conflicts}
+        new = []
+        for file in files:
+            conflict, before = found.get(file.uri), self._refused.pop(file.path, None)
+            if conflict is None:
+                continue
+            self.paths.add(file.path)
+            self._refused[file.path] = conflict
+            if conflict != before:
+                new.append(conflict)
+        return new
 
 
 class WatchSession:
@@ -287,9 +295,11 @@ class WatchSession:
     async def _event_changes(self, source: FileSource, unread: _Unread, events: Sequence[FileEvent]) -> list[Make]:
         present = [event.file for event in events if event.change is not FileChange.REMOVED]
         allowed, _ = await self._identified(source, present, unread)
-        removed = (event.file for event in events if event.change is FileChange.REMOVED)
-        known = [id_ for file in removed if (id_ := source.own_id(described(file))) is not None]
-        unread.free(known)
+        removed = [described(event.file) for event in events if event.change is FileChange.REMOVED]
+        if removed:
+            # Another process may have given their documents to other files.
+            await source.look_up(removed, self._index)
+        known = [id_ for file in removed if (id_ := source.own_id(file)) is not None]
         return [*deletions(source, known), *self._upserts(source, allowed, unread)]
 
     async def _identified(
@@ -297,9 +307,8 @@ class WatchSession:
     ) -> tuple[list[SourceFile], set[DocumentId]]:
         """Return the files that may be published, and other documents of theirs; print whose id belongs to others."""
         assignment = await identify(source, files, self._index)
-        show_conflicts(assignment.conflicts)
+        show_conflicts(unread.refuse(files, assignment.conflicts))
         refused = {conflict.source_uri for conflict in assignment.conflicts}
-        unread.refuse(file for file in files if file.uri in refused)
         return [file for file in files if file.uri not in refused], set(assignment.superseded)
 
     def _upserts(self, source: FileSource, files: Sequence[SourceFile], unread: _Unread) -> list[Make]:

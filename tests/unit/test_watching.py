@@ -333,6 +333,72 @@ async def test_a_file_that_moves_to_another_folder_of_the_same_name_keeps_its_do
     assert broker.documents == {"handbook/a.md": "eins", "handbook/b.md": "zwei", "handbook/c.md": "drei"}
 
 
+async def test_a_document_that_another_process_gave_to_another_file_stays_when_its_former_file_goes(
+    broker: Broker, handbook: Path
+) -> None:
+    async def give() -> None:
+        broker.place.missing.add((handbook / "a.md").as_uri())
+        await broker.place.publish({file("/elsewhere/a.md", "handbook/a.md"): "zwei"}, chosen=True)
+        await broker.place.catch_up()
+
+    await during(
+        broker,
+        [watched(handbook)],
+        until(lambda: broker.documents == {"handbook/a.md": "eins"}),
+        # Found by watching alone: the start is over.
+        then(lambda: (handbook / "b.md").write_text("drei")),
+        until(lambda: "handbook/b.md" in broker.documents),
+        give,
+        then((handbook / "a.md").unlink),
+        then((handbook / "b.md").unlink),
+        until(lambda: "handbook/b.md" not in broker.documents),
+    )
+
+    assert broker.documents == {"handbook/a.md": "zwei"}
+
+
+@pytest.mark.parametrize("owner", ["another folder", "another process"])
+async def test_a_file_that_was_refused_its_id_is_published_when_the_id_becomes_free(
+    broker: Broker, handbook: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], owner: str
+) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    said: list[str] = []
+
+    def refused() -> bool:
+        said.append(capsys.readouterr().err)
+        return "cannot be document handbook/b.md" in "".join(said)
+
+    async def free() -> None:
+        (other / "b.md").unlink()
+        if owner == "another process":
+            source = await broker.place.source()
+            await source.look_up([theirs], broker.place.index)
+            await broker.place.send(source, [source.delete(theirs.document_id)])
+            await broker.place.catch_up()
+
+    (other / "b.md").write_text("eins")
+    theirs = file(str(other / "b.md"), "handbook/b.md")
+    await broker.place.publish({theirs: "eins"})
+    await broker.place.catch_up()
+    folders = [watched(handbook), *([replace(watched(other), name="handbook")] if owner == "another folder" else [])]
+
+    await during(
+        broker,
+        folders,
+        until(lambda: len(broker.documents) == 2),
+        then(lambda: (handbook / "b.md").write_text("zwei")),
+        until(refused),
+        # Found by watching alone: the file was refused, and tried again.
+        then(lambda: (handbook / "c.md").write_text("drei")),
+        until(lambda: "handbook/c.md" in broker.documents),
+        free,
+        until(lambda: broker.documents.get("handbook/b.md") == "zwei"),
+    )
+
+    assert "".join(said).count("cannot be document") == 1
+
+
 async def test_a_file_that_can_be_no_document_of_its_own_hinders_no_other(
     broker: Broker, handbook: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
