@@ -1,6 +1,6 @@
 """Send document changes, wait for their receipts and print them."""
 
-from asyncio import CancelledError
+import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict
@@ -61,6 +61,8 @@ async def send(
     try:
         for make in changes:
             progress.advance(bar)
+            # Else nobody could interrupt it while all is unchanged: files are read without a wait.
+            await asyncio.sleep(0)
             try:
                 change = make()
             except Rejected as error:
@@ -75,7 +77,7 @@ async def send(
                 sent += await _send(publisher, receipts, batch, record)
                 batch, size = [], 0
         sent += await _send(publisher, receipts, batch, record)
-    except CancelledError:
+    except (asyncio.CancelledError, KeyboardInterrupt):
         _show_interrupted(sent, total)
         raise
     return Sent(sent, unchanged)

@@ -1,3 +1,4 @@
+import asyncio
 from asyncio import CancelledError
 from collections.abc import Awaitable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -138,6 +139,21 @@ async def test_who_interrupts_is_told_what_was_sent(capsys: pytest.CaptureFixtur
     told = " ".join(capsys.readouterr().err.split())
     assert told.startswith(f"{BATCH_CHANGES} changes of ")
     assert "the same command publishes the rest" in told
+
+
+async def test_who_interrupts_while_all_is_unchanged_waits_for_no_more_files() -> None:
+    read: list[int] = []
+
+    def make(number: int) -> None:
+        read.append(number)
+        # As Ctrl-C does.
+        sending.cancel()
+
+    sending = asyncio.ensure_future(sent(Broker(), [partial(make, number) for number in range(3)]))
+    with pytest.raises(CancelledError):
+        await sending
+
+    assert read == [0]
 
 
 async def test_a_change_that_no_record_can_hold_is_named_and_does_not_hinder_the_others(

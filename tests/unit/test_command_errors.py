@@ -252,3 +252,36 @@ def test_a_command_ends_though_a_task_does_not_end_when_it_is_cancelled(last: st
 
     assert (ended.returncode, said in ended.stderr) == (code, True), ended.stderr
     assert "background tasks do not end" in ended.stdout + ended.stderr
+
+
+INTERRUPTED = """
+import asyncio, os, signal, threading, typer
+from freki.cli import ending
+from freki.cli.context import command
+
+ending.LIMIT_S = ending.BUSY_S = 0.05
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+def stuck():
+    os.kill(os.getpid(), signal.SIGINT)
+    threading.Event().wait()
+
+@command
+async def run():
+    WORK
+
+app = typer.Typer(pretty_exceptions_enable=False)
+app.command()(run)
+app()
+"""
+
+
+@pytest.mark.parametrize("work", ["stuck()", "await asyncio.to_thread(stuck)"], ids=["event loop", "thread"])
+def test_ctrl_c_ends_a_command_also_while_a_call_does_not_return(work: str) -> None:
+    script = INTERRUPTED.replace("WORK", work)
+
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False)
+
+    assert ended.returncode == 130
+    assert ended.stderr.splitlines()[-1] == "freki: interrupted"
+    assert "Traceback" not in ended.stderr

@@ -1,3 +1,5 @@
+import asyncio
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -439,6 +441,18 @@ async def test_what_is_fetched_is_the_head(repository: Repository, tmp_path: Pat
         git.fetch()
 
         assert git.head() == latest
+
+
+async def test_leaving_the_repository_ends_a_fetch_from_a_remote_that_does_not_answer(repository: Repository) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as remote:
+        repository.git("remote", "add", "origin", f"git://127.0.0.1:{remote.getsockname()[1]}/wiki")
+        with opened(repository) as git:
+            fetching = asyncio.create_task(asyncio.to_thread(git.fetch))
+            # Its question is never answered.
+            connection, _ = await asyncio.to_thread(remote.accept)
+
+        with connection, pytest.raises(Unavailable, match="git fetch ended with"):
+            await fetching
 
 
 @pytest.mark.parametrize("branch", ["HEAD", "main"])

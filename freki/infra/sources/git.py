@@ -63,17 +63,21 @@ class GitRepository:
         # Refspecs of the remotes, as configured; empty before the first fetch.
         self._fetched = ""
         self._contents: subprocess.Popen[bytes] | None = None
+        self._fetching: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        if (fetching := self._fetching) is not None:
+            # Who stops the command need not wait for a remote that does not answer; git ends its transports.
+            fetching.terminate()
         self._end_asking()
 
     def fetch(self) -> None:
-        """Fetch new commits from the remote."""
+        """Fetch new commits from the remote; leaving the repository ends it."""
         try:
-            self._ask("fetch", "--quiet", "--prune", timeout_s=_FETCH_S)
+            self._fetch()
         except (Rejected, subprocess.TimeoutExpired) as error:
             raise Unavailable(str(error)) from error
         try:
@@ -219,31 +223,45 @@ class GitRepository:
             contents, self._contents = self._contents, None
             _end(contents)
 
-    def _start(self, *arguments: str, stdin: IO[bytes] | int) -> subprocess.Popen[bytes]:
+    def _start(
+        self, *arguments: str, stdin: IO[bytes] | int, stderr: int = subprocess.DEVNULL
+    ) -> subprocess.Popen[bytes]:
         return subprocess.Popen(  # noqa: S603 - no shell
             self._command(*arguments),
             stdin=stdin,
             stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
+            stderr=stderr,
             env=_environment(),
         )
 
-    def _ask(self, *arguments: str, timeout_s: float | None = None) -> bytes:
+    def _ask(self, *arguments: str) -> bytes:
+        with self._asked(*arguments) as process:
+            return self._answer(process, arguments[0])
+
+    def _fetch(self) -> None:
+        with self._asked("fetch", "--quiet", "--prune") as process:
+            self._fetching = process
+            try:
+                self._answer(process, "fetch", timeout_s=_FETCH_S)
+            finally:
+                self._fetching = None
+
+    def _asked(self, *arguments: str) -> subprocess.Popen[bytes]:
         try:
-            done = subprocess.run(  # noqa: S603 - no shell
-                self._command(*arguments),
-                capture_output=True,
-                stdin=subprocess.DEVNULL,
-                check=False,
-                timeout=timeout_s,
-                env=_environment(),
-            )
+            return self._start(*arguments, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
         except FileNotFoundError as error:
             raise Misconfigured("git is not installed, or not in PATH") from error
-        if done.returncode:
-            reason = done.stderr.decode(errors="replace").strip()
-            raise Rejected(f"{self._path}: {reason or f'git {arguments[0]} ended with {done.returncode}'}")
-        return done.stdout
+
+    def _answer(self, process: subprocess.Popen[bytes], asked: str, *, timeout_s: float | None = None) -> bytes:
+        try:
+            answer, said = process.communicate(timeout=timeout_s)
+        except BaseException:
+            process.kill()
+            raise
+        if process.returncode:
+            reason = said.decode(errors="replace").strip()
+            raise Rejected(f"{self._path}: {reason or f'git {asked} ended with {process.returncode}'}")
+        return answer
 
     def _command(self, *arguments: str) -> list[str]:
         return ["git", "-C", str(self._path), *_TAME, *arguments]
