@@ -221,6 +221,22 @@ async def test_files_are_of_limited_size(tmp_path: Path) -> None:
     assert all(file.rows <= 2 for volume in manifest.volumes for file in volume.files)
 
 
+@pytest.mark.parametrize("is_there", [False, True])
+async def test_an_export_that_has_written_nothing_leaves_its_folder_to_another_one(
+    tmp_path: Path, *, is_there: bool
+) -> None:
+    folder = tmp_path / "backup"
+    if is_there:
+        folder.mkdir()
+
+    with pytest.raises(Rejected):
+        async with ArchiveWriter(folder, replace(START, tenant=TenantId("mistyped"))):
+            raise Rejected("no document of this tenant")
+
+    assert folder.exists() == is_there
+    assert (await written(folder, documents("r1"))).documents == 1
+
+
 @pytest.mark.usefixtures("small_volumes")
 async def test_an_interrupted_archive_goes_on_after_its_last_volume(tmp_path: Path) -> None:
     async with ArchiveWriter(tmp_path, START) as archive:
@@ -281,9 +297,10 @@ async def test_an_archive_whose_first_line_was_not_finished_begins_anew(tmp_path
     assert read_manifest(tmp_path) == manifest
 
 
+@pytest.mark.usefixtures("small_volumes")
 async def test_an_archive_goes_on_only_from_the_same_index(tmp_path: Path) -> None:
-    async with ArchiveWriter(tmp_path, START):
-        pass
+    async with ArchiveWriter(tmp_path, START) as archive:
+        await write(archive, documents("r1"))
 
     other = replace(START, generation=replace(GENERATION, embedder="model@2"))
     assert continues(tmp_path, START)
@@ -368,11 +385,12 @@ def test_a_folder_that_is_no_archive_is_named_and_one_inside_it_is_pointed_at(tm
         read_manifest(tmp_path / "freki-1")
 
 
+@pytest.mark.usefixtures("small_volumes")
 async def test_complete_and_unfinished_backups_are_told_apart_and_removed(tmp_path: Path) -> None:
     assert dated_folders(tmp_path / "none") == ([], [])
     await written(tmp_path / "a", documents("r1"))
-    async with ArchiveWriter(tmp_path / "b", START):
-        pass
+    async with ArchiveWriter(tmp_path / "b", START) as archive:
+        await write(archive, documents("r1"))
     (tmp_path / "c").mkdir()
 
     assert dated_folders(tmp_path) == (["a"], ["b"])

@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
@@ -70,6 +71,7 @@ class ArchiveWriter:
         self._volumes: list[ArchiveVolume] = []
         self._tables: dict[str, Table] = {}
         self._open_volume = _OpenVolume()
+        self._is_new = False
 
     async def __aenter__(self) -> Self:
         require("export")
@@ -77,8 +79,13 @@ class ArchiveWriter:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        (self._folder / LOCK).unlink(missing_ok=True)
+        is_empty = self._is_empty()
+        for name in [UNFINISHED, LOCK] if is_empty else [LOCK]:
+            (self._folder / name).unlink(missing_ok=True)
         self._lock.release()
+        if is_empty and self._is_new:
+            with suppress(OSError):
+                self._folder.rmdir()
 
     @property
     def start(self) -> ArchiveStart:
@@ -182,6 +189,7 @@ class ArchiveWriter:
         return manifest
 
     def _open(self) -> None:
+        self._is_new = not self._folder.exists()
         make_folder(self._folder)
         with disk(self._folder):
             try:
@@ -193,6 +201,13 @@ class ArchiveWriter:
             except BaseException:
                 self._lock.release()
                 raise
+
+    def _is_empty(self) -> bool:
+        """Return whether nothing is written, and nothing is left to continue: the start alone would refuse another one.
+
+        Such as that of the right tenant.
+        """
+        return not self._volumes and all(each.name in {LOCK, UNFINISHED} for each in self._folder.iterdir())
 
     def _continue(self) -> None:
         path = self._folder / UNFINISHED
