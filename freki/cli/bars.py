@@ -55,6 +55,10 @@ class LineProgress(Progress):
 
     _next_s = 0.0
 
+    def stop(self) -> None:
+        """Stop without the empty line that a display of rich leaves where nothing of it is drawn."""
+        self.live.stop()
+
     def advance(self, task_id: TaskID, advance: float = 1) -> None:
         """Advance a task."""
         super().advance(task_id, advance)

@@ -27,5 +27,14 @@ def test_what_is_over_soon_prints_nothing() -> None:
     assert printed(100.0, 110.0, 120.0) == []
 
 
+def test_without_a_terminal_its_end_leaves_no_empty_line() -> None:
+    file = io.StringIO()
+
+    with bars(Console(file=file, force_terminal=False)) as lines:
+        lines.advance(lines.add_task("asked", total=1))
+
+    assert not file.getvalue()
+
+
 def test_in_a_terminal_bars_are_drawn() -> None:
     assert not isinstance(bars(Console(file=io.StringIO(), force_terminal=True)), LineProgress)
