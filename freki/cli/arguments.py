@@ -21,11 +21,15 @@ R = TypeVar("R")
 def not_empty(value: str | list[str] | None) -> str | list[str] | None:
     """Refuse an empty word: a variable that a script did not set would else stand for the default, or for everything.
 
+    Also one of bytes that are not UTF-8, which Python hands on as lone surrogates: no record can hold it.
+
     Called by typer with the value of an argument or option.
     """
     words = [value] if isinstance(value, str) else value or []
     if not all(word.strip() for word in words):
         raise typer.BadParameter("it is empty: give a value, or leave it out")
+    if any("\ud800" <= character <= "\udfff" for word in words for character in word):
+        raise typer.BadParameter("it is not UTF-8: write it in this encoding")
     return value
 
 

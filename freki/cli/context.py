@@ -21,7 +21,7 @@ from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.telemetry.logs import mute_libraries
 from freki.operators.errors import InvalidQuery, OperatorError
-from freki.schemas.avro import UndecodableError
+from freki.schemas.avro import UndecodableError, UnencodableError
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 
 P = ParamSpec("P")
@@ -88,6 +88,9 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
         except UndecodableError as error:
             # Of a later Freki: what it says names the fix.
             fail(str(error))
+        except UnencodableError as error:
+            # No command makes a record but from its options.
+            fail(str(error), code=2)
         except PermissionError as error:
             if error.filename is None:
                 raise

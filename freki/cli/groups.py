@@ -11,6 +11,7 @@ from freki.cli.arguments import not_empty
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.infra.settings import Settings
+from freki.operators.validate_query.fields import check_tenant
 from freki.schemas import GroupMembership, TenantId
 from freki.schemas.avro import Codec
 from freki.streams.audit.events import groups_changed
@@ -48,6 +49,7 @@ async def set_groups(
     """Set the groups of a user; they replace those that were set before."""
     settings = load_settings()
     whose = tenant or settings.tenant
+    check_tenant(whose)
     membership = GroupMembership(tenant=TenantId(whose), principal=user, groups=tuple(dict.fromkeys(groups)))
     async with open_registry(settings) as registry:
         value = Codec(GroupMembership, registry=registry).encode(membership)

@@ -20,7 +20,7 @@ from freki.cli.main import app
 from freki.infra.archive.folder import disk, make_folder
 from freki.infra.signals import run_until_stopped
 from freki.schemas import IndexOutcome
-from freki.schemas.avro import Codec
+from freki.schemas.avro import Codec, UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected
 
 FULL = Path("/dev/full")
@@ -61,6 +61,18 @@ def test_a_record_of_a_later_freki_ends_a_command_in_one_line(capsys: pytest.Cap
 
     assert ended.value.exit_code == 1
     assert "is no version of IndexOutcome that this Freki knows" in " ".join(capsys.readouterr().err.split())
+
+
+def test_an_option_that_no_record_can_hold_ends_a_command_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    @command
+    async def give() -> None:
+        raise UnencodableError("Judgement: a text has half of a character")
+
+    with pytest.raises(typer.Exit) as ended:
+        give()
+
+    assert ended.value.exit_code == 2
+    assert "Judgement: a text has half of a character" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("on_ctrl_c", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"])
@@ -171,6 +183,11 @@ def test_output_is_written_to_a_terminal_that_lacks_its_characters(encoding: str
         ("eval", "missing.yaml"),
         ("import", "missing"),
         ("erase", "verify", "missing.json", "--public-key", "missing.pem"),
+        ("groups", "set", "ada", "hr", "--tenant", "a/b"),
+        # Words that are not UTF-8, as Python hands them on.
+        ("groups", "set", "ad\udce4", "hr"),
+        ("judge", "give", "Was\udce4?", "a.md", "up", "--as", "ada"),
+        ("documents", "history", "\udce4.md"),
     ],
 )
 def test_a_setting_option_or_path_that_is_missing_or_wrong_gives_exit_code_2(words: tuple[str, ...]) -> None:
