@@ -20,6 +20,7 @@ from freki.client.hits import hits_of
 from freki.infra.settings import Settings
 from freki.infra.telemetry.trace_files import SpanRecord, read_trace
 from freki.schemas import ContextQuery, ContextResult, QueryId, RequestKind, ResultStatus, TenantId
+from freki.schemas.errors import Misconfigured
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.from_settings import wall_clock
 
@@ -53,7 +54,10 @@ async def ask(
         **overrides.values,
     )
     checked(query, max_characters=settings.retrieval.max_query_chars)
-    result = await _answer(_traced(settings) if output.trace else settings, query)
+    try:
+        result = await _answer(_traced(settings) if output.trace else settings, query)
+    except Misconfigured as error:
+        raise Misconfigured(_with_options(str(error), asked)) from error
     _show(result, query, output)
     if output.trace:
         screen = errors if output.as_json or output.context else console
@@ -85,6 +89,16 @@ def _show(result: ContextResult, query: ContextQuery, output: OutputArguments) -
         notices = tuple(replace(each, message=with_flags(each.message)) for each in result.notices)
         show_result(console, replace(result, notices=notices), question=query.text, whole=whole, verbose=verbose)
         show_explanation(console, result)
+
+
+def _with_options(problem: str, asked: QueryArguments) -> str:
+    """Return what is wrong with the options of this command in place of the settings that they replace."""
+    if asked.reply_to is not None and problem.startswith(f"topic {asked.reply_to} "):
+        return (
+            f"--reply-to: {problem.partition(';')[0]}; name one of FREKI_RETRIEVAL__REPLY_TOPICS of the workers, or "
+            "leave it out"
+        )
+    return problem if asked.token_file is None else problem.replace("FREKI_AUTH__TOKEN_FILE=", "--token-file ")
 
 
 def _with_token(settings: Settings, file: Path | None) -> Settings:

@@ -71,7 +71,9 @@ class QueryArguments(ArgumentGroup):
         str | None, typer.Option("--for", help="Model that will read the context, such as phi3 or llama3.1:70b")
     ] = None
     at_least: Annotated[list[str] | None, typer.Option(help="document=version to wait for; may be repeated")] = None
-    reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed")] = None
+    reply_to: Annotated[str | None, typer.Option(help="Topic for the answer; must be allowed", callback=not_empty)] = (
+        None
+    )
     token_file: Annotated[
         Path | None, typer.Option(help="File with the token of who asks; default: FREKI_AUTH__TOKEN_FILE")
     ] = None
@@ -152,15 +154,15 @@ def checked(query: ContextQuery, *, max_characters: int) -> ContextQuery:
         validate_query(query, max_characters=max_characters, reply_topics=[query.reply_to] if query.reply_to else ())
     except InvalidQuery as error:
         field, _, problem = str(error).partition(": ")
-        fail(f"{_flag(field)}: {problem}", code=2)
+        # What a record has as null, an option says by its absence.
+        fail(f"{_flag(field)}: {with_flags(problem).replace(' or null ', ' or leave it out ')}", code=2)
     return query
 
 
 def with_flags(message: str) -> str:
     """Return a message of a worker with the flags of this command in place of names of fields."""
-    return re.sub(
-        r"\b[a-z]+(_[a-z]+)+\b", lambda found: _flag(found[0]) if found[0] in QUERY_OPTIONS else found[0], message
-    )
+    known = QUERY_OPTIONS.keys() | _FLAGS_OF_FIELDS.keys()
+    return re.sub(r"\b[a-z]+(_[a-z]+)+\b", lambda found: _flag(found[0]) if found[0] in known else found[0], message)
 
 
 def _flag(field: str) -> str:

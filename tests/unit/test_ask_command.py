@@ -3,7 +3,7 @@
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from typer.testing import CliRunner
@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 from freki.cli import ask as command
 from freki.cli.main import app
 from freki.schemas import ContextQuery, ContextResult
+from freki.schemas.errors import Misconfigured
 from tests.http_api import InProcess
 from tests.unit.questions import TEXTS, Broken
 from tests.unit.revisions import World, revision
@@ -77,6 +78,36 @@ class Nobody(OverTopics):
         assert query.deadline_ms is not None
         self.waited_s = patience_s
         raise TimeoutError
+
+
+@pytest.mark.parametrize(
+    ("options", "problem", "told"),
+    [
+        (
+            ["--token-file", "missing"],
+            "FREKI_AUTH__TOKEN_FILE=missing cannot be read: No such file or directory",
+            "freki: --token-file missing cannot be read",
+        ),
+        (
+            ["--reply-to", "team.answers"],
+            "topic team.answers does not exist, or may not be read; create it with `freki topics apply`",
+            "freki: --reply-to: topic team.answers does not exist, or may not be read; name one of",
+        ),
+    ],
+)
+def test_what_is_wrong_with_an_option_names_it(
+    monkeypatch: pytest.MonkeyPatch, options: list[str], problem: str, told: str
+) -> None:
+    class Refusing:
+        def open(self, *_: Any, **__: Any) -> NoReturn:
+            raise Misconfigured(problem)
+
+    monkeypatch.setattr(command, "open_asker", Refusing().open)
+
+    shown = CliRunner().invoke(app, ["ask", "Wer zahlt?", "--tenant", "t", *options], env={"COLUMNS": "200"})
+
+    assert shown.exit_code == 2
+    assert told in " ".join(shown.output.split())
 
 
 def test_where_no_worker_answers_it_waits_a_second_beyond_the_deadline(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -127,7 +127,7 @@ def _options(query: ContextQuery) -> None:
     at_most("widen", query.widen or (), len(Widening))
     levels = at_most("levels", query.levels or (), len(_LEVELS))
     if query.levels is not None and (not levels or any(level not in _LEVELS for level in levels)):
-        raise InvalidQuery(f"levels: give some of {_LEVELS}; null chooses by the type of query")
+        raise InvalidQuery(f"levels: give some of {_LEVELS}, or null to have the type of query decide")
     if query.language is not None and not LANGUAGE_CODE.fullmatch(query.language):
         raise InvalidQuery(
             f"language: {query.language[:16]!r} is no ISO 639-1 code such as 'de'; leave it out to detect it"
