@@ -23,8 +23,8 @@ BUSY_S = 1.0
 """Time for the event loop to take note of Ctrl-C, in seconds: it cannot while a command reads files."""
 
 _log = structlog.get_logger(__name__)
-_abandoned: set[str] = set()
-"""What goes on, or is still waited for."""
+_abandoned = threading.Event()
+"""Set while background tasks or threads are waited for, and for ever if they do not end."""
 
 
 def run(work: Coroutine[Any, Any, R]) -> R:
@@ -40,7 +40,7 @@ def run(work: Coroutine[Any, Any, R]) -> R:
         return runner.run(_interruptible(work))
     finally:
         # At once: another Ctrl-C while it is waited for ends the process without.
-        _abandoned.add("background")
+        _abandoned.set()
         left = runner.run(_cancel_others())
         if left:
             _log.warning("background tasks do not end; the process ends without them", tasks=sorted(map(str, left)))
@@ -94,11 +94,11 @@ def exit_if_abandoned() -> Iterator[None]:
         code = end.exit_code
         raise
     except Exception:
-        if _abandoned:
+        if _abandoned.is_set():
             traceback.print_exc()
         raise
     finally:
-        if _abandoned:
+        if _abandoned.is_set():
             sys.stdout.flush()
             sys.stderr.flush()
             os._exit(code)
