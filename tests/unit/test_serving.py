@@ -6,6 +6,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
 
 import pytest
+import structlog
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -315,6 +316,23 @@ async def test_an_outage_of_the_store_changes_nothing_and_a_failed_task_ends_the
 
     with pytest.raises(Misconfigured, match="a topic is gone"):
         await following
+
+
+async def test_an_outage_of_the_log_is_told_once_and_so_is_the_next_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "CHECK_INTERVAL_S", 0.0)
+    log, workshop = Log(entry("g1", 1)), Workshop()
+    serving = Serving(log, workshop.open)
+    await serving.start(entry("g1", 1))
+    following = asyncio.create_task(serving.follow())
+
+    with structlog.testing.capture_logs() as lines:
+        for log.is_down in (True, False, True):
+            for _ in range(20):
+                await asyncio.sleep(0)
+    following.cancel()
+
+    told = [(line["log_level"], line["now"], line["error"]) for line in lines]
+    assert told == [("warning", "g1", "down")] * 2
 
 
 async def test_all_generations_are_closed_at_the_end() -> None:

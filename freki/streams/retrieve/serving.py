@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager, suppress
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, contextmanager
 from typing import NamedTuple, Protocol
 
 import structlog
@@ -150,10 +150,18 @@ class Serving:
 
     async def follow(self) -> None:
         """Follow the log: open what is offered, change over to what serves, close what was dropped."""
+        is_told = False
         while True:
             await asyncio.sleep(CHECK_INTERVAL_S)
-            with suppress(Unavailable):
+            try:
                 await self.look()
+            except Unavailable as error:
+                # Once in an outage, because there are looks all the time.
+                if not is_told:
+                    _log.warning("switches of the generation are seen later", now=self._current, error=str(error))
+                is_told = True
+            else:
+                is_told = False
             for opened in self._opened.values():
                 opened.answering.check()
 
