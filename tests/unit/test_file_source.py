@@ -342,6 +342,37 @@ async def test_what_others_deleted_or_made_theirs_is_no_document_of_a_folder(pla
     assert await source.documents_below(("file:///h/",), place.index) == {"h/c.md": "file:///h/c.md"}
 
 
+def kept(source: FileSource) -> int:
+    """Return how many entries a source keeps in memory."""
+    return sum(
+        len(each) for each in (*vars(source).values(), vars(source._ledger)["_entries"]) if isinstance(each, dict)
+    )
+
+
+async def test_a_source_that_runs_for_long_keeps_nothing_of_files_that_came_and_went(place: Place) -> None:
+    source = await place.source()
+    sizes = []
+    for number in range(30):
+        passing, lasting = file(f"/a/{number}.md"), file("/a/lasting.md")
+        for _ in range(2):
+            await source.look_up([passing, lasting], place.index)
+            source.assign([passing, lasting])
+            made = [source.upsert(each, b"%d" % number) for each in (passing, lasting)]
+            await place.send(source, [change for change in made if change])
+            await place.catch_up()
+            place.time += 1
+        await source.look_up([passing], place.index)
+        assert source.own_id(passing) == passing.document_id
+        await place.send(source, [source.delete(passing.document_id)])
+        assert source.known_id(passing) is None
+        await place.catch_up()
+        place.time += 12 * 3_600_000
+        sizes.append(kept(source))
+
+    assert max(sizes[10:]) == max(sizes[:10])
+    assert place.documents.keys() == {"a/lasting.md"}
+
+
 async def test_a_title_does_not_change_how_the_file_is_read(place: Place) -> None:
     fields = replace(FIELDS, title="v1.2 of the tool")
 

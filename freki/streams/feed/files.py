@@ -10,6 +10,7 @@ from freki.operators.assign_ids import Assignment, IndexedSource, assign_ids
 from freki.operators.errors import UnreadableContent
 from freki.operators.identify import root_id
 from freki.operators.recognise import recognise
+from freki.client.versions import REMEMBERED_MS
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Root
@@ -107,7 +108,7 @@ class FileSource:
         self._entries: dict[DocumentId, Publication] = {}
         """Entries of changes that were made and not recorded yet."""
         self._versions: dict[DocumentId, int] = {}
-        """Last versions made: a ledger has none of deleted documents."""
+        """Last versions made, in the order of making: a ledger has none of deleted documents. Forgotten after a day."""
 
     async def look_up(self, files: Sequence[FileDocument], index: IndexedDocuments) -> None:
         """Learn from the index which documents files have, and their versions."""
@@ -226,7 +227,7 @@ class FileSource:
         self._count(entry, before, indexed, content)
         self._ids[file.source_uri] = document_id
         self._entries[document_id] = entry
-        self._versions[document_id] = entry.version
+        self._note_version(document_id, entry.version)
         return replace(change, version=entry.version)
 
     def _count(self, entry: Publication, before: Publication | None, indexed: Root | None, content: bytes) -> None:
@@ -245,7 +246,9 @@ class FileSource:
 
     def delete(self, document_id: DocumentId) -> DocumentChange:
         """Return the deletion of a document. Raises Rejected if no later version is possible."""
-        version = self._versions[document_id] = self._next_version(document_id)
+        version = self._next_version(document_id)
+        self._note_version(document_id, version)
+        self._forget(document_id)
         return DocumentChange(
             tenant=self._fields.tenant,
             document_id=document_id,
@@ -254,6 +257,20 @@ class FileSource:
             occurred_at=self._now(),
             priority=self._fields.priority,
         )
+
+    def _forget(self, document_id: DocumentId) -> None:
+        """Forget a deleted document: where files come and go, a source that runs for long would keep them all."""
+        for known in (self._entry(document_id), self._indexed.pop(document_id, None)):
+            # By now the file may have another document.
+            if known and known.source_uri and self._ids.get(known.source_uri) == document_id:
+                del self._ids[known.source_uri]
+
+    def _note_version(self, document_id: DocumentId, version: int) -> None:
+        self._versions.pop(document_id, None)
+        # By then the index has the deletion.
+        while self._versions and self._versions[first := next(iter(self._versions))] < self._now() - REMEMBERED_MS:
+            del self._versions[first]
+        self._versions[document_id] = version
 
     def _media_type(self, file: FileDocument, content: bytes) -> str | None:
         stated = self._fields.media_type or file.media_type
