@@ -6,8 +6,12 @@ from typing import Any, TypeVar
 
 from freki.streams.messages import Received
 
-_Place = tuple[str, int, int]
+_Place = tuple[str, int, int, int]
+"""Topic, partition, offset and time: a broker that keeps records in memory begins with the same offsets again."""
 Q = TypeVar("Q")
+
+MOST = 10_000
+"""Maximum number of remembered queries: above what is being handled by far."""
 
 
 class Answered:
@@ -16,8 +20,12 @@ class Answered:
     def __init__(self) -> None:
         self._handled: set[_Place] = set()
         """Of the batches that are being handled."""
-        self._answered: set[_Place] = set()
-        """Those that were answered, or counted, in a batch that is being handled, or that failed."""
+        self._answered: dict[_Place, None] = {}
+        """Those that were answered, or counted, in a batch that is being handled, or that failed, the latest last.
+
+        Of failed ones those that do not come again, which are another worker's or dead letters, stay until they are
+        the oldest of too many.
+        """
 
     @contextmanager
     def left(self, batch: Sequence[Received[Q]]) -> Iterator[Sequence[Received[Q]]]:
@@ -26,7 +34,8 @@ class Answered:
         self._handled |= places
         try:
             yield [received for received in batch if _place(received) not in self._answered]
-            self._answered -= places
+            for place in places:
+                self._answered.pop(place, None)
         finally:
             self._handled -= places
 
@@ -38,8 +47,10 @@ class Answered:
         """Remember that a query has its answer, or will have it whatever becomes of its batch."""
         # Others are not delivered again. Those of this process have no place of their own, and a mailbox each.
         if received.offset >= 0 and (place := _place(received)) in self._handled:
-            self._answered.add(place)
+            self._answered[place] = None
+            if len(self._answered) > MOST:
+                del self._answered[next(iter(self._answered))]
 
 
 def _place(received: Received[Any]) -> _Place:
-    return received.topic, received.partition, received.offset
+    return received.topic, received.partition, received.offset, received.timestamp

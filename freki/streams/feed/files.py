@@ -6,11 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from hashlib import blake2b
 
+from freki.client.versions import REMEMBERED_MS
 from freki.operators.assign_ids import Assignment, IndexedSource, assign_ids
 from freki.operators.errors import UnreadableContent
 from freki.operators.identify import root_id
 from freki.operators.recognise import recognise
-from freki.client.versions import REMEMBERED_MS
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Root
