@@ -11,6 +11,7 @@ from freki.cli.arguments import Tenant, not_empty
 from freki.cli.context import command, errors, load_settings
 from freki.infra.extras import require
 from freki.infra.mcp_server import PATH, Callers, make_app, make_server, serve_http, serve_stdio
+from freki.infra.telemetry.traces import tracing
 from freki.schemas import TenantId
 from freki.schemas.query_options import MAX_DEADLINE_MS
 from freki.streams.client import Asker
@@ -19,7 +20,7 @@ from freki.streams.tools.definition import INSTRUCTIONS, tools
 from freki.streams.tools.json_schema import functions
 from freki.streams.tools.toolbox import Toolbox, ToolCaller
 from freki.streams.wire.authentication import open_judge
-from freki.streams.wire.connect import open_asker
+from freki.streams.wire.connect import CLIENT, open_asker
 from freki.streams.wire.from_settings import wall_clock
 
 
@@ -54,6 +55,8 @@ async def serve(
         deadline_ms=deadline or settings.retrieval.deadline_ms,
     )
     async with AsyncExitStack() as opened:
+        # Connections come and go, and share it.
+        opened.enter_context(tracing(settings.telemetry, CLIENT))
         # One for all tenants, unless each has a topic of its own for answers.
         client = (
             ReconnectingClient(partial(_opened, caller.tenant))

@@ -1,3 +1,4 @@
+import gc
 import inspect
 import json
 import logging
@@ -7,6 +8,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from weakref import WeakMethod
 
 import pytest
 import structlog
@@ -51,6 +53,36 @@ def ids(tracer: Tracer, name: str, parent: Context, *, links: list[Link] | None 
     span.end()
     context = span.get_span_context()
     return format_trace_id(context.trace_id), format_span_id(context.span_id), set_span_in_context(span, parent)
+
+
+def of_opentelemetry() -> int:
+    """Count what OpenTelemetry keeps for forks, which it never gives back, and its threads."""
+    gc.collect()
+    kept = sum(isinstance(each, WeakMethod) for each in gc.get_objects())
+    return kept + sum(thread.name.startswith("OtelBatch") for thread in threading.enumerate())
+
+
+def test_connections_that_come_and_go_leave_nothing_behind(tmp_path: Path) -> None:
+    settings = TelemetrySettings(trace_dir=tmp_path)
+    with tracing(settings, "client") as lasting:
+        before = of_opentelemetry()
+        for _ in range(5):
+            with tracing(settings.model_copy(), "client") as tracer:
+                ids(tracer, "passing", Context())
+        after = of_opentelemetry()
+        trace, *_ = ids(lasting, "lasting", Context())
+
+    assert after == before
+    assert [span.name for span in read_trace(tmp_path, trace)] == ["lasting"]
+
+
+def test_processes_of_several_parts_have_each_its_own_service(tmp_path: Path) -> None:
+    settings = TelemetrySettings(trace_dir=tmp_path)
+    with tracing(settings, "client") as one, tracing(settings, "serve") as other:
+        traces = [ids(tracer, "any", Context())[0] for tracer in (one, other)]
+
+    services = [span.service for trace in traces for span in read_trace(tmp_path, trace)]
+    assert services == ["freki-client", "freki-serve"]
 
 
 def test_a_trace_is_read_back_as_it_was_with_parents_in_order(tmp_path: Path) -> None:

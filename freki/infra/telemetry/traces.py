@@ -33,6 +33,9 @@ _CLOSE_S = 3.0
 
 _samplers: "WeakSet[_Share]" = WeakSet()
 """Those of this process."""
+_providers: dict[tuple[str, str], tuple[TracerProvider, int]] = {}
+"""By settings and component, with the number of their users."""
+_providing = threading.Lock()
 
 
 def set_trace_share(share: float) -> None:
@@ -43,11 +46,33 @@ def set_trace_share(share: float) -> None:
 
 @contextmanager
 def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
-    """Yield the tracer of this process, and flush spans on exit, for a few seconds at most.
+    """Yield the tracer of this process, and flush spans once nobody uses it, for a few seconds at most.
 
     component: distinguishes the processes of a service, such as `embed`. An endpoint that does not answer loses spans
     but never blocks: a separate thread exports them from a bounded queue.
+
+    Connections of one process share it: each provider has a thread, and OpenTelemetry registers what is called after a
+    fork, which can never be taken back; and a connection that ends while others go on must not wait for the endpoint.
     """
+    key = (settings.model_dump_json(), component)
+    with _providing:
+        provider, users = _providers.get(key) or (_provider_of(settings, component), 0)
+        _providers[key] = provider, users + 1
+    try:
+        yield provider.get_tracer("freki", schema_url=SCHEMA_URL)
+    finally:
+        with _providing:
+            _, users = _providers.pop(key)
+            if users > 1:
+                _providers[key] = provider, users - 1
+        if users == 1:
+            # In a thread: an endpoint that does not answer would block the shutdown for too long.
+            closing = threading.Thread(target=provider.shutdown, daemon=True)
+            closing.start()
+            closing.join(_CLOSE_S)
+
+
+def _provider_of(settings: TelemetrySettings, component: str) -> TracerProvider:
     provider = TracerProvider(
         sampler=ParentBased(root=_Share(settings.trace_share)),
         resource=Resource.create({SERVICE_NAME: f"{settings.service_name}-{component}"}),
@@ -68,13 +93,7 @@ def tracing(settings: TelemetrySettings, component: str) -> Iterator[Tracer]:
         provider.add_span_processor(
             BatchSpanProcessor(OTLPSpanExporter(endpoint, timeout=_OTLP_TIMEOUT_S), max_queue_size=_QUEUE)
         )
-    try:
-        yield provider.get_tracer("freki", schema_url=SCHEMA_URL)
-    finally:
-        # In a thread: an endpoint that does not answer would block the shutdown for too long.
-        closing = threading.Thread(target=provider.shutdown, daemon=True)
-        closing.start()
-        closing.join(_CLOSE_S)
+    return provider
 
 
 class _Share(Sampler):

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from freki.infra.milvus.index import MilvusIndex
 
 T = TypeVar("T")
+CLIENT = "client"
+"""Component of the traces of all that is opened here."""
 
 
 @asynccontextmanager
@@ -102,7 +104,7 @@ async def _check_store(settings: MilvusSettings) -> None:
 async def open_outbox(settings: Settings, *, limit_s: float | None = None) -> AsyncIterator[tuple[Outbox, Tracer]]:
     """Open an outbox with its tracer; limit_s: most seconds to wait for the broker; None: as long as it takes."""
     async with AsyncExitStack() as opened:
-        tracer = opened.enter_context(tracing(settings.telemetry, "client"))
+        tracer = opened.enter_context(tracing(settings.telemetry, CLIENT))
         producer = await opened.enter_async_context(KafkaProducer(settings.kafka))
         yield Outbox(producer, tracer, limit_s=limit_s), tracer
 
