@@ -416,6 +416,35 @@ async def test_a_connection_that_is_being_opened_at_the_end_holds_it_up_no_longe
             await connected.ask(query, patience_s=0.01)
 
 
+@pytest.mark.parametrize(("others", "connections"), [(0, 2), (1, 1)])
+async def test_a_question_that_is_not_answered_in_time_breaks_no_connection_that_answers_others(
+    line: InProcess, others: int, connections: int
+) -> None:
+    waits, goes_on = asyncio.Event(), asyncio.Event()
+
+    class Busy(Connections):
+        async def ask(self, query: ContextQuery, *, patience_s: float, token: str | None = None) -> ContextResult:
+            if query.text == "slow":
+                waits.set()
+                await goes_on.wait()
+                raise TimeoutError
+            return await super().ask(query, patience_s=patience_s, token=token)
+
+    world = Busy(line)
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="antrag", asked_at=now())
+    async with ReconnectingClient(world.open) as connected:
+        slow = asyncio.create_task(connected.ask(replace(query, text="slow"), patience_s=60))
+        await waits.wait()
+        for _ in range(others):
+            await connected.ask(query, patience_s=60)
+        goes_on.set()
+        with pytest.raises(TimeoutError):
+            await slow
+        await connected.ask(query, patience_s=60)
+
+    assert (world.opened, world.closed) == (connections, connections)
+
+
 async def test_after_an_answer_that_can_not_be_read_the_next_question_gets_another_connection(line: InProcess) -> None:
     world = Connections(line)
     query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text="antrag", asked_at=now())

@@ -22,6 +22,8 @@ class _Connection:
         self.client = client
         self.closing = closing
         self.users = 0
+        self.answers = 0
+        """How many it has given."""
 
 
 MOST_CLIENTS = 64
@@ -120,12 +122,18 @@ class ReconnectingClient:
         except TimeoutError as error:
             raise NotSent(NOT_TAKEN) from error
         connection.users += 1
+        answers = connection.answers
         try:
-            return await connection.client.ask(query, patience_s=ends_s - now(), token=token)
-        except (InfraError, TimeoutError, UndecodableError):
-            if self._current is connection:
+            result = await connection.client.ask(query, patience_s=ends_s - now(), token=token)
+        except (InfraError, TimeoutError, UndecodableError) as error:
+            # Where others were answered meanwhile the worker is slow, and another connection would burden it more.
+            is_slow = isinstance(error, TimeoutError) and connection.answers > answers
+            if self._current is connection and not is_slow:
                 self._current = None
             raise
+        else:
+            connection.answers += 1
+            return result
         finally:
             connection.users -= 1
             if connection is not self._current and not connection.users:
