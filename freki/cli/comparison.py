@@ -1,12 +1,10 @@
 """Comparison of the index with the stream of changes."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
-
-from rich.progress import Progress
 
 from freki.cli.bars import bars
 from freki.cli.slow import told_if_slow
@@ -18,11 +16,12 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, RepairAction, reconcile, reconcile_rows
-from freki.schemas import IndexOutcome, OutcomeStatus, RootId
+from freki.schemas import IndexOutcome, OutcomeStatus, RootId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
 from freki.schemas.names import document_of_key
 from freki.streams.feed.repeat import UNDECODABLE
+from freki.streams.ports import DocumentIndex
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.generations import waiting_of
@@ -33,22 +32,35 @@ INDEXED_S = 30.0
 """Longest wait for what is being indexed, in seconds; then it counts as a difference."""
 
 
+State = tuple[object, ...]
+"""What stream and index hold of a document: once it changes, differences from before say nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class Comparison:
     """Result of comparing index and stream."""
 
     stream: Stream
     roots: Mapping[RootId, Root]
+    """Of the documents that differ and are in the index."""
     differences: Sequence[Difference]
-    lost: Sequence[Root]
-    """Documents that cannot be compared because their changes were deleted from the topic, or went with it."""
+    live: int = 0
+    """Number of documents in the index."""
+    deleted: int = 0
+    """Number of deletions that the index remembers."""
+    lost: int = 0
+    """Number of documents that cannot be compared as their changes were deleted from the topic, or went with it."""
     rejected: Collection[Version] = frozenset()
     """Versions on the topic that do not count, because no index has them."""
     is_behind: bool = False
     """Whether stages still had not passed on what waited when the comparison began."""
 
-    def state(self, name: str) -> tuple[object, ...]:
-        """Return what stream and index hold of a document: once it changes, differences from before say nothing."""
+    @property
+    def states(self) -> Mapping[Difference, State]:
+        """The differences, each with what stream and index hold of its document."""
+        return {each: self._state(each.name) for each in self.differences}
+
+    def _state(self, name: str) -> State:
         named = document_of_key(name.encode())
         if named is None:
             return ()
@@ -61,51 +73,102 @@ async def compare(settings: Settings, index: MilvusIndex) -> Comparison:
     first = await _compared(settings, index)
     if not first.differences:
         return first
-    is_behind = True
+    before, is_behind = first.states, True
+    # What the stream says of all documents is read again, and is not held twice.
+    del first
     with suppress(TimeoutError), told_if_slow("waiting for what is being indexed"):
         async with asyncio.timeout(INDEXED_S):
             await until_passed(partial(waiting_of, settings))
             is_behind = False
     again = await _compared(settings, index)
-    return replace(again, differences=lasting(first, again), is_behind=is_behind)
+    return replace(again, differences=lasting(before, again), is_behind=is_behind)
 
 
-def lasting(first: Comparison, again: Comparison) -> list[Difference]:
-    """Return the differences that two comparisons have in common, of documents that did not change between them."""
-    before = set(first.differences)
-    return [each for each in again.differences if each in before and first.state(each.name) == again.state(each.name)]
+def lasting(before: Mapping[Difference, State], again: Comparison) -> list[Difference]:
+    """Return the differences that two comparisons have in common, of documents that did not change between them.
+
+    before: those of the first comparison, with their states.
+    """
+    now = again.states
+    return [each for each in again.differences if each in before and before[each] == now[each]]
 
 
 async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
     with bars() as progress:
         # Read the index before the topic: everything in it now is on the topic by the time that is read.
-        before = {root.root_id: root.rank async for root in index.all_roots() if not root.deleted}
+        documents, before = 0, set[int]()
+        async for root in index.all_roots():
+            documents += 1
+            if not root.deleted:
+                before.add(hash_of(root))
         rejected = await _rejected(settings, index)
         stream = await read_stream(settings, progress, rejected=rejected)
-        roots = {root.root_id: root async for root in index.all_roots()}
-        lost = _lost(stream, roots.values())
-        unknown = {root.root_id for root in lost} | {
-            key for key in roots if key not in stream.expected and before.get(key) != roots[key].rank
-        }
-        differences = reconcile(stream.expected, [root for key, root in roots.items() if key not in unknown])
-        differences = [withhold_deletion(each, stream) for each in differences]
-        differences += stream.scattered_differences
-        differences += await _row_differences(index, list(roots.values()), progress)
-    return Comparison(stream, roots, differences, lost, rejected)
+        bar = progress.add_task("documents checked", total=documents)
+        found = await compare_with(stream, index, before, partial(progress.advance, bar))
+    return replace(found, rejected=rejected)
 
 
-async def _row_differences(index: MilvusIndex, roots: Sequence[Root], progress: Progress) -> list[Difference]:
-    differences = []
-    bar = progress.add_task("documents checked", total=len(roots))
-    for some in (roots[at : at + BATCH] for at in range(0, len(roots), BATCH)):
-        stored = await index.pages([page_id for root in some for page_id in root.pages])
-        rows = await index.rows_of([root.root_id for root in some])
+async def compare_with(
+    stream: Stream, index: DocumentIndex, before: Container[int], advance: Callable[[int], None]
+) -> Comparison:
+    """Compare an index with a stream; of its roots no more are held at a time than are checked together.
+
+    before: hashes of the roots of live documents that the index had before the stream was read. A document that the
+    stream lacks and that was written since is on its way.
+    """
+    missing, lost_before = set(stream.expected), stream.lost_before
+    scattered = stream.scattered_differences
+    differing = {each.name for each in scattered}
+    roots: dict[RootId, Root] = {}
+    differences: list[Difference] = []
+    damaged: list[Difference] = []
+    live = deleted = lost = 0
+    async for some in _slices(index.all_roots()):
+        rows = await _row_differences(index, some)
         for root in some:
-            pages = [stored[page_id] for page_id in root.pages if page_id in stored]
-            manifest = [entry.row_id for page in pages for entry in page.entries]
-            differences += reconcile_rows(root, manifest, len(pages), [row.row_id for row in rows[root.root_id]])
-        progress.advance(bar, len(some))
-    return differences
+            expected, name = stream.expected.get(root.root_id), f"{root.tenant}/{root.document_id}"
+            missing.discard(root.root_id)
+            live, deleted = live + (not root.deleted), deleted + root.deleted
+            is_lost = expected is None and _is_lost(root, lost_before)
+            lost += is_lost
+            is_known = expected is not None or (not is_lost and hash_of(root) in before)
+            problem = reconcile(expected, root) if is_known else None
+            differences += [problem] if problem else []
+            damaged += rows[root.root_id]
+            if problem or rows[root.root_id] or name in differing:
+                roots[root.root_id] = root
+        advance(len(some))
+    absent = (reconcile(stream.expected[key], None) for key in missing)
+    differences = sorted([*differences, *(each for each in absent if each)])
+    differences = [withhold_deletion(each, stream) for each in differences]
+    return Comparison(stream, roots, [*differences, *scattered, *damaged], live=live, deleted=deleted, lost=lost)
+
+
+async def _slices(roots: AsyncIterator[Root]) -> AsyncIterator[list[Root]]:
+    some: list[Root] = []
+    async for root in roots:
+        some.append(root)
+        if len(some) == BATCH:
+            yield some
+            some = []
+    if some:
+        yield some
+
+
+def hash_of(root: Root) -> int:
+    """Return what stands for a root: kept of each document, ranks would take several times the memory."""
+    return hash((root.root_id, root.rank))
+
+
+async def _row_differences(index: DocumentIndex, roots: Sequence[Root]) -> Mapping[RootId, Sequence[Difference]]:
+    stored = await index.pages([page_id for root in roots for page_id in root.pages])
+    rows = await index.rows_of([root.root_id for root in roots])
+    found: dict[RootId, Sequence[Difference]] = {}
+    for root in roots:
+        pages = [stored[page_id] for page_id in root.pages if page_id in stored]
+        manifest = [entry.row_id for page in pages for entry in page.entries]
+        found[root.root_id] = reconcile_rows(root, manifest, len(pages), [row.row_id for row in rows[root.root_id]])
+    return found
 
 
 def withhold_deletion(difference: Difference, stream: Stream) -> Difference:
@@ -116,14 +179,12 @@ def withhold_deletion(difference: Difference, stream: Stream) -> Difference:
     return Difference(difference.name, problem)
 
 
-def _lost(stream: Stream, roots: Collection[Root]) -> list[Root]:
-    """Return the live documents whose changes may be among those that the topic lost; compaction loses none."""
-    before = stream.lost_before
-    if before is None:
-        return []
-    return [
-        root for root in roots if not root.deleted and root.root_id not in stream.expected and root.recorded_at < before
-    ]
+def _is_lost(root: Root, before: Timestamp | None) -> bool:
+    """Return whether changes of a document that the stream lacks may be among those that the topic lost before then.
+
+    Compaction loses none.
+    """
+    return before is not None and not root.deleted and root.recorded_at < before
 
 
 async def _rejected(settings: Settings, index: MilvusIndex) -> set[Version]:
@@ -131,14 +192,18 @@ async def _rejected(settings: Settings, index: MilvusIndex) -> set[Version]:
 
     A version that is indexed may be rejected later, when it is reindexed: it stays.
     """
-    last: dict[Version, OutcomeStatus] = {}
+    rejected: set[Version] = set()
     async with (
         open_registry(settings) as registry,
         Reader(settings.kafka, topics_of(settings).outcomes.name, start="earliest", registry=registry) as reader,
     ):
         async for outcome in decoded(reader.until_end(), Codec(IndexOutcome, registry=registry).decode):
-            last[outcome.tenant, outcome.document_id, outcome.version] = outcome.status
-    rejected = {change for change, status in last.items() if status is OutcomeStatus.REJECTED}
+            version = outcome.tenant, outcome.document_id, outcome.version
+            # Of all receipts only these are kept: the topic has one of each version for weeks.
+            if outcome.status is OutcomeStatus.REJECTED:
+                rejected.add(version)
+            else:
+                rejected.discard(version)
     keys = {change: root_id(change[0], change[1]) for change in rejected}
     roots = await index.roots(sorted(set(keys.values()))) if keys else {}
     return {

@@ -69,17 +69,20 @@ async def verify(
     async with open_index(settings) as index:
         compared = await compare(settings, index)
         await _show(settings, index, compared)
+        is_whole = not (compared.differences or compared.lost)
         if repair and await _repair(settings, index, compared, patience_s=patience):
+            # What the stream says of all documents is read again, and is not held twice.
+            del compared
             compared = await compare(settings, index)
+            is_whole = not (compared.differences or compared.lost)
             _show_differences(compared.differences, "after the repair: ")
-    if compared.differences or compared.lost:
+    if not is_whole:
         raise typer.Exit(1)
 
 
 async def _show(settings: Settings, index: MilvusIndex, compared: Comparison) -> None:
-    live = sum(not root.deleted for root in compared.roots.values())
     console.print(f"{counted(len(compared.stream.expected), 'document')} in the stream")
-    console.print(f"{live} live in the index, {len(compared.roots) - live} remembered as deleted")
+    console.print(f"{compared.live} live in the index, {compared.deleted} remembered as deleted")
     if rejected := compared.stream.rejected_now:
         console.print(
             f"{counted(rejected, 'document')} whose last change was rejected: `freki dead-letters list` says why"
@@ -103,7 +106,7 @@ def _show_differences(differences: Sequence[Difference], when: str = "") -> None
 
 def _loss(settings: Settings, compared: Comparison) -> str:
     """Return what happened to the topic, and what to do."""
-    count, topic = len(compared.lost), topics_of(settings).documents.name
+    count, topic = compared.lost, topics_of(settings).documents.name
     stack = read_stack(settings.local.state_dir.expanduser().absolute())
     is_local = stack is not None and stack.broker == "tansu" and stack.bootstrap == settings.kafka.bootstrap
     cause = (

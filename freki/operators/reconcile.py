@@ -1,10 +1,10 @@
 """Comparison of the index with the stream of changes."""
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection
 from enum import StrEnum
 from typing import NamedTuple
 
-from freki.schemas import DocumentChange, Operation, RootId
+from freki.schemas import DocumentChange, Operation
 from freki.schemas.index import Root, RowId
 
 
@@ -61,20 +61,14 @@ def expect(
     return Expected(name, at, deleted=deletes, content_hash="" if deletes else content_hash)
 
 
-def reconcile(expected: Mapping[RootId, Expected], roots: Iterable[Root]) -> list[Difference]:
-    """Return the differences of roots from the stream, ordered by name; includes documents unknown to the stream."""
-    found = {root.root_id: root for root in roots}
-    differences = [
-        Difference(document.name, *problem)
-        for key, document in expected.items()
-        if (problem := _problem(document, found.get(key))) is not None
-    ]
-    differences += [
-        Difference(f"{root.tenant}/{root.document_id}", "is searchable, but not in the stream", RepairAction.DELETE)
-        for key, root in found.items()
-        if key not in expected and not root.deleted
-    ]
-    return sorted(differences)
+def reconcile(expected: Expected | None, root: Root | None) -> Difference | None:
+    """Return the difference of the root of a document from the stream; None where one of them lacks the document."""
+    if expected is not None:
+        problem = _problem(expected, root)
+        return None if problem is None else Difference(expected.name, *problem)
+    if root is None or root.deleted:
+        return None
+    return Difference(f"{root.tenant}/{root.document_id}", "is searchable, but not in the stream", RepairAction.DELETE)
 
 
 def _problem(expected: Expected, root: Root | None) -> tuple[str, RepairAction] | None:

@@ -1,16 +1,17 @@
 """What `freki verify` reports beside a stream of changes."""
 
 import asyncio
-from collections.abc import Sequence
+import tracemalloc
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Any, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.cli import comparison
-from freki.cli.comparison import Comparison, lasting, withhold_deletion
+from freki.cli.comparison import Comparison, compare_with, hash_of, lasting, withhold_deletion
 from freki.cli.send_nulls import superseding_nulls
 from freki.cli.stream_state import Stream, take
 from freki.cli.verify import _show
@@ -18,7 +19,7 @@ from freki.infra.milvus.index import MilvusIndex
 from freki.infra.settings import Settings
 from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, Expected, RepairAction, reconcile
-from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
+from freki.schemas import DocumentChange, DocumentId, Operation, RootId, TenantId, Timestamp
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
 from tests.contract.index_records import root
@@ -41,30 +42,30 @@ class Counts:
 def compared(*differences: Difference, stream: int, index: Root | None) -> Comparison:
     expected = {KEY: Expected("t/d", stream, deleted=False, content_hash="")}
     roots = {} if index is None else {KEY: index}
-    return Comparison(Stream(expected=expected), roots, differences, ())
+    return Comparison(Stream(expected=expected), roots, differences)
 
 
 def test_what_was_indexed_meanwhile_is_no_difference() -> None:
     first = compared(BEHIND, stream=2, index=root(KEY, version=1))
     again = compared(stream=2, index=root(KEY, version=2))
 
-    assert lasting(first, again) == []
+    assert lasting(first.states, again) == []
 
 
 def test_what_lasts_is_a_difference() -> None:
     for index in (root(KEY, version=1), None):
         first = again = compared(BEHIND, stream=2, index=index)
 
-        assert lasting(first, again) == [BEHIND]
+        assert lasting(first.states, again) == [BEHIND]
 
 
 def test_the_same_difference_of_another_state_may_be_a_moment_of_an_update() -> None:
     first = compared(HOLES, stream=1, index=root(KEY, version=1))
 
-    assert lasting(first, compared(HOLES, stream=2, index=root(KEY, version=1))) == []
-    assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=2))) == []
-    assert lasting(first, compared(HOLES, stream=1, index=root(KEY, version=1, edition=5))) == []
-    assert lasting(first, compared(HOLES, BEHIND, stream=1, index=root(KEY, version=1))) == [HOLES]
+    assert lasting(first.states, compared(HOLES, stream=2, index=root(KEY, version=1))) == []
+    assert lasting(first.states, compared(HOLES, stream=1, index=root(KEY, version=2))) == []
+    assert lasting(first.states, compared(HOLES, stream=1, index=root(KEY, version=1, edition=5))) == []
+    assert lasting(first.states, compared(HOLES, BEHIND, stream=1, index=root(KEY, version=1))) == [HOLES]
 
 
 @pytest.mark.parametrize("passed_on", [True, False])
@@ -138,7 +139,7 @@ def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_ord
 
     first, again = [compared(*stream.scattered_differences, stream=1, index=None) for stream in readings]
 
-    (difference,) = lasting(first, again)
+    (difference,) = lasting(first.states, again)
     assert "in partitions 0 and 1 and 2" in difference.problem
 
 
@@ -315,7 +316,8 @@ def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:
     stream = Stream()
     # As with a schema registry; this reader has none.
     take(stream, Event(key=b"t/d", value=b"\x00\x00\x00\x00\x01ab"), Codec(DocumentChange), ())
-    (difference,) = reconcile(stream.expected, [root(KEY, tenant="t", document_id="d")])
+    difference = reconcile(stream.expected.get(KEY), root(KEY, tenant="t", document_id="d"))
+    assert difference is not None
     assert difference.repair is RepairAction.DELETE
 
     kept = withhold_deletion(difference, stream)
@@ -324,3 +326,78 @@ def test_no_document_is_deleted_whose_last_record_cannot_be_decoded() -> None:
     assert "FREKI_REGISTRY__URL" in kept.problem
     take(stream, Event(key=b"t/d", value=None), Codec(DocumentChange), ())
     assert withhold_deletion(difference, stream) == difference
+
+
+class Large:
+    """An index of many documents without rows, some of which differ from the stream."""
+
+    def __init__(self, versions: Mapping[DocumentId, int]) -> None:
+        self._versions = versions
+
+    async def all_roots(self) -> AsyncIterator[Root]:
+        for name, version in self._versions.items():
+            yield indexed(name, version)
+
+    async def pages(self, _: object) -> Mapping[Any, Any]:
+        return {}
+
+    async def rows_of(self, keys: Sequence[RootId]) -> Mapping[RootId, Sequence[Any]]:
+        return dict.fromkeys(keys, ())
+
+
+def indexed(name: DocumentId, version: int) -> Root:
+    key = root_id(TenantId("t"), name)
+    return root(
+        key, tenant="t", document_id=name, version=version, pages=(), name=f"{name} " * 20, deleted=version == 0
+    )
+
+
+def streamed(versions: Mapping[DocumentId, int]) -> Stream:
+    names = {root_id(TenantId("t"), name): name for name in versions}
+    content_hash = indexed(DocumentId("d"), 1).content_hash
+    expected = {
+        key: Expected(f"t/{name}", versions[name], deleted=False, content_hash=content_hash)
+        for key, name in names.items()
+    }
+    return Stream(expected=expected, starts={0: 0}, firsts={0: (7, AT)})
+
+
+def some(count: int, version: int, name: str) -> dict[DocumentId, int]:
+    return {DocumentId(f"{name}{number}"): version for number in range(count)}
+
+
+async def test_of_the_roots_of_an_index_only_those_that_differ_are_held() -> None:
+    """An index may have more documents than their roots have room in memory."""
+    same, older = some(20_000, 2, "same"), some(3, 1, "older")
+    stream = streamed({**same, **dict.fromkeys(older, 2), DocumentId("missing"): 1})
+    tracemalloc.start()
+    try:
+        found = await compare_with(stream, cast("Any", Large({**same, **older})), set(), lambda _: None)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+
+    assert [each.name for each in found.differences] == ["t/missing", "t/older0", "t/older1", "t/older2"]
+    assert {each.document_id for each in found.roots.values()} == older.keys()
+    assert peak < 150 * len(same)
+
+
+async def test_what_the_stream_lacks_is_surplus_only_where_the_index_had_it_before_the_stream_was_read() -> None:
+    there = {DocumentId("before"): 1, DocumentId("replaced"): 2, DocumentId("new"): 1, DocumentId("gone"): 0}
+    before = {hash_of(indexed(DocumentId(name), 1)) for name in ("before", "replaced")}
+
+    found = await compare_with(streamed({}), cast("Any", Large(there)), before, lambda _: None)
+
+    assert [(each.name, each.repair) for each in found.differences] == [("t/before", RepairAction.DELETE)]
+    assert (found.live, found.deleted, found.lost) == (3, 1, 0)
+
+
+async def test_documents_whose_changes_the_topic_lost_are_counted_and_no_differences() -> None:
+    there = {DocumentId("lost"): 1, DocumentId("kept"): 1}
+    stream = streamed({DocumentId("kept"): 1})
+    stream.firsts = {0: (0, Timestamp(indexed(DocumentId("lost"), 1).recorded_at + 1))}
+    before = {hash_of(indexed(name, 1)) for name in there}
+
+    found = await compare_with(stream, cast("Any", Large(there)), before, lambda _: None)
+
+    assert (found.differences, found.lost, found.live) == ([], 1, 2)

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.operators.reconcile import Difference, Expected, RepairAction, expect, reconcile, reconcile_rows
-from freki.schemas import DocumentChange, Operation, RootId
+from freki.schemas import DocumentChange, Operation
 from freki.schemas.index import PageId, Root, RowId
 from tests.contract.index_records import root
 from tests.unit.document_changes import change
@@ -80,7 +80,7 @@ STATED = Expected(NAME, 3, deleted=False, content_hash="same")
 def test_each_difference_has_its_repair(
     expected: Expected | None, found: Root | None, repairs: list[RepairAction]
 ) -> None:
-    differences = reconcile({} if expected is None else {RootId("r"): expected}, [] if found is None else [found])
+    differences = filter(None, [reconcile(expected, found)])
 
     assert [(each.name, each.repair) for each in differences] == [(NAME, repair) for repair in repairs]
 
