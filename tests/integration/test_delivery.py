@@ -1,5 +1,6 @@
 import asyncio
 import sys
+from collections.abc import Collection
 from contextlib import suppress
 from itertools import pairwise
 from typing import Any
@@ -7,9 +8,11 @@ from typing import Any
 import faust
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.consumer.group_coordinator import GroupCoordinator
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind
+from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected, Unavailable
 from freki.streams.deliver.dead_letters import replay
@@ -18,15 +21,22 @@ from freki.streams.deliver.run import Stalled, run_stages
 from freki.streams.deliver.stage import Stage
 from freki.streams.messages import Outgoing
 from tests.integration.members import group_members
-from tests.integration.stages import PATIENCE_S, Batch, World, running
+from tests.integration.stages import PATIENCE_S, Batch, World, a_world, running
 from tests.integration.transactions import transaction
 
+MANY = 32
+"""Partitions."""
 FETCH_S = 3.0
 """Longer than one fetch waits for records."""
 
 
 def numbered(first: int, last: int, *, keys: int) -> list[tuple[bytes, bytes]]:
     return [(b"%d" % (i % keys), b"%d" % i) for i in range(first, last)]
+
+
+def of_many_partitions(world: World) -> KafkaSettings:
+    prefix = f"{world.kafka.topic_prefix}.many"
+    return world.kafka.model_copy(update={"topic_prefix": prefix, "partitions": MANY})
 
 
 def takes_null_keys(world: World) -> bool:
@@ -139,6 +149,26 @@ async def test_a_new_group_has_an_offset_in_each_partition_from_its_first_assign
 
     assert begun == {(world.topics.documents.name, partition): 0 for partition in range(world.kafka.partitions)}
     assert sorted(each.value or b"" for each in outputs) == [b"1", b"2", b"3"]
+
+
+async def test_offsets_of_many_partitions_are_asked_for_together(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    fetch = GroupCoordinator._do_fetch_commit_offsets
+
+    async def counted(self: Any, places: Collection[Any]) -> Any:
+        asked.append(len(places))
+        return await fetch(self, places)
+
+    monkeypatch.setattr(GroupCoordinator, "_do_fetch_commit_offsets", counted)
+    async with a_world(of_many_partitions(world), world.state) as many:
+        for first in (0, MANY):
+            async with running(many.stage(many.forward)):
+                await many.publish(*numbered(first, first + MANY, keys=MANY))
+                outputs = await many.outputs(first + MANY)
+                assert sorted(int(each.value or b"") for each in outputs) == list(range(first + MANY))
+
+    assert max(asked) == MANY
+    assert len(asked) < MANY
 
 
 async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(world: World) -> None:

@@ -56,6 +56,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
     async def on_start(self) -> None:
         await super().on_start()
         _give_up_commits_to_deleted_topics(self._consumer)
+        _begin_at_committed_offsets_at_once(self._consumer)
         _leave_first_generations(self._consumer)
         if cast("Transport", self.transport).profile.keeps_leaders:
             _replace_departed_leaders(self._consumer)
@@ -74,6 +75,25 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             self._stopped.set()
         else:
             super()._stopped_set()
+
+    async def seek_to_committed(self) -> Mapping[TP, int]:
+        """Seek to the committed offset of each partition and return it; None where there is none.
+
+        aiokafka asks for the offset of one partition at a time, so that a rebalance takes longer the more there are.
+        """
+        found: Mapping[TP, int] = await self.call_thread(self._seek_to_committed)
+        return found
+
+    async def _seek_to_committed(self) -> dict[TP, int | None]:
+        consumer = self._ensure_consumer()
+        places = consumer.assignment()
+        told = await consumer._coordinator.fetch_committed_offsets(list(places))  # noqa: SLF001
+        offsets = {place: told[place].offset if place in told else None for place in places}
+        # Partitions that were revoked meanwhile are sought again once they are assigned.
+        for place in places & consumer.assignment():
+            if offset := offsets[place]:
+                consumer.seek(place, offset)
+        return offsets
 
     async def _fetch_records(self, *args: Any, **kwargs: Any) -> RecordMap:  # noqa: ANN401 - passed on as they are
         # Recorded here, where positions advance: Faust may drop fetched records on their way to the stream.
@@ -142,6 +162,38 @@ def _give_up_commits_to_deleted_topics(consumer: Any) -> None:  # noqa: ANN401 -
             )
 
     coordinator._do_commit_offsets = commit_once  # noqa: SLF001
+
+
+def _begin_at_committed_offsets_at_once(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
+    """Let new partitions ask for their committed offsets together.
+
+    aiokafka asks for that of the next one once it has the answer for the one before.
+    """
+    fetcher = consumer._fetcher  # noqa: SLF001
+    update = fetcher._update_fetch_positions  # noqa: SLF001
+
+    async def asked_at_once(assignment: Any, node: Any, places: Collection[Any]) -> Any:  # noqa: ANN401
+        states = [assignment.state_value(place) for place in places]
+        new = [state for state in states if not _has_begun(state)]
+        try:
+            told = await asyncio.gather(*(state.fetch_committed() for state in new))
+        except asyncio.CancelledError:
+            # As aiokafka's own: it awaits the requests that it cancels, and expects no error.
+            return False
+        for state, committed in zip(new, told, strict=True):
+            # Somebody may have sought meanwhile.
+            if not _has_begun(state):
+                if committed.offset >= 0:
+                    state.reset_to(committed.offset)
+                else:
+                    state.await_reset(fetcher._default_reset_strategy)  # noqa: SLF001
+        return await update(assignment, node, places)
+
+    fetcher._update_fetch_positions = asked_at_once  # noqa: SLF001
+
+
+def _has_begun(state: Any) -> bool:  # noqa: ANN401 - aiokafka is untyped
+    return bool(state.has_valid_position or state.awaiting_reset)
 
 
 def _leave_first_generations(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
