@@ -1,5 +1,6 @@
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
 from itertools import pairwise
@@ -12,6 +13,7 @@ from aiokafka.consumer.group_coordinator import GroupCoordinator
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind
+from freki.infra.kafka.consumer import _ConsumerThread
 from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected, Unavailable
@@ -169,6 +171,28 @@ async def test_offsets_of_many_partitions_are_asked_for_together(world: World, m
 
     assert max(asked) == MANY
     assert len(asked) < MANY
+
+
+async def test_a_look_at_the_backlog_of_many_partitions_asks_the_reading_thread_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: Counter[str] = Counter()
+    call = _ConsumerThread.call_thread
+
+    async def counted(self: Any, method: Any, *args: Any, **kwargs: Any) -> Any:
+        calls[method.__name__] += 1
+        return await call(self, method, *args, **kwargs)
+
+    async with a_world(of_many_partitions(world), world.state) as many, running(stage := many.stage(many.forward)):
+        await many.publish(*numbered(0, MANY, keys=MANY))
+        await many.outputs(MANY)
+        monkeypatch.setattr(_ConsumerThread, "call_thread", counted)
+        async with asyncio.timeout(PATIENCE_S):
+            while (backlog := await look_behind(stage.app)) is None or any(backlog.values()):
+                calls.clear()
+
+    assert len(backlog) == MANY
+    assert sum(count for name, count in calls.items() if "position" in name) == 1
 
 
 async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(world: World) -> None:

@@ -137,7 +137,7 @@ async def look_behind(app: faust.App) -> dict[tuple[str, int], int] | None:
     try:
         async with asyncio.timeout(_BACKLOG_TIMEOUT_S):
             ends = await consumer.highwaters(*places)
-            return {(place.topic, place.partition): await _waiting(consumer, place, ends[place]) for place in places}
+            positions = await consumer.positions({place for place in places if not _is_begun(consumer, place)})
     except (KafkaError, OSError):
         return None
     except asyncio.CancelledError:
@@ -146,15 +146,23 @@ async def look_behind(app: faust.App) -> dict[tuple[str, int], int] | None:
             raise
         # Of the request alone: the reading thread cancels its requests when it crashes, and `crash_of` knows why.
         return None
+    return {
+        (place.topic, place.partition): _waiting(consumer, place, end=ends[place], position=positions.get(place))
+        for place in places
+    }
 
 
-async def _waiting(consumer: "Consumer", place: TP, end: int) -> int:
-    read, finished = consumer.read.get(place, 0), consumer.finished.get(place, 0)
-    if read > finished:
+def _is_begun(consumer: "Consumer", place: TP) -> bool:
+    """Return whether a record was read of a partition, and is not finished."""
+    return consumer.read.get(place, 0) > consumer.finished.get(place, 0)
+
+
+def _waiting(consumer: "Consumer", place: TP, *, end: int, position: int | None) -> int:
+    if position is None or _is_begun(consumer, place):
         # The local broker reports the first record of the last batch as the end of a partition.
-        return max(read, end) - finished
+        return max(0, max(consumer.read.get(place, 0), end) - consumer.finished.get(place, 0))
     # Positions skip the gaps left by compaction and transactions; offsets of finished records do not.
-    return max(0, end - (await consumer.position(place) or 0))
+    return max(0, end - position)
 
 
 def _faust_credentials(settings: KafkaSettings) -> Credentials | None:

@@ -129,6 +129,11 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             with suppress(CommitFailedError, IllegalStateError):  # revoked meanwhile: the next owner commits
                 await self._ensure_consumer().commit(places)
 
+    async def positions(self, places: Collection[TP]) -> dict[TP, int]:
+        """Return the position in each of the assigned partitions, once all have one."""
+        consumer = self._ensure_consumer()
+        return {place: await consumer.position(driver.ensure_aiokafka_TP(place)) for place in places}
+
     async def passed(self, places: Collection[TP]) -> dict[TP, tuple[int, int]]:
         """Return one past the last read record, and the position, of partitions that have both."""
         # In the reading thread: elsewhere the position could advance before the read records are recorded.
@@ -390,6 +395,15 @@ class Consumer(driver.Consumer):
                 offsets.pass_gap(position)
                 self.read[place] = self.finished[place] = position
         return bool(await super().force_commit(topics, start_new_transaction))
+
+    async def positions(self, places: Collection[TP]) -> dict[TP, int]:
+        """Return the position in each of the assigned partitions, once all have one.
+
+        In one call of the thread that reads: each takes milliseconds where threads compete.
+        """
+        thread = cast("_ConsumerThread", self._thread)
+        found: dict[TP, int] = await thread.call_thread(thread.positions, places) if places else {}
+        return found
 
     async def _passed(self, places: Collection[TP]) -> dict[TP, tuple[int, int]]:
         thread = cast("_ConsumerThread", self._thread)
