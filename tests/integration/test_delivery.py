@@ -28,6 +28,8 @@ from tests.integration.transactions import transaction
 
 MANY = 32
 """Partitions."""
+POLLED = 256
+"""Maximum records of a poll."""
 FETCH_S = 3.0
 """Longer than one fetch waits for records."""
 
@@ -193,6 +195,26 @@ async def test_a_look_at_the_backlog_of_many_partitions_asks_the_reading_thread_
 
     assert len(backlog) == MANY
     assert sum(count for name, count in calls.items() if "position" in name) == 1
+
+
+async def test_a_poll_brings_as_many_records_of_many_partitions_as_of_few(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    polls: list[int] = []
+    fetch = _ConsumerThread._fetch_records
+
+    async def counted(self: Any, *args: Any, **kwargs: Any) -> Any:
+        found = await fetch(self, *args, **kwargs)
+        polls.append(sum(map(len, found.values())))
+        return found
+
+    monkeypatch.setattr(_ConsumerThread, "_fetch_records", counted)
+    async with a_world(of_many_partitions(world), world.state) as many:
+        await many.publish(*numbered(0, POLLED, keys=POLLED))
+        async with running(many.stage(many.forward)):
+            await many.outputs(POLLED)
+
+    assert max(polls) > POLLED // MANY
 
 
 async def test_a_replayed_dead_letter_is_processed_as_if_nothing_had_happened(world: World) -> None:

@@ -40,9 +40,7 @@ _BACKLOG_TIMEOUT_S = 10.0
 _POLLED_RECORDS = 256
 """Maximum records per poll, over all partitions."""
 _BUFFERED_RECORDS = 4096
-"""Minimum capacity of a stream buffer."""
-_BUFFER_POLLS = 5
-"""Capacity of a stream buffer in polls: Faust pauses partitions at 80 %, and polls stay below with five."""
+"""Capacity of a stream buffer, of at least five polls: Faust pauses partitions at 80 %."""
 
 
 def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.App:
@@ -55,7 +53,6 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
     read_any_header_names()
     state_dir.mkdir(parents=True, exist_ok=True)
     profile = PROFILES[settings.profile]
-    polled = max(1, _POLLED_RECORDS // settings.partitions)
     app = faust.App(
         name,
         broker=[f"kafka://{server}" for server in settings.bootstrap.split(",")],
@@ -64,12 +61,12 @@ def make_app(settings: KafkaSettings, name: str, *, state_dir: Path) -> faust.Ap
         broker_heartbeat_interval=profile.heartbeat_s,
         broker_rebalance_timeout=profile.rebalance_timeout_s,
         broker_commit_interval=_COMMIT_INTERVAL_S,
-        broker_max_poll_records=polled,
+        broker_max_poll_records=_POLLED_RECORDS,
         broker_max_poll_interval=_MAX_POLL_INTERVAL_S,
         consumer_auto_offset_reset="earliest",
         consumer_metadata_max_age_ms=_METADATA_AGE_MS,
         consumer_max_fetch_size=settings.max_message_bytes + REQUEST_MARGIN_BYTES,
-        stream_buffer_maxsize=max(_BUFFERED_RECORDS, polled * settings.partitions * _BUFFER_POLLS),
+        stream_buffer_maxsize=_BUFFERED_RECORDS,
         # Otherwise an unacknowledged event would block shutdown and rebalances forever.
         stream_wait_empty=False,
         key_serializer="raw",
