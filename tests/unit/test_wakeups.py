@@ -178,6 +178,7 @@ class Consumer:
         self._answers = iter(answers)
         self._fetcher = self
         self._fetch_max_wait_ms = 0
+        self._records: dict[TopicPartition, object] = {}
 
     def assignment(self) -> Collection[TopicPartition]:
         return [TopicPartition("a", 0)]
@@ -193,6 +194,25 @@ class Consumer:
     async def fetch(self, offset: int) -> None:
         request = FetchRequest(self._fetch_max_wait_ms, 1, 1024, 1, [("a", [(0, offset, 1024)])])
         await self._proc_fetch_request(self, 0, request)
+
+
+async def test_the_pause_grows_with_the_partitions(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wakeups, "PAUSE_S", 0.0)
+    monkeypatch.setattr(wakeups, "PAUSE_PER_PARTITION_S", 3600.0)
+    sender, consumer = WakeupSender(directory), Consumer((0, None))
+    pauses = pace(consumer, directory)
+    assert pauses is not None
+
+    fetch = asyncio.create_task(consumer.fetch(0))
+    for _ in range(100):
+        await asyncio.sleep(0)
+
+    assert consumer.waits
+    assert not fetch.done()
+    sender.wake_up("a")
+    await fetch
+    pauses.close()
+    sender.close()
 
 
 async def test_a_fetch_waits_longer_where_the_last_answer_told_of_records(
