@@ -20,17 +20,28 @@ ROMAN = rf"(?=[IVX])X{{0,2}}(?:IX|IV|V?I{{0,3}})\b{_BEHIND}"
 """Pattern of a clause as lawyers write it: II in `§ 535 II BGB`, I in `Art. 6 I 1 lit. f`. Not the I of `section 5 I`
 before a verb."""
 
+_LETTERS = r"(?:[a-z]{1,2}\b\)?)"
+_OF_SENTENCES = r"H[Ss]|Halbs(?:atz|ätze)?|Alt(?:ernativen?)?|Var(?:ianten?)?|Spiegelstrich|Tiret"
+_COUNTED = (
+    r"(?i:(?:U|Unter)?Abs(?:[aä]tz(?:e[ns]?)?|\.)?|S[aä]tz(?:e[ns]?)?|Nrn?\.?|Nummern?|Ziff(?:ern?|\.)?)|S\.?"
+    rf"|(?:{_OF_SENTENCES})\.?"
+)
+PART = (
+    rf"(?:(?:{_COUNTED})\s?(?:\d{{1,3}}[a-z]{{0,2}}|[IVX]{{1,4}})\b(?:{SPACED_LETTER})?"
+    rf"|(?i:(?:Doppelb|B)uchst(?:aben?|\.)?|lit\.?)(?:(?<=\.)|\s){_LETTERS}"
+    rf"|\d{{1,2}}\.\s?(?:{_OF_SENTENCES}|(?:U|Unter)Abs(?:atz)?|Satz)\b\.?)"
+)
+"""Pattern of one part of a section, by a word: `Absätze 2`, `S. 1`, `Buchst. b`, `lit. f)`, `2. Halbsatz`."""
 PARTS = (
-    rf"(?:\s?\(\d{{1,3}}[a-z]?\)|\s{ROMAN}(?:\s\d{{1,2}}\b)?)?"
-    r"(?:\s(?:(?:(?:U|Unter)?Abs(?:atz|\.)?|Satz|S\.|Nr\.?|Nummer|Ziff(?:er|\.)|(?:Doppelb|B)uchst(?:abe|\.)|lit\.?)"
-    r"\s?(?:[\da-z]{1,4}|[IVX]{1,4})|(?:S|H[Ss]\.?|Halbs(?:atz|\.)|Alt(?:ernative|\.)?|Var(?:iante|\.)?)\s?\d{1,2}"
-    r"|Buchst\s?[a-z]{1,2})\b){0,6}"
+    rf"(?:\s?\(\d{{1,3}}[a-z]?\)(?:{SPACED_LETTER})?|\s{ROMAN}(?:\s\d{{1,2}}\b|{SPACED_LETTER})?)?"
+    rf"(?:,?\s{PART}){{0,6}}"
 )
 """Pattern of the parts of a section behind its number."""
 
-JOINT = r"\s{0,3}(?:,|und|sowie|oder|bis|and|or|to|[-–])\s{0,3}"
+_DASHES = "-–—\u2212"
+JOINT = rf"\s{{0,3}}(?:,|und|u\.|sowie|oder|bis|and|or|to|[{_DASHES}&+])\s{{0,3}}"
 """Pattern between numbers that are cited together: `Abs. 2 und 3`, `Nr. 2, 4`, `Ziffern 5.1 bis 5.3`."""
-THROUGH = r"\s*(?:bis|to|[-–])[\s§]*"
+THROUGH = rf"\s*(?:bis|to|[{_DASHES}])[\s§]*"
 """Pattern between the first and the last of a range."""
 
 _NAMES_OF_TEXTS = (
@@ -38,7 +49,8 @@ _NAMES_OF_TEXTS = (
     r"|protokoll|statut|act\b|code\b|regulation|agreement|manual"
 )
 _NAMES_OF_PARTS = (
-    r"abs(?:atz)?|satz|s|nr|nummer|ziff(?:er)?|hs|halbs(?:atz)?|alt(?:ernative)?|var(?:iante)?|buchst(?:abe)?"
+    r"(?:u|unter)?abs(?:atz|ätzen?)?|s[aä]tze?n?|s|nrn?|nummern?|ziff(?:ern?)?|hs|halbs(?:atz)?|alt(?:ernative)?"
+    r"|var(?:iante)?|buchst(?:aben?)?"
 )
 NO_QUANTITY = (
     r"(?![^\W_]|[.,:/]\d|\.\s?(?:Jan|Feb|Mär|Mai|Apr|Jun|Jul|Aug|Sep|Okt|Nov|Dez)|\s?[%‰€$£Ω°]"

@@ -18,7 +18,7 @@ from freki.operators.analyse_query import CitedPlace, analyse_query, cited_claus
         ("Ziffer IV, Nr. II und Abschnitt V", ["IV", "II", "V"]),
         ("Nummern 2 und 4 der Richtlinie", ["2", "4"]),
         ("Ziffern 5.1 bis 5.3, Kapitel 2 und 3", ["5.1", "5.2", "5.3", "2", "3"]),
-        ("Rn. 12-14, Rz. 7 f. und Tz. 9 ff.", ["12", "13", "14", "7", "9"]),
+        ("Rn. 12-14, Rz. 7 f. und Tz. 9 ff.", ["12", "13", "14", "7", "8", "9"]),
         ("Textziffer 3, Randnummern 4 und 1012", ["3", "4", "1012"]),
         ("Tarifstelle 4.2", ["4.2"]),
         ("Nach Nr. 3 der Anlage 2", ["3"]),

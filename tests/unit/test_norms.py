@@ -237,6 +237,28 @@ MANY = [
         ("section 3(2) and (3)", [1, 2, 2, 1, 0, 0, 0, 0]),
         ("section 3(2)(a) and (4)(b) of the PfG", [1, 2, 1, 2, 0, 0, 0, 0]),
         ("§ 3 Abs. 2 Nr. 1 und Abs. 3 Nr. 4 PfG", [1, 3, 3, 1, 0, 0, 0, 0]),
+        ("§ 3 Absätze 2 und 3 PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 u. 3 PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2/3 PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 & 3 PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 abs. 2 PfG", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 ABS. 2 PfG", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 — 4 PfG", [1, 2, 2, 2, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2\u22124 PfG", [1, 2, 2, 2, 0, 0, 0, 0]),
+        ("§ 3 Abs. 2 f. PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 3 Nrn. 1 und 4 PfG", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§§ 3/5 PfG", [1, 1, 1, 1, 1, 0, 0, 0]),
+        ("§§ 3 u. 5 PfG", [1, 1, 1, 1, 1, 0, 0, 0]),
+        ("§§ 3—5 PfG", [1, 1, 1, 1, 1, 0, 0, 0]),
+        ("§ 3/2024 PfG", [1, 1, 1, 1, 0, 0, 0, 0]),
+        # The law behind any parts counts, and parts before the section, or behind its law.
+        ("§ 3 Abs. 2 1. Halbsatz PfG", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("Art. 7 I f WV", [0, 0, 0, 0, 0, 0, 0, 2]),
+        ("Art. 7 Abs. 1 S. 1 lit. f) WV", [0, 0, 0, 0, 0, 0, 0, 2]),
+        ("Art. 7 Unterabs. 2 WV", [0, 0, 0, 0, 0, 0, 0, 1]),
+        ("Absatz 2 des § 3 PfG", [1, 2, 1, 1, 0, 0, 0, 0]),
+        ("§ 3 PfG Abs. 2 und 3", [1, 2, 2, 1, 0, 0, 0, 0]),
+        ("§ 5 Abs. 2, § 3 PfG", [1, 1, 1, 1, 1, 0, 0, 0]),
         ("§ 3 Nr. 1, 2 und 4 PfG", [1, 2, 2, 2, 0, 0, 0, 0]),
         ("§ 3 Abs. 2 lit. a und b PfG", [1, 2, 1, 1, 0, 0, 0, 0]),
         ("§§ 3 und 5 PfG", [1, 1, 1, 1, 1, 0, 0, 0]),
@@ -268,6 +290,9 @@ LAWS = [
     place("§ 5 Steuer", document="b", name="Hundesteuersatzung der Stadt Auental"),
     place("§ 5 Steuer", document="c", name="Abgabenordnung (AO)"),
     place("§ 5 Leistungen", document="d", name="Sozialgesetzbuch (SGB) Fünftes Buch (V)"),
+    place("§ 5 Grundsatz", document="g", name="Sozialgesetzbuch (SGB) Zweites Buch (II) (BGBl. I S. 5) (SGB 2)"),
+    place("§ 5 Ziel", document="h", name="Verordnung über Anlagen (4. BImSchV)"),
+    place("§ 5 Ziel", document="i", name="Verordnung über Tankstellen (20. BImSchV)"),
     place("§ 5 Verfahren", document="e", name="Verwaltungsverfahrensgesetz (VwVfG)"),
     place("§ 5 Verfahren", document="f", name="Verwaltungsverfahrensgesetz für das Land NRW (VwVfG NRW)"),
 ]
@@ -282,6 +307,14 @@ LAWS = [
         ("§ 5 in der AO", "c"),
         ("§ 5 Abgabenordnung (AO)", "c"),
         ("§ 5 SGB V", "d"),
+        ("§ 5 SGB 5", "d"),
+        ("§ 5 Abs. 1 SGB-II", "g"),
+        ("§ 5 SGB I", ""),
+        ("§ 5 SGB", "dg"),
+        ("§ 5 der 4. BImSchV", "h"),
+        ("§ 5 20. BImSchV", "i"),
+        ("§ 5 BImSchV", "hi"),
+        ("§ 5A AO", ""),
         ("§ 5 VwVfG NRW", "f"),
         ("§ 5 Verwaltungsverfahrensgesetz NRW", "f"),
         # The name of the law may stand before, and be no abbreviation.
@@ -303,6 +336,20 @@ def test_the_name_of_a_law_stands_right_behind_its_section(query: str, documents
     levels = citation_levels(query, LAWS)
 
     assert "".join(each.document for each, level in zip(LAWS, levels, strict=True) if level) == documents
+
+
+def test_an_act_of_the_union_is_told_by_its_number() -> None:
+    acts = [
+        place("Art. 5 Ziele", document="a", name="Verordnung (EU) 2016/680"),
+        place("Art. 5 Grundsätze", document="b", name="Verordnung (EU) 2016/679 (Datenschutz-Grundverordnung)"),
+    ]
+
+    for act in ("VO (EU) 2016/679", "der Verordnung (EU) Nr. 2016/679", "of Regulation (EU) 2016/679"):
+        assert citation_levels(f"Art. 5 {act}", acts) == [0, 1]
+
+
+def test_letters_of_sections_are_the_same_in_capitals() -> None:
+    assert citation_levels("§ 3E NetzDG", PLACES)[:2] == [1, 0]
 
 
 @given(

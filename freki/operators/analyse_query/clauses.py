@@ -42,7 +42,7 @@ _CITED = re.compile(
     rf"\b(?:(?:(?P<chapter>{_CHAPTERS})|(?P<rule>{_RULES})|(?P<section>{_SECTIONS})|(?P<point>{_POINTS})"
     rf"|(?P<margin>{_MARGINS})|(?<!für\s)(?<!by\s)(?P<step>{_STEPS}))\s{{0,3}}(?P<any>{_list(_ANY)})"
     rf"|(?:{_GERMAN}|kapitels?|kap\.|klauseln?)\s{{0,3}}(?P<roman>{_list(_ROMAN)})"
-    rf"|(?:{_PARTS})\s{{0,3}}(?P<pointed>{_list(_POINTED)}))(?:\s?ff?\b)?(?![\w%]|[.,/]\d)",
+    rf"|(?:{_PARTS})\s{{0,3}}(?P<pointed>{_list(_POINTED)}))(?:\s?(?:ff|(?P<next>f))\b)?(?![\w%]|[.,/]\d)",
     re.IGNORECASE,
 )
 _EACH = re.compile(r"\d{1,4}(?:\.\d{1,3}){0,5}|[IVX]{1,6}\b")
@@ -180,11 +180,12 @@ def _clauses(text: str) -> Iterator[_Clause]:
             found[0][0] in "Nn" and numbers.isdecimal() and _is_name(text, start)
         ):
             continue
-        for number in _each_of(numbers):
+        for number in _each_of(numbers, goes_on=bool(found["next"])):
             yield _Clause(number, kind, any(first == start for first, _ in norms), start in divisions)
 
 
-def _each_of(numbers: str) -> Iterator[str]:
+def _each_of(numbers: str, *, goes_on: bool) -> Iterator[str]:
+    """Yield the numbers of a list; goes_on: also the one after the last, as in `Rn. 12 f.`."""
     last, end = "", 0
     for found in _EACH.finditer(numbers):
         if last and _THROUGH.fullmatch(numbers, end, found.start()):
@@ -192,6 +193,8 @@ def _each_of(numbers: str) -> Iterator[str]:
         else:
             yield found[0]
         last, end = found[0], found.end()
+    if goes_on and last.isdecimal():
+        yield str(int(last) + 1)
 
 
 def _is_name(text: str, start: int) -> bool:

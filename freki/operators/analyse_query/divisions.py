@@ -1,10 +1,11 @@
 """Annexes, parts and chapters that a text cites: `Anlage 3`, `Teil B`, `Zweiter Abschnitt`."""
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
+from freki.operators.analyse_query.norms import norm_spans
 from freki.operators.analyse_query.places import (
     MAX_CITED,
     CitedPlace,
@@ -23,6 +24,7 @@ _CITED = re.compile(rf"\b{DIVISION}")
 _MORE = re.compile(rf"(?P<joint>(?!,\d){JOINT})(?P<label>{LABEL}){NO_QUANTITY}")
 _BEFORE = re.compile(rf"(?<![\w.,])(?P<label>{ORDINAL})\s{{1,3}}(?:und|oder|bis)\s{{1,3}}$")
 _MOST_BEFORE = 24
+_TO_SECTION = re.compile(r"\s{1,3}\(?zu\s(?:de[mn]\s)?")
 _THROUGH = re.compile(THROUGH)
 _HEADING = re.compile(rf"[^\w§]{{0,12}}{DIVISION}")
 # Small sections are joined, and have their headings in the text, where `Anlage 3 genannten` is no heading.
@@ -43,8 +45,17 @@ def cited_divisions(text: str) -> Iterator[Division]:
 def _citations(text: str) -> Iterator[_Citation]:
     plain = text.translate(PLAIN_SIGNS)
     found = list(_cited(plain))
-    for (division, _), law in zip(found, laws_of(plain, [span for _, span in found]), strict=True):
+    norms = dict(norm_spans(plain))
+    spans = [_with_section(plain, span, norms) for _, span in found]
+    for (division, _), law in zip(found, laws_of(plain, spans), strict=True):
         yield _Citation(division, law)
+
+
+def _with_section(plain: str, span: CitedSpan, norms: Mapping[int, int]) -> CitedSpan:
+    """Return where an annex is cited, with its section: `Anlage 1 (zu § 5)`; norms: ends by starts."""
+    to = _TO_SECTION.match(plain, span.end)
+    end = norms.get(to.end(), span.end) if to else span.end
+    return span._replace(end=end + (to is not None and "(" in to[0] and plain.startswith(")", end)))
 
 
 def _cited(plain: str) -> Iterator[tuple[Division, CitedSpan]]:

@@ -24,7 +24,7 @@ _LETTER_UNITS = (
 _SHAPES = re.compile(
     rf"""
       (?P<SECTION>(?:§§?|\b(?:{ARTICLES}|{SECTIONS})(?:(?<=\.)|\s))\s?
-        \d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-z]?\b){PARTS})
+        \d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-zA-Z]?\b){PARTS})
     | (?P<date>{SHORT_DATE}|{DAY_OF_YEAR})
     | (?P<STANDARD>\b(?:{BODIES})(?:[ /-](?:{BODIES})){{0,3}}[ -]{{1,2}}\d[\d.]{{0,8}}(?:-\d{{1,4}}){{0,4}}\b)
     | (?P<QUANTITY>(?<![\w.,/-])(?:\d{{1,3}}(?:\ \d{{3}}){{1,3}}(?:,\d{{1,2}})?|\d{{1,12}}(?:[.,]\d{{1,12}}){{0,4}})

@@ -22,6 +22,7 @@ from freki.schemas.citations import (
     FOLLOWING,
     JOINT,
     NO_QUANTITY,
+    PART,
     PARTS,
     PLAIN_SIGNS,
     ROMAN,
@@ -30,29 +31,32 @@ from freki.schemas.citations import (
     SPACED_LETTER,
     THROUGH,
 )
-from freki.schemas.divisions import DIVISION
+from freki.schemas.divisions import DIVISION, LABEL
 from freki.schemas.numerals import value_of_roman
 
 MAX_NAME_WORDS = 3
 """Maximum words of the name of a law: `German Civil Code`."""
 
-_NUMBER = rf"\d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-z]?\b)"
-_LIST = rf"{_NUMBER}(?:(?:{THROUGH}{_NUMBER}|{JOINT}(?:§§?\s?)?{_NUMBER}(?(several)|{NO_QUANTITY}))){{0,20}}"
-_PART = (
-    r"(?:(?:(?:U|Unter)?Abs(?:atz|\.)?|Satz|S\.|Nr\.?|Nummern?|Ziff(?:ern?|\.)|(?:Doppelb|B)uchst(?:abe|\.)|lit\.?)\s?)"
-    r"(?:\d{1,3}[a-z]?|[a-z]{1,2}|[IVX]{1,4})\b"
-)
+# `§§ 5/6 BGB`; a year behind a number is that of a file.
+_JOINT = rf"(?:{JOINT}|/(?!(?:19|20)\d\d\b))"
+_NUMBER = rf"\d{{1,6}}(?:{SPACED_LETTER}|[a-z]??(?={FOLLOWING})|[a-zA-Z]?\b)"
+_LIST = rf"{_NUMBER}(?:(?:{THROUGH}{_NUMBER}|{_JOINT}(?:§§?\s?)?{_NUMBER}(?(several)|{NO_QUANTITY}))){{0,20}}"
 # Of `Abs. 2 und 3`, `Abs. 2 Satz 1 und Abs. 4`, `(2) and (3)`, `I, II`, `lit. a bis c`.
 _LETTERED = r"(?:\s?\([a-z]{1,3}\)){0,2}"
 _MORE = (
-    rf"(?:{JOINT}(?:{_PART}{PARTS}|\(\d{{1,3}}[a-z]?\){PARTS}{_LETTERED}|\([a-z]{{1,3}}\)|{ROMAN}|[a-z]\b(?!\.\s?\w)"
+    rf"(?:{_JOINT}(?:{PART}{PARTS}|\(\d{{1,3}}[a-z]?\){PARTS}{_LETTERED}|\([a-z]{{1,3}}\)|{ROMAN}|[a-z]\b\)?(?!\.\s?\w)"
     rf"|\d{{1,3}}[a-z]?{NO_QUANTITY}{PARTS})){{0,20}}"
 )
 _CITED = re.compile(
     rf"(?:(?P<several>§§)|§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}(?P<numbers>{_LIST})(?P<parts>{PARTS}{_LETTERED}{_MORE})"
     r"(?:\s?(?:ff|(?P<next>f))\b\.?)?"
 )
-_NUMBERS = re.compile(rf"(?P<digits>\d{{1,6}})(?P<letter>{SPACED_LETTER}|[a-z]\b)?")
+# `Absatz 2 des § 5 HGB`, `§ 5 HGB Abs. 2`.
+_PARTS_BEFORE = re.compile(rf"(?<!\w)(?P<parts>{PART}{PARTS}{_MORE})\s(?:(?:de[sr]|von|im|in)\s)?$")
+_PARTS_BEHIND = re.compile(
+    rf"\s{SHORT_NAME}(?:[\s-](?:[IVX]{{1,5}}|\d{{1,2}})\b)?(?P<parts>,?\s{PART}{PARTS}{_MORE})(?:\s?(?:ff|(?P<next>f))\b\.?)?"
+)
+_NUMBERS = re.compile(rf"(?P<digits>\d{{1,6}})(?P<letter>{SPACED_LETTER}|[a-zA-Z]\b)?")
 _RANGE = re.compile(THROUGH)
 _HEADING = re.compile(r"\W{0,8}(?P<digits>\d{1,6})(?P<letter>[a-z])?\b")
 _SMALL = frozenset(
@@ -64,13 +68,15 @@ _SHORT_NAME = re.compile(SHORT_NAME)
 
 _ARTICLE = re.compile(ARTICLES)
 _PART_SIGNS = re.compile(
-    r"(?P<through>bis\b|to\b|[-–])|(?P<clause>\bAbs(?:atz)?\b|\()|(?P<item>\b(?:Nr|Nummern?|Ziff(?:ern?)?)\b)"
-    r"|(?P<number>\d{1,3}[a-z]?\b)|(?P<roman>\b[IVX]{1,6}\b)|(?P<other>[^\W\d_]{1,20})"
+    r"(?P<through>bis\b|to\b|[-–—\u2212])|(?P<clause>\b(?i:Abs(?:[aä]tz(?:e[ns]?)?)?)\b|\()"
+    r"|(?P<item>\b(?i:Nrn?|Nummern?|Ziff(?:ern?)?)\b)|(?P<ordinal>\d{1,2}\.\s?[^\W\d_]{2,20})"
+    rf"|(?P<number>\d{{1,3}}[a-z]?\b)(?P<letter>{SPACED_LETTER})?|(?P<roman>\b[IVX]{{1,6}}\b)"
+    r"|(?P<other>[^\W\d_]{1,20})"
 )
-_OF_ANNEX = re.compile(rf"\b{DIVISION}\s{{1,3}}\(?zu\s(?:de[mn]\s)?$")
-_MOST_BEFORE = 40
+_OF_ANNEX = re.compile(rf"\b{DIVISION}(?:{JOINT}{LABEL}){{0,20}}\s{{1,3}}\(?zu\s(?:de[mn]\s)?$")
+_MOST_BEFORE = 64
 _ITEM_LINE = re.compile(r"^[^\w\n(]{0,8}(\d{1,3}[a-z]?)\\?[.)]\s", re.MULTILINE)
-_JOINTS = frozenset({"und", "sowie", "oder", "and", "or"})
+_JOINTS = frozenset({"und", "u", "sowie", "oder", "and", "or"})
 _NUMBERED = re.compile(r"^\s{0,8}\((\d{1,3}[a-z]?)\)\s", re.MULTILINE)
 
 Number = tuple[int, str]
@@ -154,15 +160,32 @@ def _citations(text: str) -> Iterator[_Citation]:
     text = _plain(text)
     found = list(_CITED.finditer(text))
     spans = [CitedSpan(each.start(), each.end(), is_article=_is_article(each)) for each in found]
+    end = 0
     for each, law in zip(found, laws_of(text, spans), strict=True):
+        before = max(end, each.start() - _MOST_BEFORE)
         # Of `Anlage 3 zu § 5` the annex is meant.
-        if not _OF_ANNEX.search(text, max(0, each.start() - _MOST_BEFORE), each.start()):
-            yield _Citation(section=_section(each), parts=_parts(each["parts"]), law=law)
+        if not _OF_ANNEX.search(text, before, each.start()):
+            yield _Citation(section=_section(each), parts=_parts_of(text, each, before), law=law)
+        end = each.end()
 
 
-def _parts(written: str) -> _Parts:
-    """Return the clauses and items that are cited behind a section; a number without a word is as the one before it."""
+def _parts_of(text: str, cited: re.Match[str], before: int) -> "_Parts":
+    """Return the parts that are cited with a section: behind it, else behind its law, or before it."""
+    if cited["parts"]:
+        return _parts(cited["parts"], goes_on=bool(cited["next"]))
+    if behind := _PARTS_BEHIND.match(text, cited.end()):
+        return _parts(behind["parts"], goes_on=bool(behind["next"]))
+    ahead = _PARTS_BEFORE.search(text, before, cited.start())
+    return _parts(ahead["parts"] if ahead else "", goes_on=False)
+
+
+def _parts(written: str, *, goes_on: bool) -> _Parts:
+    """Return the clauses and items that are cited with a section; a number without a word is as the one before it.
+
+    goes_on: whether the one after the last is cited too: `Abs. 2 f.`
+    """
     found: dict[str, list[str]] = {"clause": [], "item": [], "other": []}
+    numbers = found["other"]
     kind, is_range = "", False
     for sign in _PART_SIGNS.finditer(written):
         if number := sign["number"] or (sign["roman"] and str(value_of_roman(sign["roman"]))):
@@ -172,10 +195,15 @@ def _parts(written: str) -> _Parts:
             numbers += numbers_through(numbers[-1], number)[1:] if is_range and numbers else [number]
             kind = "other" if sign["roman"] else kind
             is_range = False
+            if sign["letter"]:
+                # `Abs. 2 a` is Abs. 2a, and `Nr. 3 a` may be letter a of Nr. 3.
+                numbers.append(number + sign["letter"].strip())
         elif sign["through"]:
             is_range = True
         elif sign["other"] not in _JOINTS:
-            kind = sign.lastgroup or ""
+            kind = sign.lastgroup if sign.lastgroup in found else "other"
+    if goes_on and numbers and numbers[-1].isdecimal():
+        numbers.append(str(int(numbers[-1]) + 1))
     return _Parts(frozenset(found["clause"]), frozenset(found["item"]))
 
 
@@ -207,7 +235,7 @@ def _ranges(found: re.Match[str]) -> Ranges:
         first = ranges.pop()[0] if is_last else number
         ranges.append((first, number))
         end = each.end()
-    if found["next"]:
+    if found["next"] and not found["parts"]:
         first, (last, _) = ranges.pop()
         ranges.append((first, (last + 1, "")))
     return tuple(ranges)
@@ -244,7 +272,7 @@ def _meet(one: tuple[Number, Number], other: tuple[Number, Number]) -> bool:
 
 
 def _number(found: re.Match[str]) -> Number:
-    return int(found["digits"]), (found["letter"] or "").strip()
+    return int(found["digits"]), (found["letter"] or "").strip().lower()
 
 
 def _plain(text: str) -> str:
