@@ -3,9 +3,11 @@
 import asyncio
 import gc
 import logging
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import grpc
@@ -700,7 +702,7 @@ async def test_who_watches_the_health_and_does_not_read_stops_nobody(gateway: In
     async with served(gateway) as (server, address), grpc.aio.insecure_channel(address) as channel:
         host, _, port = address.rpartition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
-        writer.write(watch_without_window(address))
+        writer.write(http2_beginning() + http2_call("grpc.health.v1.Health/Watch", b""))
         # Headers of the response: its one message has to wait.
         while (await http2_frame(reader))[0] != HEADERS:
             pass
@@ -716,11 +718,14 @@ async def test_who_watches_the_health_and_does_not_read_stops_nobody(gateway: In
 HEADERS = 1
 
 
-def watch_without_window(address: str) -> bytes:
-    """Return a connection's beginning in HTTP/2, with a window of 0 bytes, and a call of Watch."""
+def http2_beginning() -> bytes:
+    """Return the beginning of a connection in HTTP/2 with a window of 0 bytes: no message can be sent to it."""
+    initial_window = (4).to_bytes(2) + (0).to_bytes(4)
+    return b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + written_frame(4, 0, 0, initial_window)
 
-    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-        return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
+
+def http2_call(method: str, message: bytes, *, more: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """Return a call of a method with one message, the first of its connection; more: metadata."""
 
     def literal(name: str, value: str) -> bytes:
         return b"\0" + bytes([len(name)]) + name.encode() + bytes([len(value)]) + value.encode()
@@ -728,26 +733,106 @@ def watch_without_window(address: str) -> bytes:
     named = {
         ":method": "POST",
         ":scheme": "http",
-        ":path": "/grpc.health.v1.Health/Watch",
-        ":authority": address,
+        ":path": f"/{method}",
+        ":authority": "127.0.0.1",
         "content-type": "application/grpc",
         "te": "trailers",
+        **more,
     }
-    initial_window = (4).to_bytes(2) + (0).to_bytes(4)
-    return b"".join(
-        [
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
-            frame(4, 0, 0, initial_window),
-            frame(HEADERS, 4, 1, b"".join(literal(*each) for each in named.items())),
-            frame(0, 1, 1, bytes(5)),
-        ]
-    )
+    headers = b"".join(literal(*each) for each in named.items())
+    body = b"\0" + len(message).to_bytes(4) + message
+    return written_frame(HEADERS, 4, 1, headers) + written_frame(0, 1, 1, body)
+
+
+def written_frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+    return len(payload).to_bytes(3) + bytes([kind, flags]) + stream.to_bytes(4) + payload
 
 
 async def http2_frame(reader: asyncio.StreamReader) -> tuple[int, bytes]:
     """Return kind and payload of the next frame."""
     head = await reader.readexactly(9)
     return head[3], await reader.readexactly(int.from_bytes(head[:3]))
+
+
+@pytest.mark.parametrize("method", ["RetrieveContext", "StreamContext"])
+async def test_who_takes_no_answer_gets_no_further_one_until_its_calls_have_ended(
+    gateway: InProcess, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr("freki.infra.grpc_server.unread.MOST_UNREAD_BYTES", 1)
+    question = freki_pb2.RetrieveContextRequest(query=freki_pb2.ContextQuery(text=TEXT)).SerializeToString()
+    async with served(gateway) as (_, address), grpc.aio.insecure_channel(address) as channel:
+        client = Client(channel)
+        # Taken, so that nothing waits.
+        assert (await client.ask(text=TEXT)).hits
+        async with unread_answers(address, http2_call(f"freki.v1.Freki/{method}", question)):
+            told = await until_refused(client)
+        while not (answer := await answer_or_none(client)):
+            pass
+
+    assert answer.hits
+    assert "of answers wait for you" in told["detail"]
+    assert (told["ErrorInfo"].reason, told["RetryInfo"].retry_delay.seconds) == ("UNREAD", 1)
+
+
+async def test_answers_that_one_caller_does_not_take_keep_nobody_else_out(
+    gateway: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.infra.grpc_server.unread.MOST_UNREAD_BYTES", 1)
+    question = freki_pb2.RetrieveContextRequest(query=freki_pb2.ContextQuery(text=TEXT)).SerializeToString()
+    call = http2_call("freki.v1.Freki/RetrieveContext", question, more={"authorization": "Bearer bob"})
+
+    async def whose(token: bytes) -> Identity | RefusalReason:
+        name = token.decode()
+        return replace(ADA, subject=name, principals=(name,))
+
+    callers = Callers(ServeSettings(), whose)
+    async with served(gateway, callers=callers) as (_, address), grpc.aio.insecure_channel(address) as channel:
+        client = Client(channel)
+        async with unread_answers(address, call):
+            await until_refused(client, metadata=(("authorization", "Bearer bob"),))
+            assert (await client.ask(text=TEXT, metadata=GOOD)).hits
+
+
+async def test_a_connection_whose_answers_are_not_taken_ends(
+    gateway: InProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.infra.grpc_server.server.MOST_AGE_MS", 1000)
+    monkeypatch.setattr("freki.infra.grpc_server.server.MOST_GRACE_MS", 100)
+    question = freki_pb2.RetrieveContextRequest(query=freki_pb2.ContextQuery(text=TEXT)).SerializeToString()
+    async with (
+        served(gateway) as (_, address),
+        unread_answers(address, http2_call("freki.v1.Freki/RetrieveContext", question)) as reader,
+        asyncio.timeout(60),
+    ):
+        while await reader.read(65_536):
+            pass
+
+
+@asynccontextmanager
+async def unread_answers(address: str, calls: bytes) -> AsyncIterator[asyncio.StreamReader]:
+    """Make calls by a client that takes no message, until they are under way."""
+    host, _, port = address.rpartition(":")
+    reader, writer = await asyncio.open_connection(host, int(port))
+    writer.write(http2_beginning() + calls)
+    while (await http2_frame(reader))[0] != HEADERS:
+        pass
+    yield reader
+    writer.close()
+
+
+async def until_refused(client: Client, **how: Any) -> dict[str, Any]:
+    """Ask again and again; return what is told once that is refused."""
+    while await answer_or_none(client, **how):
+        pass
+    async with refused(Code.RESOURCE_EXHAUSTED) as told:
+        await client.ask(text=TEXT, **how)
+    return told
+
+
+async def answer_or_none(client: Client, **how: Any) -> Any:
+    with suppress(grpc.aio.AioRpcError):
+        return await client.ask(text=TEXT, **how)
+    return None
 
 
 async def test_a_call_under_way_is_answered_before_the_server_ends(gateway: InProcess) -> None:

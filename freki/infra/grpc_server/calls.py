@@ -21,6 +21,7 @@ from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.api.callers import Caller, CallRefused, Judge, Wrong
 from freki.infra.api.gateway import NO_ANSWER, retry_after_s, why_refused
 from freki.infra.api.sizes import QuerySizes, fitting
+from freki.infra.grpc_server.unread import Unread
 from freki.schemas import ContextResult, ResultStatus
 from freki.schemas.avro import UnencodableError
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
@@ -94,8 +95,9 @@ class Call:
     caller: Caller
     """Who calls, once judged."""
 
-    def __init__(self, context: "grpc.aio.ServicerContext[Any, Any]") -> None:
+    def __init__(self, context: "grpc.aio.ServicerContext[Any, Any]", unread: Unread) -> None:
         self._context = context
+        self._unread = unread
         given = [(name, value) for name, value in context.invocation_metadata() or () if isinstance(value, str)]
         self.metadata = dict(given)
         self._authorizations = [value for name, value in given if name == "authorization"]
@@ -105,8 +107,16 @@ class Call:
         self.request_id = (given_id if is_sendable else "") or secrets.token_hex(8)
 
     async def judge(self, judge: Judge) -> None:
-        """Find out who calls. Raises CallRefused."""
+        """Find out who calls. Raises CallRefused, and CallFailed for who does not read what it is answered."""
         self.caller = await judge(self._authorizations, address=address_of(self._context.peer()))
+        if (why := self._unread.refusal(self.caller.name)) is not None:
+            raise CallFailed(grpc.StatusCode.RESOURCE_EXHAUSTED, why, reason="UNREAD", retry_after_s=1)
+
+    def keep(self, size: int) -> None:
+        """Count bytes of an answer as waiting for the caller, until the call has ended."""
+        name = self.caller.name
+        self._unread.add(name, size)
+        self._context.add_done_callback(lambda _: self._unread.remove(name, size))
 
     @property
     def remaining_ms(self) -> int | None:
@@ -122,16 +132,19 @@ def unary(
     response: type[A],
     *,
     sizes: QuerySizes | None,
+    unread: Unread,
 ) -> grpc.RpcMethodHandler:
     """Return the handler of a method with one response.
 
     judge: tells who calls, and whether they may; sizes: of requests; None: they hold a document, and may be as large as
-    the server takes.
+    the server takes; unread: counts what waits for each caller.
     """
 
     async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> A:
-        async with _answered(context, judge) as call:
-            return await answer(await read_message(request, messages, sizes), call)
+        async with _answered(context, judge, unread) as call:
+            message = await answer(await read_message(request, messages, sizes), call)
+            call.keep(message.ByteSize())
+            return message
 
     return grpc.stream_unary_rpc_method_handler(handle, None, response.SerializeToString)
 
@@ -143,12 +156,13 @@ def streamed(
     response: type[A],
     *,
     sizes: QuerySizes,
+    unread: Unread,
 ) -> grpc.RpcMethodHandler:
-    """Return the handler of a method with a stream of responses; judge, sizes: as for one."""
+    """Return the handler of a method with a stream of responses, which keeps them itself; the rest: as for one."""
 
     async def handle(messages: AsyncIterator[bytes], context: "grpc.aio.ServicerContext[bytes, A]") -> AsyncIterator[A]:
         async with (
-            _answered(context, judge) as call,
+            _answered(context, judge, unread) as call,
             aclosing(answers(await read_message(request, messages, sizes), call)) as stream,
         ):
             async for each in stream:
@@ -187,9 +201,9 @@ def too_large(detail: str) -> CallFailed:
 
 
 @asynccontextmanager
-async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", judge: Judge) -> AsyncIterator[Call]:
+async def _answered(context: "grpc.aio.ServicerContext[Any, Any]", judge: Judge, unread: Unread) -> AsyncIterator[Call]:
     """Continue the caller's trace, and end the call with a status for each error."""
-    call = Call(context)
+    call = Call(context, unread)
     await context.send_initial_metadata((("x-request-id", call.request_id),))
     # Never detached: a call has a task, and so a context, of its own; and what ends a stream may be another one.
     attach(_W3C.extract({"traceparent": call.metadata.get("traceparent", "")}))

@@ -11,6 +11,7 @@ from freki.infra.api.callers import Callers, tenant_of
 from freki.infra.api.gateway import MOST_WAIT_MS, Gateway
 from freki.infra.api.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
 from freki.infra.grpc_server.calls import Call, CallFailed, answered, streamed, too_large, unary
+from freki.infra.grpc_server.unread import OPEN_STREAM_BYTES, Unread
 from freki.schemas import (
     ContextQuery,
     ContextResult,
@@ -32,24 +33,24 @@ SERVICE = proto.DESCRIPTOR.services_by_name["Freki"].full_name
 class FrekiService:
     """Answers calls by the gateway that all APIs share."""
 
-    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes) -> None:
+    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes, unread: Unread) -> None:
         """Create it; tenant: of calls that name none."""
         self._gateway = gateway
         self._callers = callers
         self._tenant = tenant
         self._sizes = sizes
+        self._unread = unread
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handler of each method."""
-        caller, publisher, sizes = self._callers.caller, self._callers.publisher, self._sizes
-        asks = proto.RetrieveContextRequest
+        caller, publisher, sizes, unread = self._callers.caller, self._callers.publisher, self._sizes, self._unread
+        indexes, deletes, changed = proto.IndexDocumentRequest, proto.DeleteDocumentRequest, proto.ChangeResponse
+        asks, found, told = proto.RetrieveContextRequest, proto.ContextResult, proto.ContextEvent
         return {
-            "IndexDocument": unary(publisher, self.index, proto.IndexDocumentRequest, proto.ChangeResponse, sizes=None),
-            "DeleteDocument": unary(
-                publisher, self.delete, proto.DeleteDocumentRequest, proto.ChangeResponse, sizes=sizes
-            ),
-            "RetrieveContext": unary(caller, self.retrieve, asks, proto.ContextResult, sizes=sizes),
-            "StreamContext": streamed(caller, self.stream, asks, proto.ContextEvent, sizes=sizes),
+            "IndexDocument": unary(publisher, self.index, indexes, changed, sizes=None, unread=unread),
+            "DeleteDocument": unary(publisher, self.delete, deletes, changed, sizes=sizes, unread=unread),
+            "RetrieveContext": unary(caller, self.retrieve, asks, found, sizes=sizes, unread=unread),
+            "StreamContext": streamed(caller, self.stream, asks, told, sizes=sizes, unread=unread),
         }
 
     async def index(self, request: proto.IndexDocumentRequest, call: Call) -> proto.ChangeResponse:
@@ -84,12 +85,15 @@ class FrekiService:
     ) -> AsyncGenerator[proto.ContextEvent, None]:
         """Answer a query step by step."""
         query = self._query(request.query, call)
+        call.keep(OPEN_STREAM_BYTES)
         async with aclosing(self._gateway.stream(query, token=call.caller.token)) as heard:
             async for each in heard:
                 if isinstance(each, StageTime):
                     yield proto.ContextEvent(step=fill(proto.StageTime(), each))
                 else:
-                    for event in _told(answered(each)):
+                    events = _told(answered(each))
+                    call.keep(sum(event.ByteSize() for event in events))
+                    for event in events:
                         yield event
 
     def _query(self, message: proto.ContextQuery, call: Call) -> ContextQuery:

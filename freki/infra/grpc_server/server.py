@@ -11,6 +11,7 @@ from freki.infra.api.sizes import QuerySizes
 from freki.infra.grpc_server import freki_service, wolf_service
 from freki.infra.grpc_server.freki_service import FrekiService
 from freki.infra.grpc_server.unauthenticated import HealthService, OpenCalls, ReflectionService
+from freki.infra.grpc_server.unread import Unread
 from freki.infra.grpc_server.wolf_service import WolfService
 from freki.infra.settings import ServeSettings
 from freki.infra.tokens.verifier import MAX_BYTES as MOST_TOKEN_BYTES
@@ -20,6 +21,13 @@ LEAST_PING_INTERVAL_MS = 10_000
 """Least interval of a client's pings while no call is under way."""
 MOST_IDLE_MS = 600_000
 """Time without a call after which a connection ends; clients connect anew with their next call by themselves."""
+MOST_AGE_MS = 3_600_000
+"""Age at which a connection takes no further call; clients connect anew with their next one by themselves."""
+MOST_GRACE_MS = 900_000
+"""Time for the calls of such a connection: the longest ones take a document, and wait for its receipt.
+
+What its client has not taken by then is freed.
+"""
 MOST_METADATA_BYTES = 2 * MOST_TOKEN_BYTES
 """Most metadata of a call: the longest token, and others. By default gRPC refuses some calls from 8 KiB on."""
 SERVICES = (freki_service.SERVICE, wolf_service.SERVICE)
@@ -53,6 +61,8 @@ class GrpcServer:
                 ("grpc.max_metadata_size", MOST_METADATA_BYTES),
                 # Anybody can open connections, also without a token.
                 ("grpc.max_connection_idle_ms", MOST_IDLE_MS),
+                ("grpc.max_connection_age_ms", MOST_AGE_MS),
+                ("grpc.max_connection_age_grace_ms", MOST_GRACE_MS),
                 # Services that watch their connections ping when idle, which would end a connection by default.
                 ("grpc.keepalive_permit_without_calls", 1),
                 ("grpc.http2.min_recv_ping_interval_without_data_ms", LEAST_PING_INTERVAL_MS),
@@ -60,12 +70,14 @@ class GrpcServer:
                 ("grpc.so_reuseport", 0),
             ]
         )
-        calls = OpenCalls()
+        calls, unread = OpenCalls(), Unread()
         self._health = HealthService(("", *SERVICES), calls, sizes=sizes)
         listed = (*SERVICES, health.SERVICE_NAME, reflection.SERVICE_NAME)
+        documents = FrekiService(gateway, callers, tenant=tenant, sizes=sizes, unread=unread)
+        prompts = WolfService(gateway, callers, tenant=tenant, sizes=sizes, unread=unread)
         services = {
-            freki_service.SERVICE: FrekiService(gateway, callers, tenant=tenant, sizes=sizes).handlers(),
-            wolf_service.SERVICE: WolfService(gateway, callers, tenant=tenant, sizes=sizes).handlers(),
+            freki_service.SERVICE: documents.handlers(),
+            wolf_service.SERVICE: prompts.handlers(),
             health.SERVICE_NAME: self._health.handlers(),
             reflection.SERVICE_NAME: ReflectionService(listed, calls).handlers(),
         }

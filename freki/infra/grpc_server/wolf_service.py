@@ -10,6 +10,7 @@ from freki.infra.api.gateway import Gateway
 from freki.infra.api.sizes import QuerySizes
 from freki.infra.grpc_server.calls import Call, CallFailed, answered, unary
 from freki.infra.grpc_server.freki_service import in_time
+from freki.infra.grpc_server.unread import Unread
 from freki.schemas import CitationStyle, ContextHit, ContextQuery, ContextResult, NoticeKind, QueryId, Timestamp
 from freki.schemas.proto.freki.v1 import wolf_pb2 as proto
 
@@ -20,17 +21,19 @@ _LEFT_OUT = {NoticeKind.DEGRADED, NoticeKind.SKIPPED}
 class WolfService:
     """Answers calls by the gateway that all APIs share."""
 
-    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes) -> None:
+    def __init__(self, gateway: Gateway, callers: Callers, *, tenant: str, sizes: QuerySizes, unread: Unread) -> None:
         """Create it; tenant: of calls without a token."""
         self._gateway = gateway
         self._callers = callers
         self._tenant = tenant
         self._sizes = sizes
+        self._unread = unread
 
     def handlers(self) -> dict[str, grpc.RpcMethodHandler]:
         """Return the handler of each method."""
-        caller = self._callers.caller
-        return {"Enrich": unary(caller, self.enrich, proto.WolfRequest, proto.WolfResponse, sizes=self._sizes)}
+        caller, sizes, unread = self._callers.caller, self._sizes, self._unread
+        asks, found = proto.WolfRequest, proto.WolfResponse
+        return {"Enrich": unary(caller, self.enrich, asks, found, sizes=sizes, unread=unread)}
 
     async def enrich(self, request: proto.WolfRequest, call: Call) -> proto.WolfResponse:
         """Return the documents that belong to a prompt."""
