@@ -854,6 +854,19 @@ async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProce
     assert refused.json()["detail"] == "there is no such address: /v1/openapi.json lists all"
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [("POST", "/v1/queries/"), ("GET", "/v1/operations/overview/"), ("GET", "/health/"), ("GET", "/operate/")],
+)
+async def test_an_address_with_a_slash_too_many_leads_nowhere_else(gateway: InProcess, method: str, path: str) -> None:
+    content = {"json": {"text": TEXTS[0]}} if method == "POST" else {}
+    async with connected(gateway, operations=ScriptedOperations()) as client:
+        reply = await client.request(method, path, **content)
+
+    assert (reply.status_code, reply.headers.get("location")) == (404, None)
+    assert "/v1/openapi.json" in reply.json()["detail"]
+
+
 async def test_pages_may_have_parameters_of_their_own(gateway: InProcess) -> None:
     async with connected(gateway) as client:
         assert (await client.get("/?q=Antrag")).status_code == 200

@@ -118,6 +118,8 @@ def make_app(
         docs_url=None,
         redoc_url=None,
         openapi_url="/v1/openapi.json",
+        # Behind a proxy with TLS they would lead to http:, and clients send the body along.
+        redirect_slashes=False,
         dependencies=[Depends(_check_parameters)],
         # Also in place of FastAPI's own description of 422.
         responses={"default": DESCRIBED},
