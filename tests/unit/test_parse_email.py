@@ -1,6 +1,7 @@
 """A mail becomes its subject, its head and its body."""
 
 import quopri
+from base64 import encodebytes
 from email.message import EmailMessage
 
 import pytest
@@ -10,13 +11,14 @@ from hypothesis import strategies as st
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_email import parse_email
 from freki.operators.parse_html import parse_html
+from freki.operators.parse_markdown import parse_markdown
 from freki.operators.parse_text import parse_text
 from freki.schemas.outline import BlockKind, ParsedDocument
 from tests.unit.outlines import assert_outline, headings, texts
 
 
 def _parse(content: bytes | str) -> ParsedDocument:
-    return parse_email(content, html=parse_html, text=parse_text)
+    return parse_email(content, html=parse_html, text=parse_text, markdown=parse_markdown)
 
 
 def _mail(plain: str | None = None, html: str | None = None, subject: str = "Prüfung der Miete") -> EmailMessage:
@@ -258,3 +260,127 @@ def test_an_attached_file_that_is_signed_leaves_the_mail_readable() -> None:
 
     assert "Anbei der Vertrag." in document.text
     assert document.attributes["attachments"] == "vertrag.pdf.p7m"
+
+
+_PLAIN_HEAD = b"Subject: x\nContent-Type: text/plain; charset=utf-8\nContent-Transfer-Encoding: base64\n\n"
+_FOOTER = "_______________________________________________\nListe mailing list\nListe@lists.example.org\n"
+
+
+@pytest.mark.parametrize("blank", [b"", b"\n"])
+@pytest.mark.parametrize("text", ["Größe der Fähre", "Größe der Fähre!", "Größe der Fähre." * 20])
+def test_what_a_mailing_list_put_behind_an_encoded_body_is_read_as_it_stands(text: str, blank: bytes) -> None:
+    body = encodebytes(text.encode())
+
+    document = _parse(_PLAIN_HEAD + body + blank + _FOOTER.encode())
+
+    assert document.text.split("\n\n")[1].split("\n")[0] == text
+    assert " ".join(document.text.split()).endswith(" ".join(_FOOTER.split()))
+
+
+@pytest.mark.parametrize("body", ["Größe der Fähre: 12 m", "Fähre"])
+def test_a_body_that_is_not_encoded_although_its_header_says_so_is_read(body: str) -> None:
+    assert _parse(_PLAIN_HEAD + body.encode()).text == f"x\n\n{body}"
+
+
+@given(text=st.text(st.characters(codec="utf-8", exclude_categories=["C", "Z"]), max_size=200))
+def test_every_encoded_body_is_read_whatever_its_line_ends(text: str) -> None:
+    for end in (b"\n", b"\r\n"):
+        body = encodebytes(text.encode()).replace(b"\n", end)
+        assert _parse(_PLAIN_HEAD + body).text == "\n\n".join(["x", *([text] if text else [])])
+
+
+@pytest.mark.parametrize(
+    ("kind", "body", "shown"),
+    [
+        ("text/markdown", "# Fristen\n\n| Amt | Zeit |\n|---|---|\n| Bau | 9 |", "Fristen"),
+        ("text/enriched", "<bold>Fristen</bold> enden << am 1. Mai<nofill>.</nofill>", "Fristen enden < am 1. Mai."),
+        ("text/enriched", "<color><param>red</param>Rot</color>", "Rot"),
+        ("text/calendar", "BEGIN:VCALENDAR\nSUMMARY:Fristen", "SUMMARY:Fristen"),
+        ("text/x-patch", "+Fristen", "+Fristen"),
+    ],
+)
+def test_bodies_of_other_kinds_of_text_are_read(kind: str, body: str, shown: str) -> None:
+    assert shown in _parse(f"Subject: x\nContent-Type: {kind}\n\n{body}\n").text
+
+
+def test_headings_and_tables_of_a_body_in_markdown_are_found() -> None:
+    mail = "Subject: x\nContent-Type: text/markdown\n\n## Fristen\n\n| Amt | Zeit |\n|---|---|\n| Bau | 9 |\n"
+
+    document = _parse(mail)
+
+    assert headings(document) == [(1, "x"), (2, "Fristen")]
+    assert len(texts(document, BlockKind.TABLE)) == 1
+
+
+@pytest.mark.parametrize("kind", ["text/calendar", "text/x-amp-html", "text/markdown", "text/x-unknown"])
+def test_of_alternatives_a_page_or_plain_text_is_read_before_other_kinds_of_text(kind: str) -> None:
+    content = (
+        b"Subject: x\nContent-Type: multipart/alternative; boundary=b\n\n--b\n\nschlicht\n--b\n"
+        b"Content-Type: text/html\n\n<p>Seite\n--b\nContent-Type: " + kind.encode() + b"\n\nanderes\n--b--\n"
+    )
+
+    assert texts(_parse(content), BlockKind.PROSE) == ["Seite"]
+
+
+@pytest.mark.parametrize("kind", ["text/css", "text/rfc822-headers", "text/rtf"])
+def test_text_that_is_none_for_readers_is_left_out(kind: str) -> None:
+    head = "Subject: x\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nText\n"
+    content = f"{head}--b\nContent-Type: {kind}\n\nanderes\n--b--\n"
+
+    assert texts(_parse(content), BlockKind.PROSE) == ["Text"]
+
+
+_SIGNED = """-----BEGIN PGP SIGNED MESSAGE-----
+Hash: SHA256
+
+Die Frist endet am Freitag.
+
+- --
+- - Erstens
+-----BEGIN PGP SIGNATURE-----
+Version: GnuPG v2
+
+iQEzBAEBCAAdFiEEVW
+=abcd
+-----END PGP SIGNATURE-----
+"""
+_ENCRYPTED = "-----BEGIN PGP MESSAGE-----\nVersion: GnuPG v2\n\nhQEMA5vJ\n=abcd\n-----END PGP MESSAGE-----\n"
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_of_a_signed_text_the_text_is_read(end: str) -> None:
+    document = _parse(f"Subject: x\n\nVorab.\n\n{_SIGNED}\nDanach.\n".replace("\n", end))
+
+    assert [" ".join(text.split()) for text in document.text.split("\n\n")] == [
+        "x",
+        "Vorab.",
+        "Die Frist endet am Freitag.",
+        "-- - Erstens",
+        "Danach.",
+    ]
+
+
+@pytest.mark.parametrize("more", ["", _ENCRYPTED, "\n \n"])
+def test_a_mail_whose_text_is_encrypted_in_place_is_refused_with_advice(more: str) -> None:
+    with pytest.raises(UnreadableContent, match="encrypted"):
+        _parse(f"Subject: x\n\n{_ENCRYPTED}{more}")
+
+
+def test_beside_readable_text_an_encrypted_one_is_named_and_not_read() -> None:
+    text = _parse(f"Subject: x\n\nHier der Schlüssel:\n\n{_ENCRYPTED}\nGrüße\n").text
+
+    lines = [line for line in text.split("\n") if line]
+    assert lines[1:] == ["Hier der Schlüssel:", "-----BEGIN PGP MESSAGE-----", "-----END PGP MESSAGE-----", "Grüße"]
+
+
+@pytest.mark.parametrize(
+    "text", ["-----BEGIN PGP MESSAGE-----\nohne Ende", "-----BEGIN PGP SIGNED MESSAGE-----\nohne Ende", "- Punkt"]
+)
+def test_armour_without_an_end_is_text(text: str) -> None:
+    assert text.rpartition("\n")[2].strip("- ") in _parse(f"Subject: x\n\n{text}\n").text
+
+
+def test_many_beginnings_of_armour_take_no_longer() -> None:
+    text = "-----BEGIN PGP SIGNED MESSAGE-----\n-----BEGIN PGP MESSAGE-----\n" * 20_000
+
+    assert _parse(f"Subject: x\n\n{text}").text

@@ -30,7 +30,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.XLSX: 6,
     Profile.ODS: 3,
     Profile.CSV: 3,
-    Profile.EMAIL: 11,
+    Profile.EMAIL: 12,
     Profile.MARKDOWN: 5,
     Profile.RST: 3,
     Profile.TEXT: 10,
@@ -142,7 +142,7 @@ def _parsers(limits: ParseLimits, language: str) -> Mapping[Profile, Callable[[A
         Profile.ODS: partial(parse_ods, max_unpacked_bytes=max_bytes),
         Profile.PPTX: partial(parse_pptx, max_unpacked_bytes=max_bytes),
         Profile.XLSX: partial(parse_xlsx, max_unpacked_bytes=max_bytes),
-        Profile.EMAIL: partial(parse_email, html=parse_html, text=_parse_text),
+        Profile.EMAIL: partial(parse_email, html=parse_html, text=_parse_text, markdown=parse_markdown),
         Profile.CSV: parse_csv,
         Profile.EPUB: partial(parse_epub, html=parse_html, max_unpacked_bytes=max_bytes),
     }

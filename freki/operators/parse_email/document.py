@@ -13,20 +13,21 @@ from email.utils import collapse_rfc2231_value
 from types import MappingProxyType
 
 from freki.operators.errors import UnreadableContent
+from freki.operators.parse_email.armour import without_armour
+from freki.operators.parse_email.content import UTF_8, content_of, without_commands
 from freki.schemas.charsets import text_codec
 from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, concatenated, one_line, printable
 
 Parse = Callable[[str], ParsedDocument]
 
 _SHOWN = ("From", "To", "Cc", "Date")
-_HTML, _PLAIN = "text/html", "text/plain"
-_UTF_8 = "utf-8"
-_ASCII = {"us-ascii", "ascii"}
-"""Charsets that bytes beyond ASCII contradict: these are UTF-8 if they can be."""
+_HTML, _PLAIN, _MARKDOWN, _ENRICHED = "text/html", "text/plain", "text/markdown", "text/enriched"
+_USUAL = {_HTML, _PLAIN}
+_NO_TEXT = {"css", "javascript", "rtf", "rfc822-headers", "x-amp-html", "watch-html"}
+"""Kinds of text that are none for readers, or say once more what another part says."""
 _FORWARDED = "message/rfc822"
 _SEALED = {"application/pkcs7-mime", "application/x-pkcs7-mime", "multipart/encrypted"}
 """Whole mails that are encrypted, or signed with their text inside the signature: S/MIME and OpenPGP."""
-_ENCODED = {"base64", "quoted-printable"}
 _MAX_PARAMETERS = 4_096
 """Maximum characters of a Content-Type and the like: the time for parameters grows with the square of their length."""
 
@@ -45,20 +46,21 @@ class _Bounded(Compat32):
         return name, f"{kind}{boundary[0] if boundary else ''};{others[:_MAX_PARAMETERS]}"
 
 
-def parse_email(content: bytes | str, *, html: Parse, text: Parse) -> ParsedDocument:
+def parse_email(content: bytes | str, *, html: Parse, text: Parse, markdown: Parse) -> ParsedDocument:
     """Return the body of a mail, below its subject and the lines From, To, Cc and Date.
 
-    Of alternative parts, the last one with text is read, of related ones the one that they state as start, or the
-    first; `html` parses HTML parts, `text` all others. Consecutive bodies are all read, attachments and forwarded mails
-    are not: their names, or subjects, become an attribute. The subject is the title and a heading of level 1. Raises
-    UnreadableContent for a mail that is encrypted or cannot be parsed.
+    Of alternative parts, the last one with text is read, HTML and plain text before other kinds of text, of related
+    ones the one that they state as start, or the first; `html` parses HTML parts, `markdown` those in Markdown, `text`
+    all others. Consecutive bodies are all read, attachments and forwarded mails are not: their names, or subjects,
+    become an attribute. The subject is the title and a heading of level 1. Raises UnreadableContent for a mail that is
+    encrypted or cannot be parsed.
     """
     try:
         raw = content if isinstance(content, bytes) else content.encode()
         mail = message_from_bytes(raw.removeprefix(BOM_UTF8), policy=_Bounded())
         if mail.get_content_type() in _SEALED:
             raise UnreadableContent("encrypted, or signed such that only mail programs can read it: save it without")
-        bodies = _bodies(mail, {_HTML: html, _PLAIN: text})
+        bodies = _bodies(mail, {_HTML: html, _PLAIN: _unsealed(text), _MARKDOWN: markdown, _ENRICHED: _plain(text)})
         attached = ", ".join(_attachments(mail))
         head = {name: _header(mail, name) for name in _SHOWN}
         subject = _header(mail, "Subject")
@@ -77,14 +79,36 @@ def _bodies(part: Message, parsers: Mapping[str, Parse]) -> list[ParsedDocument]
     """Return the displayed documents of a part."""
     kind, inner = part.get_content_type(), _parts(part)
     if kind == "multipart/alternative":
-        readable = (_bodies(one, parsers) for one in reversed(inner))
+        last_first = inner[::-1]
+        readable = (_bodies(one, parsers) for one in sorted(last_first, key=_is_usual, reverse=True))
         return next((bodies for bodies in readable if any(body.text for body in bodies)), [])
     if inner and part.get_content_maintype() == "multipart":
         seen = [_root(part, inner)] if kind == "multipart/related" else inner
         return [body for one in seen for body in _bodies(one, parsers)]
-    # A multipart without its boundary is plain text.
-    parse = parsers.get(_PLAIN if part.get_content_maintype() == "multipart" else kind)
-    return [parse(_content(part))] if parse and not inner and not _is_attached(part) else []
+    parse = _parser(part, parsers)
+    return [parse(content_of(part))] if parse and not inner and not _is_attached(part) else []
+
+
+def _is_usual(part: Message) -> bool:
+    """Return whether a part is what mail programs show, and no other kind of text, such as a calendar."""
+    return part.get_content_maintype() != "text" or part.get_content_type() in _USUAL
+
+
+def _parser(part: Message, parsers: Mapping[str, Parse]) -> Parse | None:
+    kind = part.get_content_type()
+    # A multipart without its boundary is plain text, and so is a kind of text that is not known.
+    is_plain = part.get_content_maintype() == "multipart" or (
+        part.get_content_maintype() == "text" and part.get_content_subtype() not in _NO_TEXT
+    )
+    return parsers.get(kind, parsers[_PLAIN] if is_plain else None)
+
+
+def _unsealed(parse: Parse) -> Parse:
+    return lambda source: parse(without_armour(source))
+
+
+def _plain(parse: Parse) -> Parse:
+    return lambda enriched: parse(without_commands(enriched))
 
 
 def _root(related: Message, inner: Sequence[Message]) -> Message:
@@ -131,23 +155,6 @@ def _attachments(mail: Message) -> Iterator[str]:
             yield next((subject for inner in _parts(part) if (subject := _header(inner, "Subject"))), _FORWARDED)
 
 
-def _content(part: Message) -> str:
-    payload = part.get_payload(decode=True)
-    content = payload if isinstance(payload, bytes) else b""
-    stated = part.get_content_charset(_UTF_8)
-    stated = _UTF_8 if stated in _ASCII else stated
-    # Text that was decoded before still has the header with its old charset.
-    # The standard library returns a header with bytes beyond ASCII as another object than text.
-    encoding = str(part.get("Content-Transfer-Encoding", "")).lower()
-    recoded = not content.isascii() and encoding not in _ENCODED
-    for charset in (_UTF_8, stated) if recoded else (stated, _UTF_8):
-        try:
-            return printable(content.decode(text_codec(charset)))
-        except (LookupError, UnicodeError):
-            continue
-    return printable(content.decode("cp1252", errors="replace"))
-
-
 def _header(mail: Message, name: str) -> str:
     """Return the text of a header; raw bytes are decoded as UTF-8."""
     values = [value for key, value in mail.raw_items() if key.lower() == name.lower()]
@@ -155,10 +162,10 @@ def _header(mail: Message, name: str) -> str:
 
 
 def _decoded(value: str) -> str:
-    raw = value.encode(_UTF_8, errors="surrogateescape").decode(_UTF_8, errors="replace")
+    raw = value.encode(UTF_8, errors="surrogateescape").decode(UTF_8, errors="replace")
     try:
         words = [
-            word if isinstance(word, str) else word.decode(text_codec(charset or _UTF_8), errors="replace")
+            word if isinstance(word, str) else word.decode(text_codec(charset or UTF_8), errors="replace")
             for word, charset in decode_header(raw)
         ]
     except (HeaderParseError, LookupError, UnicodeError):
