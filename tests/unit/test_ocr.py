@@ -1,12 +1,15 @@
 """Scans are read where the settings name a command or a service that does."""
 
+import asyncio
 import re
 import shlex
 import shutil
 import struct
 import sys
+import time
 import zlib
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from http.server import BaseHTTPRequestHandler
 from io import BytesIO
 from pathlib import Path
@@ -127,8 +130,9 @@ async def test_without_a_recogniser_the_advice_names_it() -> None:
 # --- Commands ---
 
 
-def command(script: str, *words: str, timeout_s: float = 30) -> CommandOcr:
-    return CommandOcr(shlex.join([sys.executable, "-c", script, *words]), timeout_s=timeout_s, at_once=1)
+def command(script: str, *words: str, timeout_s: float = 30, max_bytes: int = 1 << 20) -> CommandOcr:
+    words = (sys.executable, "-c", script, *words)
+    return CommandOcr(shlex.join(words), timeout_s=timeout_s, at_once=1, max_bytes=max_bytes)
 
 
 COPY = (
@@ -159,6 +163,55 @@ async def test_a_command_that_takes_too_long_is_killed_and_one_that_is_missing_n
         await command("import time; time.sleep(60)", timeout_s=0.05).read(b"scan", "")
     with pytest.raises(Misconfigured, match="FREKI_OCR__COMMAND=no-such-program cannot be run"):
         await CommandOcr("no-such-program {path}", timeout_s=5, at_once=1).read(b"scan", "")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        ("import sys\nwhile True: sys.stdout.write('text ' * 1000)", ()),
+        ("import sys; from pathlib import Path; Path(sys.argv[1]).write_bytes(bytes(1001))", ("{output}",)),
+    ],
+    ids=["pipe", "file"],
+)
+async def test_a_command_that_writes_without_end_refuses_the_scan(script: str, words: Sequence[str]) -> None:
+    with pytest.raises(Rejected, match="OCR wrote more than 1000 bytes"):
+        await command(script, *words, max_bytes=1_000).read(b"scan", "")
+
+
+async def test_of_what_a_command_says_without_end_the_last_characters_are_told() -> None:
+    script = "import sys; sys.stderr.write('said ' * 1_000_000); sys.exit('at last')"
+
+    with pytest.raises(Rejected, match=r"OCR ended with 1: .{0,200}at last$"):
+        await command(script).read(b"scan" * 100_000, "")
+
+
+async def test_a_file_that_cannot_be_read_refuses_the_scan() -> None:
+    script = "import os, sys; os.symlink('/proc/self/mem', sys.argv[1])"
+
+    with pytest.raises(Rejected, match="OCR wrote a file that cannot be read"):
+        await command(script, "{output}").read(b"scan", "")
+
+
+async def test_what_a_command_left_running_with_its_output_is_killed_with_it(tmp_path: Path) -> None:
+    left = "import os, sys, time; open(sys.argv[1], 'w').write(str(os.getpid())); time.sleep(600)"
+    script = (
+        f"import subprocess, sys, time; subprocess.Popen([sys.executable, '-c', {left!r}, {str(tmp_path / 'pid')!r}])"
+    )
+
+    with pytest.raises(Rejected, match="OCR took more than"):
+        await command(script, timeout_s=5).read(b"scan", "")
+
+    pid = int((tmp_path / "pid").read_text())
+    async with asyncio.timeout(30):
+        while _runs(pid):  # noqa: ASYNC110 - the end of another process is no event of the loop
+            await asyncio.sleep(0.01)
+
+
+def _runs(pid: int) -> bool:
+    """Return whether a process runs; one that ended may wait for a parent to ask for its exit code."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return (Path("/proc") / str(pid) / "stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    return False
 
 
 @pytest.mark.skipif(not (shutil.which("ocrmypdf") and shutil.which("tesseract")), reason="needs ocrmypdf and tesseract")
@@ -265,6 +318,31 @@ async def test_a_refusal_with_a_charset_that_decodes_nothing_is_still_told() -> 
     )
     with serving_http(refusing) as port, pytest.raises(Unavailable, match="answered 503: sp\ufffdter \ufffd"):
         await ServiceOcr(OcrSettings(url=f"http://127.0.0.1:{port}")).read(PNG, "image/png")
+
+
+async def test_a_service_that_answers_without_end_refuses_the_scan() -> None:
+    long = answering(lambda _request, _body: (200, "text/plain", bytes(1_001)))
+    with serving_http(long) as port, pytest.raises(Rejected, match="answered with more than 1000 bytes"):
+        await ServiceOcr(OcrSettings(url=f"http://127.0.0.1:{port}"), max_bytes=1_000).read(PNG, "image/png")
+
+
+async def test_a_service_that_answers_by_and_by_has_no_more_time() -> None:
+    class Trickling(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b"text")
+                    time.sleep(0.05)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with serving_http(Trickling) as port, pytest.raises(Rejected, match=r"FREKI_OCR__TIMEOUT_S=0\.5"):
+        await asyncio.wait_for(
+            ServiceOcr(OcrSettings(url=f"http://127.0.0.1:{port}", timeout_s=0.5)).read(PNG, "image/png"), 30
+        )
 
 
 async def test_a_service_that_is_away_is_asked_again() -> None:

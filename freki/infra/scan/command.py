@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from freki.infra.processes.command import run_command
+from freki.infra.processes.command import TooMuchOutput, run_command
 from freki.infra.processes.scratch import put, remove_left, scratch_folder
 from freki.schemas.errors import Unavailable
 
@@ -15,6 +15,8 @@ PATH = "{path}"
 _SETTING = "FREKI_SCAN__COMMAND"
 _SCRATCH = "freki-scan-"
 _FOUND = 1
+_MOST_BYTES = 16 << 20
+"""Maximum output: a verdict is a few lines."""
 _NAMED = re.compile(r"^.*: (.+) FOUND\s*$", re.MULTILINE)
 """Line by which clamscan and clamdscan name what they found."""
 
@@ -44,7 +46,11 @@ class CommandScanner:
     async def _run(self, words: Sequence[str], content: bytes | None) -> str | None:
         setting = f"{_SETTING}={words[0]}"
         try:
-            ended = await run_command(words, content, setting=_SETTING, timeout_s=self._timeout_s)
+            ended = await run_command(
+                words, content, setting=_SETTING, timeout_s=self._timeout_s, max_bytes=_MOST_BYTES
+            )
+        except TooMuchOutput as error:
+            raise Unavailable(f"{setting} gave no verdict, but more than {_MOST_BYTES >> 20} MB") from error
         except TimeoutError as error:
             limit = f"FREKI_SCAN__TIMEOUT_S={self._timeout_s:g}"
             raise Unavailable(f"{setting} gave no verdict within {limit}") from error
