@@ -24,11 +24,11 @@ def parse_csv(source: str) -> ParsedDocument:
     """Parse separated values into one table: a line for each row, cells separated by ` | `.
 
     The delimiter is the one that a first line `sep=;` states, else the semicolon, tab, comma or bar that gives most
-    rows the same number of cells, two or more; without one each line is a row. Quotes as in RFC 4180; from the row with
-    one without an end on, they are part of their cells, and each line is a row. The first row is the header unless it
-    has numbers or equal names. Empty rows are left out; line ends within cells become spaces. Raises UnreadableContent
-    for a cell of more than 131,072 characters in a text with quotes, as by one without an end, and for more than 5
-    million cells.
+    rows the same number of cells, two or more; without one each line is a row. Quotes as in RFC 4180, and behind spaces
+    where they enclose all of a cell within its line; from the row with one without an end on, they are part of their
+    cells, and each line is a row. The first row is the header unless it has numbers or equal names. Empty rows are left
+    out; line ends within cells become spaces. Raises UnreadableContent for a cell of more than 131,072 characters in a
+    text with quotes, as by one without an end, and for more than 5 million cells.
     """
     text = tidy(source)
     stated = _STATED.match(text)
@@ -58,6 +58,7 @@ def _rows(text: str, delimiter: str) -> Iterator[list[str]]:
 
 
 def _quoted_rows(text: str, delimiter: str) -> Iterator[list[str]]:
+    text = _closed_up(text, delimiter)
     # Only a quote without an end goes on to an empty last line.
     padded = f"{text}\n\n"
     last, before = padded.count("\n"), 0
@@ -72,6 +73,12 @@ def _quoted_rows(text: str, delimiter: str) -> Iterator[list[str]]:
             before = reader.line_num
     except csv.Error as error:
         raise UnreadableContent(f"line {before + 1}: {error}; close its quotation marks, or split it") from error
+
+
+def _closed_up(text: str, delimiter: str) -> str:
+    """Return the text without spaces before quoted cells: behind them Python's reader takes no quotes."""
+    between = re.escape(delimiter)
+    return re.sub(rf'(^|{between}) +("(?:[^"\n]|"")*+") *(?={between}|$)', r"\1\2", text, flags=re.MULTILINE)
 
 
 def _delimiter(text: str) -> str:

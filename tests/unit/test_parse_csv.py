@@ -118,3 +118,24 @@ def test_tables_are_recognised_by_name_in_any_encoding(name: str, encoding: str)
 def test_a_media_type_says_what_a_table_is() -> None:
     assert recognise("a", "text/tab-separated-values", b"a\tb").profile is Profile.CSV
     assert recognise("a", "text/csv; charset=utf-8", b"a,b").profile is Profile.CSV
+
+
+@pytest.mark.parametrize(
+    ("source", "rows"),
+    [
+        ('Amt, Ort\nBau, "Kiel, Hafen"\nPass, Kiel\n', ["Amt | Ort", "Bau | Kiel, Hafen", "Pass | Kiel"]),
+        ('a,  "b, c" ,d\ne, "f ""g"", h", i\n', ["a | b, c | d", 'e | f "g", h | i']),
+        ('a, "b" c, d\ne, f, g\n', ['a | "b" c | d', "e | f | g"]),
+        ('a, 5" Rohr, d\ne, " f, g\n', ['a | 5" Rohr | d', 'e | " f | g']),
+        (' "a, b", c\n "d, e", f\n', ["a, b | c", "d, e | f"]),
+    ],
+)
+def test_spaces_before_a_quoted_cell_leave_it_quoted(source: str, rows: list[str]) -> None:
+    document = parse_csv(source)
+
+    assert document.text.split("\n") == rows
+
+
+def test_many_quotes_behind_spaces_take_no_longer() -> None:
+    assert parse_csv(', """a' * 20_000 + "\n").text
+    assert parse_csv(' "' * 60_000 + "\n").text
