@@ -583,3 +583,24 @@ def test_author_and_times_are_attributes() -> None:
 def test_no_long_paragraph_takes_long(line: str, text: str) -> None:
     # What is quadratic would run into the suite's timeout.
     assert joined([line] * 100_000) == text.replace("bA", "b-A")
+
+
+@pytest.mark.parametrize("form", [b"/AcroForm", b"/NoForm00"])
+@pytest.mark.parametrize(("more", "text"), [("", "Antrag von Ada Kühne"), ("/F 2", "Antrag von")])
+def test_text_that_was_typed_onto_a_page_is_read(more: str, text: str, form: bytes) -> None:
+    typed = f"/Subtype/FreeText/Rect[120 698 240 712]/Contents(Ada K\\374hne)/DA(/F1 11 Tf){more}".encode()
+    content = pdf(shown(72, 700, "Antrag von"), fields=[typed]).replace(b"/Subtype/Widget/Subtype", b"/Subtype")
+
+    assert parse_pdf(_mended(content.replace(b"/AcroForm", form))).text == text
+
+
+def test_notes_on_a_page_are_left_out() -> None:
+    note = b"/Subtype/Text/Rect[120 698 240 712]/Contents(Bitte klaeren)"
+    content = pdf(shown(72, 700, "Antrag"), fields=[note]).replace(b"/Subtype/Widget/Subtype", b"/Subtype")
+
+    assert parse_pdf(_mended(content)).text == "Antrag"
+
+
+def _mended(content: bytes) -> bytes:
+    """Return a PDF whose objects have moved without its table, so that readers look for them."""
+    return content.replace(b"startxref\n", b"startxref\n9")

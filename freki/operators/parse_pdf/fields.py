@@ -1,4 +1,4 @@
-"""Contents of form fields on a page."""
+"""Contents of form fields on a page, and of text typed onto it as an annotation."""
 
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import c_ushort
@@ -12,15 +12,14 @@ _MAX_FIELDS = 2000
 _WRITTEN = {raw.FPDF_FORMFIELD_TEXTFIELD, raw.FPDF_FORMFIELD_COMBOBOX, raw.FPDF_FORMFIELD_LISTBOX}
 _TICKED = {raw.FPDF_FORMFIELD_CHECKBOX, raw.FPDF_FORMFIELD_RADIOBUTTON}
 _TICK = "[x]"
+_CONTENTS = b"Contents\x00"
 _UNSEEN = raw.FPDF_ANNOT_FLAG_HIDDEN | raw.FPDF_ANNOT_FLAG_NOVIEW
 _PASSWORD = 1 << 13
 """Flag of a text field that shows asterisks."""
 
 
 def fields(page: PdfPage, turn: Callable[[Box], Box]) -> Iterator[Glyph]:
-    """Yield the content of each filled field that is displayed as one glyph."""
-    if page.formenv is None:
-        return
+    """Yield the content of each filled field, or text typed onto the page, that is displayed as one glyph."""
     for index in range(min(raw.FPDFPage_GetAnnotCount(page), _MAX_FIELDS)):
         field = raw.FPDFPage_GetAnnot(page, index)
         try:
@@ -36,14 +35,23 @@ def fields(page: PdfPage, turn: Callable[[Box], Box]) -> Iterator[Glyph]:
 def _value(page: PdfPage, field: raw.FPDF_ANNOTATION) -> str:
     if raw.FPDFAnnot_GetFlags(field) & _UNSEEN:
         return ""
+    if raw.FPDFAnnot_GetSubtype(field) == raw.FPDF_ANNOT_FREETEXT:
+        return _written(lambda buffer, size: raw.FPDFAnnot_GetStringValue(field, _CONTENTS, buffer, size))
+    if page.formenv is None:
+        return ""
     kind = raw.FPDFAnnot_GetFormFieldType(page.formenv, field)
     if kind in _TICKED:
         return _TICK if raw.FPDFAnnot_IsChecked(page.formenv, field) else ""
     if kind not in _WRITTEN or _is_password(page, kind, field):
         return ""
-    size = raw.FPDFAnnot_GetFormFieldValue(page.formenv, field, None, 0)
+    return _written(lambda buffer, size: raw.FPDFAnnot_GetFormFieldValue(page.formenv, field, buffer, size))
+
+
+def _written(read: Callable[..., int]) -> str:
+    """Return the text that a function of PDFium writes, which ends in NUL and may be invalid."""
+    size = read(None, 0)
     buffer = (c_ushort * (size // 2))()
-    raw.FPDFAnnot_GetFormFieldValue(page.formenv, field, buffer, size)
+    read(buffer, size)
     return bytes(buffer).decode("utf-16-le", errors="replace").rstrip("\x00")
 
 
