@@ -631,3 +631,10 @@ def test_no_long_chain_of_styles_takes_long() -> None:
     document = parse_docx(docx(paragraph("Text"), parts={"word/styles.xml": word("styles", chain)}))
 
     assert document.text == "Text"
+
+
+def test_how_a_word_is_pronounced_is_left_out() -> None:
+    base, reading = "<w:r><w:t>東京</w:t></w:r>", "<w:r><w:t>とうきょう</w:t></w:r>"
+    ruby = f"<w:r><w:ruby><w:rubyPr/><w:rt>{reading}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r>"
+
+    assert parse_docx(docx(f"<w:p>{ruby}<w:r><w:t>駅</w:t></w:r></w:p>")).text == "東京駅"

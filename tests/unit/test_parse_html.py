@@ -363,3 +363,10 @@ def test_blocks_hold_all_that_is_read(source: str) -> None:
 )
 def test_a_raised_number_does_not_become_a_part_of_another_number(page: str, text: str) -> None:
     assert parse_html(page).text == text
+
+
+def test_how_a_word_is_pronounced_is_left_out() -> None:
+    ruby = "<ruby>東京<rp>(</rp><rt>とうきょう</rt><rp>)</rp></ruby>駅"
+    parts = "<ruby><rb>漢</rb><rt>kan<rb>字</rb><rt>ji</ruby>"
+
+    assert parse_html(f"<p>{ruby} {parts}</p>").text == "東京駅 漢字"

@@ -8,7 +8,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 _UNREAD = {
     *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "button", "select"),
-    *("datalist", "search", "dialog"),
+    *("datalist", "search", "dialog", "rt", "rtc", "rp"),
 }
 _UNREAD_ROLES = {
     *("navigation", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"),

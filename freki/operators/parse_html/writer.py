@@ -10,7 +10,7 @@ from freki.schemas.outline import Block, BlockKind, header_rows, one_line
 
 _INLINE = {
     *("abbr", "acronym", "bdi", "bdo", "cite", "data", "del", "dfn", "img", "input", "ins", "kbd", "label", "mark"),
-    *("math", "q", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
+    *("math", "q", "rb", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
 }
 _KINDS = {
     "ul": BlockKind.LIST,

@@ -23,7 +23,7 @@ _WRAPPERS = {
 }
 _TEXTS = {"{w}t", "{m}t", "{a}t"}
 _SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}ptab": "\t", "{w}noBreakHyphen": "-"}
-_UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{mc}Fallback"}
+_UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{w}rt", "{mc}Fallback"}
 _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
 _DELETED_MARKS = ("{w}pPr/{w}rPr/{w}del", "{w}pPr/{w}rPr/{w}moveFrom")
 _BOX = "{w}txbxContent"
