@@ -215,3 +215,19 @@ def _edited(content: bytes, old: str, new: str, *, of: str = "sheets/") -> bytes
     return archive(
         {name: part if of not in name else re.sub(re.escape(old), new, part) for name, part in parts.items()}
     )
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [("9" * 400, "9" * 400 + "00%"), ("-1" + "0" * 25, "-1" + "0" * 27 + "%"), ("0.19", "19%"), ("7", "700%")],
+)
+def test_a_percentage_of_any_size_is_read(written: str, shown: str) -> None:
+    workbook = Workbook()
+    workbook.active.append([0.5, "Rest"])
+    workbook.active["A1"].number_format = "0%"
+    content = BytesIO()
+    workbook.save(content)
+
+    (table,) = texts(parse_xlsx(_edited(content.getvalue(), "<v>0.5</v>", f"<v>{written}</v>")), BlockKind.TABLE)
+
+    assert table == f"{shown} | Rest"

@@ -81,7 +81,9 @@ def _shown(cell: Any) -> str:  # noqa: ANN401 - openpyxl has no types
 
 def _number(value: Any, number_format: str) -> str:  # noqa: ANN401 - openpyxl has no types
     if _is_percentage(number_format):
-        return f"{_plain(f'{100 * value:.12g}')}%"
+        # Whole numbers may be larger than any float.
+        is_whole = isinstance(value, int) and abs(value) >= _LARGEST_PLAIN
+        return f"{value}00%" if is_whole else f"{_plain(f'{100 * value:.12g}')}%"
     shown = _plain(f"{value:.15g}") if isinstance(value, float) else str(value)
     padded = _PADDED.fullmatch(_LITERAL.sub("", number_format.partition(";")[0]))
     return shown.zfill(len(padded.group())) if padded and shown.isdecimal() else shown
