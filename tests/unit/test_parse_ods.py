@@ -110,3 +110,17 @@ def test_a_text_counts_as_often_as_its_cells_are_repeated() -> None:
 def test_another_package_is_refused() -> None:
     with pytest.raises(UnreadableContent, match="no spreadsheet document"):
         parse_ods(odt(""))
+
+
+def test_text_boxes_on_a_sheet_are_read_below_its_tables() -> None:
+    box = "<draw:frame><draw:text-box><text:p>{}</text:p></draw:text-box></draw:frame>"
+    group = f"<draw:g><draw:custom-shape><text:p>Stand Mai</text:p></draw:custom-shape>{box.format('Quelle')}</draw:g>"
+    shapes = f"<table:shapes>{group}<draw:frame><draw:image/></draw:frame></table:shapes>"
+    cells = row(cell("a"), f"<table:table-cell>{box.format('im Kasten')}<text:p>b</text:p></table:table-cell>")
+
+    document = parse_ods(opendocument("spreadsheet", sheet("A", [shapes, cells]) + sheet("B", [shapes])))
+
+    assert headings(document) == [(1, "A"), (1, "B")]
+    assert texts(document, BlockKind.TABLE) == ["a | im Kasten b"]
+    assert texts(document, BlockKind.PROSE) == ["Stand Mai", "Quelle"] * 2
+    assert document.text[document.page_starts[1] :].startswith("B")

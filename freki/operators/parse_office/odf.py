@@ -331,6 +331,11 @@ def joined(element: Element) -> str:
     return " ".join(texts)
 
 
+def shape_texts(element: Element) -> Iterator[str]:
+    """Yield the text of each shape and text box in an element."""
+    yield from map(joined, _found(element, _APART))
+
+
 def text_of(element: Element) -> str:
     """Return the visible text of a paragraph, with white space collapsed as in the standard."""
     texts = [_SPACE.sub(" ", element.text or "")]

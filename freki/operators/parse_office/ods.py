@@ -5,7 +5,7 @@ from itertools import repeat
 from xml.etree.ElementTree import Element
 
 from freki.operators.parse_office.numbering import whole
-from freki.operators.parse_office.odf import CELLS, ROW_GROUPS, Content, content_of, joined
+from freki.operators.parse_office.odf import CELLS, ROW_GROUPS, Content, content_of, joined, shape_texts
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES
 from freki.operators.parse_office.sheets import Sheets
 from freki.schemas.outline import ParsedDocument, assemble
@@ -19,19 +19,26 @@ _MIDNIGHT = "T00:00:00"
 def parse_ods(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
     """Parse the sheets of an ODS, each a page: its name as a heading, then a table for each run of rows with text.
 
-    Cells are read as displayed, except dates, which are ISO 8601. Hidden sheets are left out but counted; hidden rows
-    and columns are left out, except those of collapsed groups and rows that a filter leaves out; so are comments and
-    charts. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked or
-    in characters of their cells, nested too deep, or of more than 5 million cells.
+    Text boxes on a sheet follow its tables. Cells are read as displayed, except dates, which are ISO 8601. Hidden
+    sheets are left out but counted; hidden rows and columns are left out, except those of collapsed groups and rows
+    that a filter leaves out; so are comments and charts. Raises UnreadableContent for files that are damaged,
+    encrypted, larger than `max_unpacked_bytes` unpacked or in characters of their cells, nested too deep, or of more
+    than 5 million cells.
     """
     with content_of(content, "spreadsheet", max_unpacked_bytes=max_unpacked_bytes) as document:
         written = Sheets(max_characters=max_unpacked_bytes)
         tables = document.body.findall(_TABLE)
         for page, table in enumerate(tables):
             if not _is_hidden(table, document):
-                written.add(page, table.get("{table}name", ""), _rows(table))
+                written.add(page, table.get("{table}name", ""), _rows(table), _beside(table))
         title, attributes = document.package.properties()
     return assemble(written.writer.close(), pages=len(tables), title=title, attributes=attributes)
+
+
+def _beside(table: Element) -> Iterator[str]:
+    """Yield the texts of shapes that lie on a sheet; those of shapes in a cell are part of it."""
+    for shapes in table.iterfind("{table}shapes"):
+        yield from shape_texts(shapes)
 
 
 def _is_hidden(table: Element, document: Content) -> bool:

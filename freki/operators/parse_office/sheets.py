@@ -19,8 +19,8 @@ class Sheets:
         self._cells_left = _MAX_CELLS
         self._characters_left = self._most_characters = max_characters
 
-    def add(self, page: int, name: str, rows: Iterable[Sequence[str]]) -> None:
-        """Add a sheet, its name as a heading; one without text is left out.
+    def add(self, page: int, name: str, rows: Iterable[Sequence[str]], boxes: Iterable[str] = ()) -> None:
+        """Add a sheet, its name as a heading, then its tables and text boxes; one without text is left out.
 
         Raises UnreadableContent for too many cells or characters.
         """
@@ -37,6 +37,12 @@ class Sheets:
                 named = True
                 self.writer.table(_trimmed(run))
                 run = []
+        for box in filter(str.strip, boxes):
+            self._count((box,))
+            if not named:
+                self.writer.heading(name, 1)
+            named = True
+            self.writer.prose(box)
 
     def _count(self, row: Sequence[str]) -> None:
         self._cells_left -= max(len(row), 1)
