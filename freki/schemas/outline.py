@@ -200,17 +200,19 @@ def header_rows(rows: Sequence[Sequence[str]]) -> int:
     )
 
 
+_NEL = "\x85"
+"""Line end of mainframes: white space to Python, but a token to models, so that a run of it would outgrow any chunk."""
 _UNPRINTABLE = re.compile(r"[\x00-\x08\x0b\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
 
 
 def printable(text: str) -> str:
-    """Return the text with a space for each control character and lone surrogate."""
-    return _UNPRINTABLE.sub(" ", text)
+    """Return the text with a space for each control character and lone surrogate, and a line end for each NEL."""
+    return _UNPRINTABLE.sub(" ", text).replace(_NEL, "\n")
 
 
 def tidy(source: str) -> str:
     r"""Return the source without a byte order mark, with every line ended by `\n`."""
-    return source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n")
+    return source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace(_NEL, "\n")
 
 
 def one_line(text: str) -> str:

@@ -1,11 +1,18 @@
 """Parts become a document whose spans and pages are right."""
 
+from collections.abc import Callable
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.schemas.outline import BlockKind, Part, assemble, stacked
+from freki.operators.parse_csv import parse_csv
+from freki.operators.parse_html import parse_html
+from freki.operators.parse_markdown import parse_markdown
+from freki.operators.parse_rst import parse_rst
+from freki.operators.parse_text import parse_text
+from freki.schemas.outline import BlockKind, ParsedDocument, Part, assemble, stacked
 from tests.unit.outlines import assert_outline, parts, texts
 
 words = st.text(alphabet="aä b\n\x00\ud800", max_size=8)
@@ -69,3 +76,15 @@ def test_any_parts_make_an_outline_with_ascending_pages(texts: list[list[str]]) 
         {0: None, 0xD800: None}
     )
     assert all(before <= start for before, start in pairwise((0, *document.page_starts)))
+
+
+@pytest.mark.parametrize("parse", [parse_csv, parse_html, parse_markdown, parse_rst, parse_text])
+def test_line_ends_of_mainframes_are_line_ends(parse: Callable[[str], ParsedDocument]) -> None:
+    document = parse("Amt\x85\x85Zeit" + "\x85" * 700 + "Ende")
+
+    assert document.text.split() == ["Amt", "Zeit", "Ende"]
+    assert "\x85" not in document.text
+
+
+def test_line_ends_of_mainframes_are_line_ends_in_parts() -> None:
+    assert assemble([Part(kind=BlockKind.PROSE, text="Amt\x85Zeit")]).text == "Amt\nZeit"

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_email import parse_email
 from freki.operators.parse_html import parse_html
+from freki.operators.parse_markdown import parse_markdown
 from freki.operators.parse_office import parse_docx, parse_odp, parse_ods, parse_odt, parse_pptx, parse_xlsx
 from freki.operators.parse_pdf import parse_pdf
 from freki.operators.parse_text import parse_text
@@ -85,7 +86,7 @@ FILES: dict[str, tuple[Parse, Write]] = {
     "pptx": (parse_pptx, _pptx),
     "xlsx": (parse_xlsx, _xlsx),
     "pdf": (parse_pdf, _pdf),
-    "email": (partial(parse_email, html=parse_html, text=parse_text), _email),
+    "email": (partial(parse_email, html=parse_html, text=parse_text, markdown=parse_markdown), _email),
 }
 PACKAGES = {name: FILES[name] for name in ("docx", "odt", "odp", "ods", "pptx", "xlsx")}
 PAGED = {"odp", "ods", "pptx", "xlsx", "pdf"}
