@@ -66,6 +66,8 @@ def assign_ids(
     for each in documents:
         if each.source_uri is not None and each.source_uri in wanted:
             own[each.source_uri].append(each.document_id)
+    # What is to be published is there, whatever was seen before.
+    away = frozenset(missing) - wanted.keys()
     conflicts: dict[str, Conflict] = {}
     while True:
         ids = {
@@ -74,7 +76,7 @@ def assign_ids(
             else own[source][0]
             for source, document_id in wanted.items()
         }
-        found = {each.source_uri: each for each in _conflicts(ids, owners, chosen=chosen, missing=missing)}
+        found = {each.source_uri: each for each in _conflicts(ids, owners, conflicts, chosen=chosen, missing=away)}
         if found.keys() <= conflicts.keys():
             break
         # They keep what they have, which others may have counted on.
@@ -86,15 +88,16 @@ def assign_ids(
 def _conflicts(
     ids: Mapping[str, DocumentId],
     owners: Mapping[DocumentId, str | None],
+    refused: Collection[str],
     *,
     chosen: bool,
     missing: Collection[str],
 ) -> Iterator[Conflict]:
-    """Yield the sources whose id belongs to another one."""
+    """Yield the sources whose id belongs to another one; refused: those that keep all that they have."""
     taken: dict[DocumentId, str] = {}
     for source, document_id in sorted(ids.items(), key=lambda pair: composed(pair[0]) != _plain(pair[0])):
         owner = owners.get(document_id, source)
-        is_free = owner is not None and (
+        is_free = (owner is not None and owner not in refused) and (
             ids.get(owner, document_id) != document_id
             or (owner in missing and (chosen or composed(owner) == composed(source)))
         )

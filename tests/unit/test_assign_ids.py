@@ -1,4 +1,4 @@
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from freki.operators.assign_ids import Assignment, Conflict, IndexedSource, assign_ids
@@ -76,6 +76,12 @@ def test_of_names_that_differ_in_unicode_form_the_composed_one_gets_a_free_id_an
     indexed=documents,
     chosen=st.booleans(),
     missing=st.sets(sources),
+)
+@example(
+    wanted={"file:///a/doc/x.md": DocumentId("doc/x.md"), "file:///b/doc/x.md": DocumentId("doc/x.md")},
+    indexed=[IndexedSource(DocumentId("doc/x.md"), "file:///b/doc/x.md", 1)],
+    chosen=True,
+    missing={"file:///b/doc/x.md"},
 )
 def test_no_two_sources_have_one_id_and_none_takes_that_of_another(
     wanted: dict[str, DocumentId], indexed: list[IndexedSource], *, chosen: bool, missing: set[str]
