@@ -859,9 +859,9 @@ async def test_an_unknown_address_is_refused_with_where_to_look(gateway: InProce
     [("POST", "/v1/queries/"), ("GET", "/v1/operations/overview/"), ("GET", "/health/"), ("GET", "/operate/")],
 )
 async def test_an_address_with_a_slash_too_many_leads_nowhere_else(gateway: InProcess, method: str, path: str) -> None:
-    content = {"json": {"text": TEXTS[0]}} if method == "POST" else {}
+    body = {"text": TEXTS[0]} if method == "POST" else None
     async with connected(gateway, operations=ScriptedOperations()) as client:
-        reply = await client.request(method, path, **content)
+        reply = await client.request(method, path, json=body)
 
     assert (reply.status_code, reply.headers.get("location")) == (404, None)
     assert "/v1/openapi.json" in reply.json()["detail"]
