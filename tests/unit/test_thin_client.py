@@ -473,7 +473,7 @@ async def test_no_connection_outlives_a_client_however_often_it_is_cancelled(
                 await asyncio.sleep(0)
 
         assert (steps, bus.open) == (steps, 0)
-        assert asyncio.all_tasks() == tasks
+        assert asyncio.all_tasks() <= tasks
         if is_used:
             break
 

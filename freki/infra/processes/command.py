@@ -4,15 +4,18 @@ import asyncio
 import os
 import signal
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from typing import NamedTuple
 
+from freki.client.tasks import ends_within
 from freki.infra.processes.environment import without_settings
 from freki.schemas.errors import Misconfigured, Unavailable
 
 _PIECE_BYTES = 65_536
 _SAID_CHARS = 200
+_KILLED_S = 5.0
+"""Time for a killed process to end, in seconds: one that reads a dead disk may not."""
 
 
 class CommandResult(NamedTuple):
@@ -53,10 +56,9 @@ async def run_command(
         raise Misconfigured(f"{shown} cannot be run: {error.strerror}; correct it") from error
     except OSError as error:
         raise Unavailable(f"{shown} cannot be run: {error.strerror}") from error
-    with _killed_on_error(process):
-        async with asyncio.timeout(timeout_s):
-            out, said = await _talk(process, content, max_bytes)
-            code = await process.wait()
+    async with _killed_on_error(process), asyncio.timeout(timeout_s):
+        out, said = await _talk(process, content, max_bytes)
+        code = await process.wait()
     return CommandResult(code, out, said.decode(errors="replace").strip()[-_SAID_CHARS:])
 
 
@@ -99,12 +101,15 @@ async def _write(pipe: asyncio.StreamWriter | None, content: bytes | None) -> No
     pipe.close()
 
 
-@contextmanager
-def _killed_on_error(process: Process) -> Iterator[None]:
+@asynccontextmanager
+async def _killed_on_error(process: Process) -> AsyncIterator[None]:
     """Kill the process and all that it started, which may hold its output open after it has ended."""
     try:
         yield
     except BaseException:
         with suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGKILL)
+        # asyncio closes a pipe at its end only, which it does not see while more waits than it reads ahead.
+        process._transport.close()  # type: ignore[attr-defined]  # noqa: SLF001 - nothing public closes it
+        await ends_within(_KILLED_S, process.wait())
         raise
