@@ -82,7 +82,10 @@ def remove_left_directories() -> None:
 
 
 def _is_read(path: Path) -> bool:
-    return any(_listens(socket.AF_UNIX, str(each)) for each in path.glob(f"*{_SUFFIX}"))
+    # Another process that starts may remove it meanwhile.
+    with suppress(FileNotFoundError):
+        return any(_listens(socket.AF_UNIX, str(each)) for each in path.glob(f"*{_SUFFIX}"))
+    return False
 
 
 def _listens(family: socket.AddressFamily, address: Any) -> bool:  # noqa: ANN401 - as `socket.connect` takes it

@@ -16,7 +16,7 @@ from pymilvus import exceptions as theirs
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, Row
 from freki.infra.settings import MilvusSettings
-from freki.schemas import ChunkId, RootId, TenantId, Timestamp
+from freki.schemas import ChunkId, RootId, TenantId
 from freki.schemas.errors import Misconfigured, Unavailable
 from freki.schemas.index import Candidate, Generation, IndexedChunk, Scope, chunk_of_row
 from tests.contract.index_records import (
@@ -418,25 +418,6 @@ async def test_large_rows_are_written_in_messages_that_the_server_takes(index: M
     fetched = await index.fetch([row(f"large{number}") for number in range(300)])
     assert len(fetched) == 300
     await index.delete(list(fetched))
-
-
-async def test_watermarks_of_processes_that_ended_do_not_pile_up(store: MilvusSettings) -> None:
-    generation = replace(GENERATION, name="piling")
-    for occurred_at in range(4):
-        async with MilvusIndex(store, generation) as index:
-            for _ in range(3):
-                await index.commit([], [watermark(0, occurred_at), watermark(1, occurred_at)])
-
-    async with MilvusIndex(store, generation) as index:
-        before = await index.watermarks()
-        assert await index.purge_deleted(Timestamp(1_000)) == 0
-        rows = await index._store.count(DOCUMENTS, "")
-        after = await index.watermarks()
-
-    assert rows == 2
-    assert [replace(mark, commits=0) for mark in after] == [replace(mark, commits=0) for mark in before]
-    assert [mark.commits for mark in before] == [12, 12]
-    assert all(mark.commits >= 12 for mark in after)
 
 
 @pytest.mark.parametrize("size", [2, 3, 7, 100])

@@ -27,12 +27,10 @@ class ConsumerWithRequest:
         return await self.request
 
 
-@pytest.mark.parametrize("partitions", [1, 4, 7, 64, 1000])
-def test_a_poll_of_all_partitions_fills_a_fifth_of_the_buffer_at_most(partitions: int, tmp_path: Path) -> None:
-    conf = make_app(KafkaSettings(partitions=partitions), "stage", state_dir=tmp_path).conf
+def test_a_poll_fills_a_fifth_of_the_buffer_at_most(tmp_path: Path) -> None:
+    conf = make_app(KafkaSettings(), "stage", state_dir=tmp_path).conf
 
-    assert conf.broker_max_poll_records >= 1
-    assert partitions * conf.broker_max_poll_records <= 0.2 * conf.stream_buffer_maxsize
+    assert conf.broker_max_poll_records <= 0.2 * conf.stream_buffer_maxsize
 
 
 def test_the_local_broker_gets_short_sessions_and_kafka_ones_that_it_accepts(tmp_path: Path) -> None:

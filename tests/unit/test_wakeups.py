@@ -9,6 +9,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -358,6 +359,24 @@ async def test_left_directories_go(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
         port.close()
 
     assert found == {runs, read} | others
+
+
+def test_a_left_directory_may_go_while_it_is_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two local stacks that start at once both remove what was left."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left, listens = make_directory("127.0.0.1:1"), wakeups._listens
+    assert left is not None
+
+    def removed_first(*asked: Any) -> bool:
+        left.rmdir()
+        # Python looks for the directory first, and opens it then.
+        monkeypatch.setattr(Path, "is_dir", lambda _: True)
+        return listens(*asked)
+
+    monkeypatch.setattr(wakeups, "_listens", removed_first)
+    remove_left_directories()
+
+    assert not left.exists()
 
 
 @pytest.mark.parametrize("kind", ["open to others", "a link", "a file"])
