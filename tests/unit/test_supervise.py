@@ -4,6 +4,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -448,8 +449,14 @@ async def guard_of(supervisor: int, *, other_than: int | None) -> int:
 
 def _guards_of(supervisor: int) -> set[int]:
     started = Path(f"/proc/{supervisor}/task/{supervisor}/children").read_text().split()
-    commands = {int(child): Path(f"/proc/{child}/cmdline").read_bytes() for child in started}
-    return {child for child, command in commands.items() if guard.__file__.encode() in command.split(b"\0")}
+    return {int(child) for child in started if guard.__file__.encode() in _command_of(child)}
+
+
+def _command_of(process: str) -> list[bytes]:
+    """Return the words of a process; none if it has gone since it was listed."""
+    with suppress(FileNotFoundError, ProcessLookupError):
+        return Path(f"/proc/{process}/cmdline").read_bytes().split(b"\0")
+    return []
 
 
 def test_the_guard_kills_what_does_not_stop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
