@@ -69,14 +69,12 @@ async def verify(
     async with open_index(settings) as index:
         compared = await compare(settings, index)
         await _show(settings, index, compared)
-        is_whole = not (compared.differences or compared.lost)
         if repair and await _repair(settings, index, compared, patience_s=patience):
             # What the stream says of all documents is read again, and is not held twice.
             del compared
             compared = await compare(settings, index)
-            is_whole = not (compared.differences or compared.lost)
             _show_differences(compared.differences, "after the repair: ")
-    if not is_whole:
+    if compared.differences or compared.lost:
         raise typer.Exit(1)
 
 

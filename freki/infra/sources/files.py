@@ -2,6 +2,7 @@
 
 import os
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from errno import ELOOP, EMFILE, ENAMETOOLONG, ENFILE, ENOENT, ENOMEM, ENOTDIR, ESTALE
@@ -149,19 +150,16 @@ def walk(
     is not readable or whose name can be no id, unless it is in a given folder and `leave_out` is given. Then files with
     one id that differ only in the Unicode form of their names are all yielded.
     """
-    seen: dict[DocumentId, Path] = {}
-    twins: set[Path] = set()
+    seen: defaultdict[DocumentId, list[Path]] = defaultdict(list)
     for path in paths:
         for file in _named(path, Naming.of(path, root=root, name=name), leave_out):
-            earlier = seen.get(file.document_id)
-            if earlier is None:
-                seen[file.document_id] = file.path
-                yield file
-            elif earlier != file.path and (leave_out is None or not _are_twins(earlier, file.path)):
-                raise Rejected(_one_id(earlier, file))
-            elif earlier != file.path and file.path not in twins:
-                twins.add(file.path)
-                yield file
+            earlier = seen[file.document_id]
+            if file.path in earlier:
+                continue
+            if earlier and (leave_out is None or not _are_twins(earlier[0], file.path)):
+                raise Rejected(_one_id(earlier[0], file))
+            earlier.append(file.path)
+            yield file
 
 
 def scan(root: Path, start: Path, naming: Naming, leave_out: LeaveOut | None = None) -> Iterator[SourceFile]:

@@ -12,7 +12,8 @@ from opentelemetry.context import Context
 from opentelemetry.trace import Tracer, get_current_span
 
 from freki.client.tasks import cancel_and_wait
-from freki.operators.define import used
+from freki.operators.breadcrumb import MAX_CHARS as BREADCRUMB_CHARS
+from freki.operators.define import LINE_CHARS, used
 from freki.operators.errors import InfectedContent, InvalidChange
 from freki.operators.validate_change import validate_change
 from freki.schemas import (
@@ -41,7 +42,7 @@ from freki.streams.ports import ClaimReader, Scanner
 PART_CHARACTERS = 180_000
 """Maximum characters of all texts of a part, contexts by rules included: at 4 bytes each it fits, with attributes and
 the like, the smallest record limit in use, 1 MB."""
-_CONTEXT_CHARACTERS = 400
+_CONTEXT_CHARACTERS = BREADCRUMB_CHARS + LINE_CHARS
 """Maximum characters of a breadcrumb and of explained abbreviations, which the next stage adds to a chunk."""
 _VERDICT_CHARS = 200
 
