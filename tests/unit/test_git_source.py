@@ -455,6 +455,20 @@ async def test_leaving_the_repository_ends_a_fetch_from_a_remote_that_does_not_a
             await fetching
 
 
+async def test_a_fetch_that_starts_while_the_repository_is_left_ends_too(
+    repository: Repository, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("freki.infra.sources.git._FETCH_S", 5.0)
+    with socket.create_server(("127.0.0.1", 0)) as remote:
+        repository.git("remote", "add", "origin", f"git://127.0.0.1:{remote.getsockname()[1]}/wiki")
+        with opened(repository) as git:
+            pass
+
+        # As from a thread that has started git when the repository is left, and has not noted it yet.
+        with pytest.raises(Unavailable, match="git fetch ended with"):
+            await asyncio.to_thread(git.fetch)
+
+
 @pytest.mark.parametrize("branch", ["HEAD", "main"])
 async def test_a_branch_that_is_gone_at_the_remote_takes_no_document_back(
     repository: Repository, tmp_path: Path, branch: str

@@ -64,11 +64,14 @@ class GitRepository:
         self._fetched = ""
         self._contents: subprocess.Popen[bytes] | None = None
         self._fetching: subprocess.Popen[bytes] | None = None
+        self._is_left = False
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        # Before the look at what is fetched: one that starts meanwhile in another thread looks at this.
+        self._is_left = True
         if (fetching := self._fetching) is not None:
             # Who stops the command need not wait for a remote that does not answer; git ends its transports.
             fetching.terminate()
@@ -241,6 +244,8 @@ class GitRepository:
     def _fetch(self) -> None:
         with self._asked("fetch", "--quiet", "--prune") as process:
             self._fetching = process
+            if self._is_left:
+                process.terminate()
             try:
                 self._answer(process, "fetch", timeout_s=_FETCH_S)
             finally:
