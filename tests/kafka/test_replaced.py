@@ -5,11 +5,12 @@ All that comes is read; what went before it was read is told.
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import closing
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import cast
 
 import pytest
+from aiokafka import AIOKafkaConsumer, TopicPartition
 from kafka.admin import KafkaAdminClient, NewPartitions
 
 from freki.client.broker import Broker
@@ -25,6 +26,7 @@ from freki.schemas.avro import Codec
 from freki.schemas.errors import Rejected
 from freki.schemas.index import Generation
 from freki.streams.deliver.lanes import Lane
+from freki.streams.deliver.stage import Stage
 from freki.streams.messages import Outgoing
 from freki.streams.wire.erasing.places import Places
 from freki.streams.wire.overview import _lag_of
@@ -79,8 +81,10 @@ async def test_a_deleted_topic_is_created_anew_at_once(world: World) -> None:
             assert await admin.ensure_topics([world.topics.documents]) == (name,)
 
 
+# With fewer records than were read of the topic of before, and with more: then its offset is one of the new topic too.
+@pytest.mark.parametrize("more", [5, 2 * BEFORE])
 async def test_a_topic_that_is_created_anew_while_a_stage_is_busy_is_read_too(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World, more: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of which nothing fetches, so that nobody sees that the topic is gone.
     monkeypatch.setattr("freki.infra.kafka.consumer._HELD_BYTES", LITTLE)
@@ -97,9 +101,42 @@ async def test_a_topic_that_is_created_anew_while_a_stage_is_busy_is_read_too(
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         await admin.delete_topics([world.topics.documents.name])
         await admin.ensure_topics([world.topics.documents])
-        await world.publish(*numbered(BEFORE, BEFORE + 5))
+        await world.publish(*numbered(BEFORE, BEFORE + more))
         go_on.set()
-        await world.outputs(5)
+        await world.outputs(more)
+
+
+async def test_an_offset_of_a_deleted_topic_that_is_committed_late_does_not_count(world: World) -> None:
+    stage, name = world.stage(world.forward), world.topics.documents.name
+    place = TopicPartition(name, 0)
+    async with Admin(world.kafka) as admin:
+        async with running(stage):
+            await world.publish(*numbered(0, BEFORE))
+            await world.outputs(BEFORE)
+            async with asyncio.timeout(PATIENCE_S):
+                while list((await admin.committed(stage.app.conf.id)).values()) != [BEFORE]:  # noqa: ASYNC110 - the broker knows
+                    await asyncio.sleep(0.1)
+        async with a_member(world, stage) as late:
+            committed = (await late._coordinator.fetch_committed_offsets([place]))[place]
+            await admin.delete_topics([name])
+            await admin.ensure_topics([world.topics.documents])
+            await world.publish(*numbered(BEFORE, 3 * BEFORE))
+            await late.commit({place: committed})
+        async with running(world.stage(world.forward)):
+            await world.outputs(3 * BEFORE)
+
+
+@asynccontextmanager
+async def a_member(world: World, stage: Stage) -> AsyncIterator[AIOKafkaConsumer]:
+    consumer = AIOKafkaConsumer(
+        bootstrap_servers=world.kafka.bootstrap, group_id=stage.app.conf.id, enable_auto_commit=False
+    )
+    await consumer.start()
+    consumer.assign([TopicPartition(world.topics.documents.name, 0)])
+    try:
+        yield consumer
+    finally:
+        await consumer.stop()
 
 
 async def test_a_topic_that_comes_back_later_is_read(world: World) -> None:

@@ -26,6 +26,7 @@ from freki.client.wakeups import FetchPauses, pace
 from freki.infra.kafka.connection import BrokerProfile, wakeups_of
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
+from freki.infra.kafka.topic_ids import TopicIds
 from freki.infra.settings import KafkaSettings
 
 _log = structlog.get_logger(__name__)
@@ -45,6 +46,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
     """Reads committed records only, with the fetch wait of the profile instead of 1500 ms; records positions."""
 
     _pauses: FetchPauses | None = None
+    _topic_ids: TopicIds
 
     def _create_worker_consumer(self, transport: driver.Transport) -> Any:  # noqa: ANN401 - aiokafka is untyped
         consumer = super()._create_worker_consumer(transport)
@@ -61,6 +63,8 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         if cast("Transport", self.transport).profile.keeps_leaders:
             _replace_departed_leaders(self._consumer)
         self._watch_resets()
+        self._topic_ids = TopicIds(self._consumer)
+        self._topic_ids.watch()
         self._pauses = pace(self._consumer, wakeups_of(cast("Transport", self.transport).settings))
 
     async def on_thread_stop(self) -> None:
@@ -77,7 +81,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
             super()._stopped_set()
 
     async def seek_to_committed(self) -> Mapping[TP, int]:
-        """Seek to the committed offset of each partition and return it; None where there is none.
+        """Seek to the committed offset of each partition and return it; None where there is none of its topic.
 
         aiokafka asks for the offset of one partition at a time, so that a rebalance takes longer the more there are.
         """
@@ -87,8 +91,10 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
     async def _seek_to_committed(self) -> dict[TP, int | None]:
         consumer = self._ensure_consumer()
         places = consumer.assignment()
+        # Before the offsets: of a topic that is created anew in between, they are of another one than the ids.
+        await self._topic_ids.note({place.topic for place in places})
         told = await consumer._coordinator.fetch_committed_offsets(list(places))  # noqa: SLF001
-        offsets = {place: told[place].offset if place in told else None for place in places}
+        offsets = {place: self._topic_ids.valid(place, told[place]) if place in told else None for place in places}
         # Partitions that were revoked meanwhile are sought again once they are assigned.
         for place in places & consumer.assignment():
             if offset := offsets[place]:
@@ -346,6 +352,11 @@ class Consumer(driver.Consumer):
         during a rebalance would never be read again.
         """
         committed = await super().seek_to_committed()
+        for place, offset in committed.items():
+            if cast("int | None", offset) is None:
+                # What was committed is of a deleted topic: Faust would commit nothing before it.
+                self._committed_offset.pop(TP(*place), None)
+                self._told_lost.pop(TP(*place), None)
         begun = [place for place, offset in committed.items() if (offset or 0) <= 0]
         if begun:
             with suppress(IllegalStateError):  # revoked meanwhile: the next owner seeks again

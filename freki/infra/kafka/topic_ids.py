@@ -1,0 +1,179 @@
+"""Ids of topics, by which one that was deleted and created anew is told from the one before.
+
+Committed offsets know topics by name alone: one that arrives late, of a record of the deleted topic, would count for
+the new topic, whose records before it nobody would read. So each commit carries the id of its topic as metadata.
+"""
+
+import asyncio
+import time
+from collections.abc import Collection, Mapping
+from typing import Any, cast
+from uuid import UUID
+
+import structlog
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.abstract import AbstractType
+from aiokafka.protocol.api import Request, RequestStruct, Response
+from aiokafka.protocol.types import Boolean, CompactArray, CompactString, Int16, Int32, Schema, TaggedFields
+from aiokafka.structs import OffsetAndMetadata, TopicPartition
+
+_log = structlog.get_logger(__name__)
+_LOOK_S = 5.0
+"""Seconds between looks at the ids with commits; the answer names each partition."""
+_ANSWER_S = 5.0
+_NONE = UUID(int=0)
+_UNTOLD = (KafkaError, OSError, NotImplementedError)
+"""Raised where the broker is out of reach, or older than topic ids (Kafka 2.8)."""
+
+
+class _Uuid(AbstractType):  # type: ignore[misc]
+    @classmethod
+    def encode(cls, value: UUID) -> bytes:
+        return value.bytes
+
+    @classmethod
+    def decode(cls, data: Any) -> UUID:  # noqa: ANN401 - a BytesIO or its compiled twin
+        return UUID(bytes=data.read(16))
+
+
+_TEXT = CompactString("utf-8")
+_TAGS = ("tags", TaggedFields)
+
+
+class _MetadataResponse(Response):  # type: ignore[misc]
+    API_KEY = 3
+    API_VERSION = 10
+    SCHEMA = Schema(
+        ("throttle_time_ms", Int32),
+        ("brokers", CompactArray(("node_id", Int32), ("host", _TEXT), ("port", Int32), ("rack", _TEXT), _TAGS)),
+        ("cluster_id", _TEXT),
+        ("controller_id", Int32),
+        (
+            "topics",
+            CompactArray(
+                ("error_code", Int16),
+                ("name", _TEXT),
+                ("id", _Uuid),
+                ("is_internal", Boolean),
+                (
+                    "partitions",
+                    CompactArray(
+                        ("error_code", Int16),
+                        ("partition", Int32),
+                        ("leader", Int32),
+                        ("leader_epoch", Int32),
+                        ("replicas", CompactArray(Int32)),
+                        ("isr", CompactArray(Int32)),
+                        ("offline", CompactArray(Int32)),
+                        _TAGS,
+                    ),
+                ),
+                ("operations", Int32),
+                _TAGS,
+            ),
+        ),
+        ("cluster_operations", Int32),
+        _TAGS,
+    )
+
+
+class _MetadataRequestStruct(RequestStruct):  # type: ignore[misc]
+    FLEXIBLE_VERSION = True
+    API_KEY = 3
+    API_VERSION = 10
+    RESPONSE_TYPE = _MetadataResponse
+    SCHEMA = Schema(
+        ("topics", CompactArray(("id", _Uuid), ("name", _TEXT), _TAGS)),
+        ("allow_auto_topic_creation", Boolean),
+        ("include_cluster_operations", Boolean),
+        ("include_topic_operations", Boolean),
+        _TAGS,
+    )
+
+
+class _MetadataRequest(Request[_MetadataRequestStruct]):  # type: ignore[misc]
+    """Metadata in the first version with ids of topics; aiokafka's own ends with version 5."""
+
+    API_KEY = 3
+
+    def __init__(self, topics: Collection[str]) -> None:
+        self._topics = topics
+
+    def build(self, request_struct_class: type[_MetadataRequestStruct]) -> _MetadataRequestStruct:
+        topics = [(_NONE, topic, dict[int, bytes]()) for topic in self._topics]
+        return request_struct_class(topics, False, False, False, {})  # noqa: FBT003 - in the order of the schema
+
+
+class TopicIds:
+    """Ids of the topics that a consumer reads, since its last assignment."""
+
+    def __init__(self, consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
+        self._client = consumer._client  # noqa: SLF001
+        self._coordinator = consumer._coordinator  # noqa: SLF001
+        self._noted: dict[str, str] = {}
+        self._changed: list[str] = []
+        self._looked_s = 0.0
+
+    async def note(self, topics: Collection[str]) -> None:
+        """Note the ids of the topics that are read from now on."""
+        self._noted = await self._ask(topics)
+        self._changed = []
+
+    def valid(self, place: TopicPartition, committed: OffsetAndMetadata) -> int | None:
+        """Return a committed offset; None where it is of another topic of that name."""
+        noted = self._noted.get(place.topic)
+        if not noted or not committed.metadata or committed.metadata == noted:
+            # One without id is from a tool, such as kafka-consumer-groups.sh, or from a broker without ids.
+            return cast(int, committed.offset)
+        _log.warning(
+            "a committed offset is of a deleted topic of this name; the partition is read from its beginning",
+            topic=place.topic,
+            partition=place.partition,
+            offset=committed.offset,
+        )
+        return None
+
+    def watch(self) -> None:
+        """Give commits the ids; let the consumer join its group again, which seeks offsets, once an id has changed."""
+        commit, update = self._coordinator._do_commit_offsets, self._client._metadata_update  # noqa: SLF001
+
+        async def commit_with_ids(assignment: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:  # noqa: ANN401
+            if time.monotonic() - self._looked_s >= _LOOK_S:
+                await self._look()
+            await commit(
+                assignment,
+                {
+                    place: OffsetAndMetadata(each.offset, self._noted.get(place.topic, ""))
+                    for place, each in offsets.items()
+                    if place.topic not in self._changed
+                },
+            )
+
+        async def updated(*args: Any) -> Any:  # noqa: ANN401
+            # Asked for also where a fetch meets a topic that is gone.
+            is_done = await update(*args)
+            await self._look()
+            return is_done
+
+        self._coordinator._do_commit_offsets, self._client._metadata_update = commit_with_ids, updated  # noqa: SLF001
+
+    async def _look(self) -> None:
+        noted, self._looked_s = self._noted, time.monotonic()
+        told = await self._ask(noted)
+        if changed := sorted(topic for topic, found in told.items() if found != noted[topic]):
+            _log.warning("topics were deleted and created anew: they are read from their beginning", topics=changed)
+            # Not every broker keeps what is committed with an offset.
+            self._changed = changed
+            self._coordinator.request_rejoin()
+
+    async def _ask(self, topics: Collection[str]) -> dict[str, str]:
+        """Return the ids of those that exist; empty where the broker does not tell, or cannot be reached now."""
+        node = self._coordinator.coordinator_id
+        if not topics or node is None:
+            return {}
+        try:
+            async with asyncio.timeout(_ANSWER_S):
+                told = await self._client.send(node, _MetadataRequest(topics))
+        except _UNTOLD:
+            return {}
+        return {topic[1]: str(topic[2]) for topic in told.topics if not topic[0] and topic[2] != _NONE}
