@@ -78,7 +78,10 @@ def _quoted_rows(text: str, delimiter: str) -> Iterator[list[str]]:
 def _closed_up(text: str, delimiter: str) -> str:
     """Return the text without spaces before quoted cells: behind them Python's reader takes no quotes."""
     between = re.escape(delimiter)
-    return re.sub(rf'(^|{between}) +("(?:[^"\n]|"")*+") *(?={between}|$)', r"\1\2", text, flags=re.MULTILINE)
+    # Whole cells are taken as they are: what looks like a quoted cell within one is its text.
+    whole, behind_spaces = r'"(?:[^"]|"")*+"', r'"(?:[^"\n]|"")*+"'
+    cell = rf"(^|{between})(?:({whole})| +({behind_spaces}) *)(?={between}|$)"
+    return re.sub(cell, r"\1\2\3", text, flags=re.MULTILINE)
 
 
 def _delimiter(text: str) -> str:

@@ -4,7 +4,7 @@ import csv
 from io import StringIO
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from freki.operators.errors import UnreadableContent
@@ -20,6 +20,8 @@ tables = st.integers(2, 5).flatmap(
 
 
 @given(rows=tables, delimiter=st.sampled_from(";,\t|"))
+@example(rows=[[', "', ","]], delimiter=",")
+@example(rows=[["a", 'b; "c"\n; "d" ;']], delimiter=";")
 def test_every_row_with_text_is_a_line_and_its_words_are_kept(rows: list[list[str]], delimiter: str) -> None:
     written = StringIO()
     csv.writer(written, delimiter=delimiter, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)

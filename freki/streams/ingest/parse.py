@@ -29,7 +29,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.PPTX: 3,
     Profile.XLSX: 7,
     Profile.ODS: 4,
-    Profile.CSV: 4,
+    Profile.CSV: 5,
     Profile.EMAIL: 12,
     Profile.MARKDOWN: 6,
     Profile.RST: 4,
