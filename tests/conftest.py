@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 import pytest
+import structlog
 from hypothesis import settings
 
 from freki.infra.local.ports import LOOPBACK
@@ -21,6 +22,14 @@ EXAMPLES = "FREKI_TEST_EXAMPLES"
 # Time is no result: machines differ, and others work on them too.
 settings.register_profile("untimed", deadline=None, max_examples=int(os.environ.get(EXAMPLES, "100")))
 settings.load_profile("untimed")
+
+# As `freki` configures it: structlog's own way shows all local variables of each frame, which takes a second.
+structlog.configure(
+    processors=[
+        *structlog.get_config()["processors"][:-1],
+        structlog.dev.ConsoleRenderer(colors=False, exception_formatter=structlog.dev.plain_traceback),
+    ]
+)
 
 collect_ignore = [] if os.environ.get(SETTING) == "kafka" else ["kafka", "neighbours"]
 

@@ -188,6 +188,7 @@ def test_every_text_is_read_as_something(text: str, language: str) -> None:
     assert reading.query_type is not FACTUAL or says_nothing(text) or is_bare_citation(text)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "part", ["wie kann ", "welche a", "wer ", "a", "of the two ", "was ", "?", "hängt ", "\u0301", " "]
 )

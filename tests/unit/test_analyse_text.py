@@ -437,12 +437,14 @@ HOSTILE = [
 ]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("piece", HOSTILE)
 def test_no_text_takes_long(piece: str) -> None:
     # What is quadratic would run into the suite's timeout.
     assert len(analyse_text(piece * (300_000 // len(piece)), language="de").encode()) <= MAX_BYTES
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("piece", ["§", "§ ", "§1", "§ 1,", "Art. 1 und ", "1,", "ff.", " "])
 def test_no_query_takes_long(piece: str) -> None:
     assert len(query_terms("§ 1" + piece * (300_000 // len(piece)), language="de").encode()) <= MAX_BYTES

@@ -57,6 +57,7 @@ def test_two_owners_never_make_a_hole_nor_go_back_and_end_at_the_newest(case: st
     assert not any(violations(Model(), owners(TWO[case], clocks), first_store(BEFORE)))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("case", THREE)
 def test_three_owners_never_make_a_hole_nor_go_back_and_end_at_the_newest(case: str) -> None:
     assert not any(violations(Model(), owners(THREE[case], (2, 3, 1)), first_store(BEFORE)))

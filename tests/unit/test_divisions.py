@@ -92,6 +92,7 @@ def test_any_query_has_levels(text: str, places: list[CitedPlace]) -> None:
     assert len(division_levels(text, places)) == len(places)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("part", ["Anlage ", "1. ", "erster ", "# ", "Teil 1 ", "I", "\n# "])
 def test_long_texts_take_linear_time(part: str) -> None:
     text = part * (200_000 // len(part))

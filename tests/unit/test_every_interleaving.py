@@ -38,6 +38,7 @@ CASES: dict[str, tuple[Sequence[Jobs], list[str] | None]] = {
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("clocks", [(5000, 6000), (6000, 5000)], ids=["one later", "the other later"])
 @pytest.mark.parametrize("case", CASES)
 async def test_no_order_of_calls_makes_a_hole_or_goes_back(case: str, clocks: tuple[int, int]) -> None:

@@ -135,6 +135,7 @@ def test_a_text_holds_what_is_quoted_from_it(before: str, phrase: str, after: st
     assert holds([f"{before} {phrase} {after}"], quoted)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "part",
     [

@@ -319,6 +319,7 @@ BESIDE: dict[str, tuple[Batches | Callable[[Owner], Awaitable[None]], list[str] 
 }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("clocks", [(5000, 6000), (6000, 5000)], ids=["one later", "the other later"])
 @pytest.mark.parametrize("case", BESIDE)
 async def test_no_order_of_calls_of_an_import_and_a_worker_makes_a_hole_or_goes_back(

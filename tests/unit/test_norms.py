@@ -102,6 +102,7 @@ def test_any_text_has_norms_of_numbers_in_order(text: str) -> None:
         assert not is_there or absent_norms([norms], [text], ()) == ()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "part",
     [

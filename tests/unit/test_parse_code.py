@@ -296,6 +296,7 @@ def test_code_without_definitions_is_one_block_with_seams_after_blank_lines() ->
     assert parts(document, block) == ["a: 1\nb: 2", "c:\n  - d"]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "source",
     [
@@ -339,6 +340,7 @@ def test_blocks_hold_all_that_is_visible(source: str) -> None:
     assert_outline(parse_code(source))
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("language", "sign"), [("javascript", "*+--+"), ("c", ">!"), ("python", ",+//")])
 def test_what_a_grammar_takes_long_to_mend_is_read_by_its_words(language: str, sign: str) -> None:
     # Without an end it would run into the suite's timeout.

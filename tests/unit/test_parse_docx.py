@@ -624,6 +624,7 @@ def test_odd_documents_are_parsed(body: str) -> None:
     assert_outline(parse_docx(docx(body)))
 
 
+@pytest.mark.exhaustive
 def test_no_long_chain_of_styles_takes_long() -> None:
     # What is quadratic would run into the suite's timeout.
     chain = "".join(f'<w:style w:styleId="{n}"><w:basedOn w:val="{n + 1}"/></w:style>' for n in range(20_000))

@@ -303,6 +303,7 @@ def test_an_empty_page_has_no_text() -> None:
     assert (document.text, document.blocks, document.title) == ("", (), None)
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(
     "source",
     [

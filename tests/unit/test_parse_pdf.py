@@ -579,6 +579,7 @@ def test_author_and_times_are_attributes() -> None:
     }
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize(("line", "text"), [("wort", "wort " * 99_999 + "wort"), ("A-b-", "A-b" * 99_999 + "A-b-")])
 def test_no_long_paragraph_takes_long(line: str, text: str) -> None:
     # What is quadratic would run into the suite's timeout.

@@ -56,6 +56,7 @@ def test_a_table_of_contents_may_have_other_white_space_than_the_headings() -> N
     assert headings(document) == [(1, "§ 1 Geltung"), (1, "§ 2 Kosten")]
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("space", [*SPACES, "§", "§\u00a0", "1", "1.", "-"])
 @pytest.mark.parametrize("before", ["", "a", "1", "1.", "§", "Art. 1", "§ 1", "§ 1:", "-", "Anlage", "Teil 1", "I."])
 @pytest.mark.parametrize("after", ["", "a", "1.", "\n-"])

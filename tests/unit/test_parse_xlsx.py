@@ -169,6 +169,7 @@ def test_a_sheet_that_states_too_small_a_size_is_read_whole() -> None:
     )
 
 
+@pytest.mark.exhaustive
 def test_a_sheet_of_empty_rows_without_end_is_refused() -> None:
     content = _edited(xlsx({"A": [["x"]]}), '<row r="1"', '<row r="99999999999"')
 

@@ -210,6 +210,7 @@ def test_sizes_that_the_directory_understates_are_refused() -> None:
         parse_docx(bytes(content))
 
 
+@pytest.mark.exhaustive
 def test_more_elements_than_memory_should_hold_are_refused() -> None:
     with pytest.raises(UnreadableContent, match="more than 1000000 elements"):
         parse_docx(docx("<w:p/>" * 1_000_001))
