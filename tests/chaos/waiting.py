@@ -31,9 +31,10 @@ async def waiting(settings: Settings) -> Waiting:
     records: dict[str, int] = {}
     finished = 0
     async with Admin(settings.kafka) as admin:
-        for group, stages in of_group.items():
-            for place in await admin.lag(group_of(settings, group), list(stages)):
-                stage = stages[place.topic]
-                records[stage] = records.get(stage, 0) + place.lag
-                finished += place.committed or 0
+        lags = await admin.lags({group_of(settings, group): list(stages) for group, stages in of_group.items()})
+    for group, stages in of_group.items():
+        for place in lags[group_of(settings, group)]:
+            stage = stages[place.topic]
+            records[stage] = records.get(stage, 0) + place.lag
+            finished += place.committed or 0
     return Waiting({stage: count for stage, count in records.items() if count}, finished)

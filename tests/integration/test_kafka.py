@@ -231,6 +231,29 @@ async def test_a_group_whose_offset_is_past_the_end_has_all_records_before_it(
     assert sorted(one.lag for one in await admin.lag("ahead", [topic])) == [0, 3]
 
 
+async def test_groups_of_which_the_lag_is_asked_together_are_told_apart(
+    kafka: KafkaSettings, admin: Admin, topic: str
+) -> None:
+    async with KafkaProducer(kafka) as producer:
+        await asyncio.gather(*[await producer.send(topic, key=b"k", value=b"v") for _ in range(3)])
+    ends = {(one.topic, one.partition): one.end for one in await admin.lag("behind", [topic])}
+    await admin._commit("done", [topic], {TopicPartition(*place): end for place, end in ends.items()})
+
+    lags = await admin.lags({"behind": [topic], "done": [topic], "elsewhere": [f"{topic}-missing"]})
+
+    assert {group: sum(one.lag for one in each) for group, each in lags.items()} == {
+        "behind": 3,
+        "done": 0,
+        "elsewhere": 0,
+    }
+    assert {group: sum(one.oldest_ms is not None for one in each) for group, each in lags.items()} == {
+        "behind": 1,
+        "done": 0,
+        "elsewhere": 0,
+    }
+    assert not lags["elsewhere"]
+
+
 async def test_a_reader_of_one_partition_reads_no_other(kafka: KafkaSettings, topic: str) -> None:
     """The record of a dead letter without its value is one of millions, and there may be thousands of such letters."""
     async with KafkaProducer(kafka) as producer:

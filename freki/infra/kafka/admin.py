@@ -5,6 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
@@ -206,32 +207,26 @@ class Admin:
 
     async def lag(self, group: str, topics: Sequence[str]) -> tuple[PartitionLag, ...]:
         """Return the lag of a group in every partition of the topics, ordered by topic and partition."""
-        committed = await self._run(f"read offsets of {group}", _committed, group)
-        partitions = await self._run("describe topics", _partitions, topics)
-        places = [TopicPartition(topic, number) for topic, numbers in partitions.items() for number in numbers]
-        if not places:
-            return ()
+        return (await self.lags({group: topics}))[group]
+
+    async def lags(self, topics: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[PartitionLag, ...]]:
+        """Return the lag of each group in every partition of its topics, ordered by topic and partition."""
+        committed = {group: await self._run(f"read offsets of {group}", _committed, group) for group in topics}
+        names = list(dict.fromkeys(chain.from_iterable(topics.values())))
+        partitions = await self._run("describe topics", _partitions, names)
+        places = {name: [TopicPartition(name, number) for number in partitions[name]] for name in names}
+        every = [*chain.from_iterable(places.values())]
+        if not every:
+            return dict.fromkeys(topics, ())
         async with self._reading() as client:
-            ends = await log_ends(client, places)
-            begins = await client.beginning_offsets(places)
-            # After a loss of records a group reads from the beginning what is there.
-            nexts = {
-                place: max(at, begins[place]) if (at := committed.get(place, 0)) <= ends[place] else begins[place]
-                for place in places
+            ends, begins = await log_ends(client, every), await client.beginning_offsets(every)
+            spans = {place: range(begins[place], ends[place]) for place in every}
+            return {
+                group: await _lags(
+                    client, {place: spans[place] for name in own for place in places[name]}, committed[group]
+                )
+                for group, own in topics.items()
             }
-            oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < ends[place]})
-        return tuple(
-            PartitionLag(
-                topic=place.topic,
-                partition=place.partition,
-                committed=committed.get(place),
-                end=ends[place],
-                held=ends[place] - begins[place],
-                lag=max(0, ends[place] - nexts[place]),
-                oldest_ms=oldest.get(place),
-            )
-            for place in sorted(places)
-        )
 
     async def rewind(self, group: str, topics: Sequence[str]) -> None:
         """Let a group read topics from the beginning, as one that never committed does anyway; absent ones are ignored.
@@ -388,6 +383,29 @@ def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int
             time.sleep(_COORDINATOR_PAUSE_S)
             # kafka-python asks only once who coordinates a group.
             client._manager.cluster._coordinators.clear()  # noqa: SLF001
+
+
+async def _lags(
+    client: AIOKafkaConsumer, spans: Mapping[TopicPartition, range], committed: Mapping[TopicPartition, int]
+) -> tuple[PartitionLag, ...]:
+    # After a loss of records a group reads from the beginning what is there.
+    nexts = {
+        place: max(at, span.start) if (at := committed.get(place, 0)) <= span.stop else span.start
+        for place, span in spans.items()
+    }
+    oldest = await _timestamps(client, {place: at for place, at in nexts.items() if at < spans[place].stop})
+    return tuple(
+        PartitionLag(
+            topic=place.topic,
+            partition=place.partition,
+            committed=committed.get(place),
+            end=span.stop,
+            held=span.stop - span.start,
+            lag=max(0, span.stop - nexts[place]),
+            oldest_ms=oldest.get(place),
+        )
+        for place, span in sorted(spans.items())
+    )
 
 
 async def _timestamps(client: AIOKafkaConsumer, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

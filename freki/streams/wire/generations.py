@@ -59,8 +59,8 @@ async def waiting_of(settings: Settings) -> Waiting:
     for source in ingest_sources(settings):
         topics[source.group].append(source.topic)
     async with Admin(settings.kafka) as admin:
-        lags = [await admin.lag(group_of(settings, group), names) for group, names in topics.items()]
-    waiting = [lag for each in lags for lag in each if lag.lag]
+        lags = await admin.lags({group_of(settings, group): names for group, names in topics.items()})
+    waiting = [lag for each in lags.values() for lag in each if lag.lag]
     now = wall_clock()
     ages = [math.inf if lag.oldest_ms is None else max(0, now - lag.oldest_ms) / 1000 for lag in waiting]
     return Waiting(records=sum(lag.lag for lag in waiting), oldest_s=max(ages, default=0.0))
