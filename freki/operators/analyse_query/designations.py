@@ -28,6 +28,22 @@ _TELEPHONE = (
     r"(?:[\s/–-]{1,3}\d{2,12}){0,6}"
 )
 _GROUPED = re.compile(rf"(?<![\w.,/-])(?:(?P<iban>{_IBAN})|{_TELEPHONE})(?![\w/-]|[.,]\d)")
+# File numbers: of German courts, 1 BvR 16/13, VIII ZR 8/20, L 7 AS 100/19, 5 C 12.19; of the Court of Justice, C-131/12;
+# of offices, 602-4-2020/11, and whatever has digits after a word such as Aktenzeichen.
+_REGISTERS = (
+    "(?!EUR|USD|GBP|CHF)[A-Z]{1,3}|(?i:bv[a-z]|[ak]?zr|[ak]?zb|a[bz][rn]|st[rb])|ARs|EnVR|EnZR|Lw[A-Z]{2}|AnwZ|NotZ|RiZ|GrS|PatAnwZ"
+    "|[DCKLGJ]s|KLs|N?Ns|NBs|Qs|Ws|Ss|OWi|StVK|R?Rs|RVs|Ca|Sa|Ta|TaBV|Ga|BVGa|SaGa|Wx|Kart|Verg|Ko|KSt|Abl"
+)
+_COURT_FILE = (
+    rf"(?:(?:[LSB]\s)?\d{{1,3}}[a-z]?|[IVX]{{1,5}})\s(?:{_REGISTERS})(?:\s?\([A-Z][A-Za-z]{{0,6}}\))?"
+    r"\s\d{1,5}/\d{2}(?:\d{2})?|\d{1,2}\s(?:A|B|BN|C|CN|P|PB|VR|WB|WD|WDB|WNB)\s\d{1,4}\.\d{2}|[CFT]-\d{1,4}/\d{2}"
+)
+_OFFICE_FILE = r"\d{1,8}(?=[\d/]*-)(?=[\d-]*/)(?:[-/]\d{1,8}){3,6}"
+_FILE = re.compile(rf"(?<![\w.,/-])(?:{_COURT_FILE}|{_OFFICE_FILE})(?![\w/-]|[.,]\d)")
+_LABELLED_FILE = re.compile(
+    r"\b(?i:Az|Aktenz(?:eichen)?|Aktennummer|Akte|Geschäftsz(?:eichen)?|Gesch\.?-?Z|GZ|Kassenzeichen|Ordnungsmerkmal"
+    r"|file (?:no|number)|case (?:no|number))(?:\.?:\s?|\.?\s)(?=\S{0,40}?\d\S{0,40}?\d\S{0,40}?\d)(\w{1,20}(?:[./-]\w{1,20}){0,8})"
+)
 _TAIL = 8
 """Last digits of a telephone number that are the same with and without the country's code."""
 _NUMBER = re.compile(
@@ -63,7 +79,13 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
     exact: its exact terms. Norms, quotations, dates, quantities and numbers of one or two digits are none.
     """
     plain = unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)
-    grouped = [found[0] for found in _GROUPED.finditer(plain)]
+    unfiled = _FILE.sub(" ; ", plain)
+    rest = _LABELLED_FILE.sub(" ; ", unfiled)
+    grouped = [
+        *(found[0] for found in _FILE.finditer(plain)),
+        *(found[1] for found in _LABELLED_FILE.finditer(unfiled)),
+        *(found[0] for found in _GROUPED.finditer(rest)),
+    ]
     named = [
         _COMPOUNDED.sub("", term.text)
         for term in exact
@@ -71,7 +93,7 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
         and not _WORDLIKE.fullmatch(term.text)
         and not any(term.text in each for each in grouped)
     ]
-    return tuple(dict.fromkeys([*named, *grouped, *_numbers(_GROUPED.sub(" ; ", plain), exact)]))
+    return tuple(dict.fromkeys([*named, *grouped, *_numbers(_GROUPED.sub(" ; ", rest), exact)]))
 
 
 def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str, ...]:
