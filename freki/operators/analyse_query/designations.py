@@ -28,8 +28,8 @@ _TELEPHONE = (
     r"(?:[\s/–-]{1,3}\d{2,12}){0,6}"
 )
 _GROUPED = re.compile(rf"(?<![\w.,/-])(?:(?P<iban>{_IBAN})|{_TELEPHONE})(?![\w/-]|[.,]\d)")
-# File numbers: of German courts, 1 BvR 16/13, VIII ZR 8/20, L 7 AS 100/19, 5 C 12.19; of the Court of Justice, C-131/12;
-# of offices, 602-4-2020/11, and whatever has digits after a word such as Aktenzeichen.
+# File numbers: of German courts, 1 BvR 16/13, VIII ZR 8/20, L 7 AS 100/19, 5 C 12.19; of the Court of Justice,
+# C-131/12; of offices, 602-4-2020/11, and whatever has digits after a word such as Aktenzeichen.
 _REGISTERS = (
     "(?!EUR|USD|GBP|CHF)[A-Z]{1,3}|(?i:bv[a-z]|[ak]?zr|[ak]?zb|a[bz][rn]|st[rb])|ARs|EnVR|EnZR|Lw[A-Z]{2}|AnwZ|NotZ|RiZ|GrS|PatAnwZ"
     "|[DCKLGJ]s|KLs|N?Ns|NBs|Qs|Ws|Ss|OWi|StVK|R?Rs|RVs|Ca|Sa|Ta|TaBV|Ga|BVGa|SaGa|Wx|Kart|Verg|Ko|KSt|Abl"
@@ -42,7 +42,8 @@ _OFFICE_FILE = r"\d{1,8}(?=[\d/]*-)(?=[\d-]*/)(?:[-/]\d{1,8}){3,6}"
 _FILE = re.compile(rf"(?<![\w.,/-])(?:{_COURT_FILE}|{_OFFICE_FILE})(?![\w/-]|[.,]\d)")
 _LABELLED_FILE = re.compile(
     r"\b(?i:Az|Aktenz(?:eichen)?|Aktennummer|Akte|Geschäftsz(?:eichen)?|Gesch\.?-?Z|GZ|Kassenzeichen|Ordnungsmerkmal"
-    r"|file (?:no|number)|case (?:no|number))(?:\.?:\s?|\.?\s)(?=\S{0,40}?\d\S{0,40}?\d\S{0,40}?\d)(\w{1,20}(?:[./-]\w{1,20}){0,8})"
+    r"|file (?:no|number)|case (?:no|number))"
+    r"(?:\.?:\s?|\.?\s)(?=\S{0,40}?\d\S{0,40}?\d\S{0,40}?\d)(\w{1,20}(?:[./-]\w{1,20}){0,8})"
 )
 _TAIL = 8
 """Last digits of a telephone number that are the same with and without the country's code."""
