@@ -1,4 +1,6 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from freki.operators.analyse_query import absent_designations, designations, exact_terms
 
@@ -37,6 +39,11 @@ from freki.operators.analyse_query import absent_designations, designations, exa
         ("2 Ws 3/20, 11 Sa 4/19, 6 AZR 1/2020, 4 StR 5/21", ("2 Ws 3/20", "11 Sa 4/19", "6 AZR 1/2020", "4 StR 5/21")),
         ("Geschäftszeichen: 602-4-2020/11, Az.: 50.11.02-12", ("602-4-2020/11", "50.11.02-12")),
         ("case no. AB.12.345", ("AB.12.345",)),
+        # Codes of numbers and letters with signs between them.
+        ("V-2020/17, 4A-33-B7, BV/2020/0123", ("V-2020/17", "4A-33-B7", "BV/2020/0123")),
+        ("100.234.5, 0200.5720, 192.168.0.1, 10.1000/182", ("100.234.5", "0200.5720", "192.168.0.1", "10.1000/182")),
+        ("24V/5A, 3.14159265, 1.234.567, 12.500-15.000 Euro, 01.02.2024-03.04.2024, 2019/2020-2021", ()),
+        ("3-jährig, StGB 5a/7b, Haus-12-Garten-13, 2024-02-01T10:00", ("Haus-12-Garten-13",)),
         ("5 EUR 12/20, Punkt 3 Nr 12/20, Heft 1-2/2020, Akte X, KW 3/20", ()),
     ],
 )
@@ -107,3 +114,13 @@ def test_a_designation_may_be_written_with_other_signs(named: str, text: str) ->
 )
 def test_a_part_of_a_designation_is_another_one(named: str, text: str) -> None:
     assert absent_designations([named], [text]) == (named,)
+
+
+@given(
+    parts=st.lists(st.text(alphabet="AKsz19", min_size=1, max_size=5), min_size=1, max_size=8),
+    signs=st.lists(st.sampled_from(["-", "/", ".", " ", ", "]), min_size=8, max_size=8),
+)
+def test_what_a_text_names_stands_in_it(parts: list[str], signs: list[str]) -> None:
+    text = "".join(part + sign for part, sign in zip(parts, signs, strict=False))
+
+    assert absent_designations(designations(text, exact_terms(text)), [text]) == ()

@@ -55,6 +55,13 @@ _NUMBER = re.compile(
     r"|(?<![€$£§]\s)\d{3,12}(?![\w/:-]|[.,]\d|\.\s|\s?[^\W\d_%‰€$£Ω°]|\s?[%‰€$£Ω°])"
     r")"
 )
+# V-2020/17, 4A-33-B7, 100.234.5.
+_JOINED = re.compile(r"(?<![\w/.,:@+-])\w{1,24}(?:[-/.]\w{1,24}){1,8}(?![\w/-]|[.,@]\d)")
+_JOINT = re.compile(r"[-/.]")
+_LONG_WORD = re.compile(r"[^\W\d_]{5}")
+_AMOUNT = re.compile(r"\d{1,3}(?:\.\d{3})+|\d+(?:\.\d{1,2}){0,4}|\d{1,2}\.\d{1,2}\.\d{4}")
+"""Numbers with thousands marked, decimals, days and versions."""
+_INSTANT = re.compile(r"\d{4}-\d{2}-\d{2}")
 _HYPHENATED = re.compile(r"(?<![\w/.,:@-])\d{1,8}(?:-\d{1,8}){1,5}(?![\w/-]|[.,]\d)")
 _DATED = re.compile(r"\d{4}-\d{1,2}(?:-\d{1,2})?|\d{1,2}-\d{1,2}-(?:\d{2}|\d{4})")
 """Days, months and seasons, which texts have in other notations."""
@@ -81,12 +88,15 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
     """
     plain = unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)
     unfiled = _FILE.sub(" ; ", plain)
-    rest = _LABELLED_FILE.sub(" ; ", unfiled)
+    uncalled = _LABELLED_FILE.sub(" ; ", unfiled)
+    joined = _GROUPED.sub(" ; ", uncalled)
     grouped = [
         *(found[0] for found in _FILE.finditer(plain)),
         *(found[1] for found in _LABELLED_FILE.finditer(unfiled)),
-        *(found[0] for found in _GROUPED.finditer(rest)),
+        *(found[0] for found in _GROUPED.finditer(uncalled)),
+        *(found[0] for found in _JOINED.finditer(joined) if _is_code(found[0])),
     ]
+    rest = _JOINED.sub(lambda found: " ; " if _is_code(found[0]) else found[0], joined)
     named = [
         _COMPOUNDED.sub("", term.text)
         for term in exact
@@ -94,7 +104,7 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
         and not _WORDLIKE.fullmatch(term.text)
         and not any(term.text in each for each in grouped)
     ]
-    return tuple(dict.fromkeys([*named, *grouped, *_numbers(_GROUPED.sub(" ; ", rest), exact)]))
+    return tuple(dict.fromkeys([*named, *grouped, *_numbers(rest, exact)]))
 
 
 def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str, ...]:
@@ -116,6 +126,22 @@ def _numbers(rest: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
         if _is_part_number(found[0]):
             yield found[0]
     yield from (found[0] for found in _NUMBER.finditer(rest))
+
+
+def _is_code(joined: str) -> bool:
+    """Return whether numbers and letters with signs between them are a code, V-2020/17, 0200.5720.
+
+    No words, alternatives as 24V/5A, spans, days, decimals and numbers with marked thousands.
+    """
+    parts = _JOINT.split(joined)
+    if all(map(str.isdecimal, parts)):
+        is_decimal = len(parts) == 2 and not joined.startswith("0")  # noqa: PLR2004 - one point
+        amounts = map(_AMOUNT.fullmatch, re.split("[-/]", joined))
+        return "." in joined and _digits(joined) >= _LEAST_DIGITS and not is_decimal and not all(amounts)
+    numbered = [part for part in parts if any(map(str.isdecimal, part))]
+    is_alternative = not all(map(str.isdecimal, numbered)) and not {"-", "."} & set(joined)
+    is_word = joined.islower() or _LONG_WORD.search(joined)
+    return len(numbered) > 1 and not is_alternative and not is_word and not _INSTANT.match(joined)
 
 
 def _is_part_number(number: str) -> bool:
