@@ -126,6 +126,17 @@ async def test_an_offset_of_a_deleted_topic_that_is_committed_late_does_not_coun
             await world.outputs(3 * BEFORE)
 
 
+# Tools that copy groups to another cluster, such as MirrorMaker, translate offsets and keep metadata as they are.
+@pytest.mark.parametrize("metadata", ["by hand", "00000000-0000-4000-8000-000000000000 in cluster another"])
+async def test_an_offset_that_another_tool_committed_counts(world: World, metadata: str) -> None:
+    stage = world.stage(world.forward)
+    await world.publish(*numbered(0, BEFORE))
+    async with a_member(world, stage) as tool:
+        await tool.commit({TopicPartition(world.topics.documents.name, 0): (BEFORE - 5, metadata)})
+    async with running(stage):
+        assert {record.key for record in await world.outputs(5)} == {key for key, _ in numbered(BEFORE - 5, BEFORE)}
+
+
 @asynccontextmanager
 async def a_member(world: World, stage: Stage) -> AsyncIterator[AIOKafkaConsumer]:
     consumer = AIOKafkaConsumer(

@@ -1,7 +1,8 @@
 """Ids of topics, by which one that was deleted and created anew is told from the one before.
 
 Committed offsets know topics by name alone: one that arrives late, of a record of the deleted topic, would count for
-the new topic, whose records before it nobody would read. So each commit carries the id of its topic as metadata.
+the new topic, whose records before it nobody would read. So each commit carries the id of its topic as metadata, and
+that of its cluster: tools that copy groups to another one translate offsets, and keep metadata as they are.
 """
 
 import asyncio
@@ -22,6 +23,7 @@ _LOOK_S = 5.0
 """Seconds between looks at the ids with commits; the answer names each partition."""
 _ANSWER_S = 5.0
 _NONE = UUID(int=0)
+_IN_CLUSTER = " in cluster "
 _UNTOLD = (KafkaError, OSError, NotImplementedError)
 """Raised where the broker is out of reach, or older than topic ids (Kafka 2.8)."""
 
@@ -121,9 +123,8 @@ class TopicIds:
 
     def valid(self, place: TopicPartition, committed: OffsetAndMetadata) -> int | None:
         """Return a committed offset; None where it is of another topic of that name."""
-        noted = self._noted.get(place.topic)
-        if not noted or not committed.metadata or committed.metadata == noted:
-            # One without id is from a tool, such as kafka-consumer-groups.sh, or from a broker without ids.
+        # One without id is from a tool, such as kafka-consumer-groups.sh, or from a broker without ids.
+        if not _differ(committed.metadata or "", self._noted.get(place.topic, "")):
             return cast(int, committed.offset)
         _log.warning(
             "a committed offset is of a deleted topic of this name; the partition is read from its beginning",
@@ -160,7 +161,7 @@ class TopicIds:
     async def _look(self) -> None:
         noted, self._looked_s = self._noted, time.monotonic()
         told = await self._ask(noted)
-        if changed := sorted(topic for topic, found in told.items() if found != noted[topic]):
+        if changed := sorted(topic for topic, found in told.items() if _differ(found, noted[topic])):
             _log.warning("topics were deleted and created anew: they are read from their beginning", topics=changed)
             # Not every broker keeps what is committed with an offset.
             self._changed = changed
@@ -176,4 +177,14 @@ class TopicIds:
                 told = await self._client.send(node, _MetadataRequest(topics))
         except _UNTOLD:
             return {}
-        return {topic[1]: str(topic[2]) for topic in told.topics if not topic[0] and topic[2] != _NONE}
+        return {
+            topic[1]: f"{topic[2]}{_IN_CLUSTER}{told.cluster_id}"
+            for topic in told.topics
+            if not topic[0] and topic[2] != _NONE
+        }
+
+
+def _differ(one: str, other: str) -> bool:
+    """Return whether both are ids of topics, and of two in the same cluster."""
+    (topic, *cluster), (other_topic, *other_cluster) = one.partition(_IN_CLUSTER), other.partition(_IN_CLUSTER)
+    return topic != other_topic and cluster == other_cluster and bool(cluster[0])
