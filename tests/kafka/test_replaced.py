@@ -57,6 +57,12 @@ def numbered(first: int, last: int) -> list[tuple[bytes, bytes]]:
     return [(b"%d" % number, b"%d" % number) for number in range(first, last)]
 
 
+async def until_committed(admin: Admin, stage: Stage, offset: int) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        while list((await admin.committed(stage.app.conf.id)).values()) != [offset]:  # noqa: ASYNC110 - the broker knows
+            await asyncio.sleep(0.1)
+
+
 @pytest.mark.parametrize("more", [5, 2 * BEFORE])
 async def test_a_topic_that_is_created_anew_is_read_from_its_beginning(world: World, more: int) -> None:
     stage = world.stage(world.forward)
@@ -67,9 +73,7 @@ async def test_a_topic_that_is_created_anew_is_read_from_its_beginning(world: Wo
         await admin.ensure_topics([world.topics.documents])
         await world.publish(*numbered(BEFORE, BEFORE + more))
         await world.outputs(BEFORE + more)
-        async with asyncio.timeout(PATIENCE_S):
-            while list((await admin.committed(stage.app.conf.id)).values()) != [more]:  # noqa: ASYNC110 - the broker knows
-                await asyncio.sleep(0.1)
+        await until_committed(admin, stage, more)
 
 
 async def test_a_deleted_topic_is_created_anew_at_once(world: World) -> None:
@@ -82,22 +86,27 @@ async def test_a_deleted_topic_is_created_anew_at_once(world: World) -> None:
 
 
 # With fewer records than were read of the topic of before, and with more: then its offset is one of the new topic too.
-@pytest.mark.parametrize("more", [5, 2 * BEFORE])
+# And where the broker did not tell its id in time when the stage began.
+@pytest.mark.parametrize(("more", "is_told"), [(5, True), (2 * BEFORE, True), (2 * BEFORE, False)])
 async def test_a_topic_that_is_created_anew_while_a_stage_is_busy_is_read_too(
-    world: World, more: int, monkeypatch: pytest.MonkeyPatch
+    world: World, more: int, *, is_told: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # Of which nothing fetches, so that nobody sees that the topic is gone.
     monkeypatch.setattr("freki.infra.kafka.consumer._HELD_BYTES", LITTLE)
     begun, go_on = asyncio.Event(), asyncio.Event()
 
     async def handle(batch: Batch) -> None:
-        begun.set()
-        await go_on.wait()
+        if batch[-1].offset:
+            begun.set()
+            await go_on.wait()
         # Of the others only those were read that had been fetched.
         await world.forward([one for one in batch if int(one.value) >= BEFORE])
 
-    await world.publish(*numbered(0, BEFORE))
-    async with Admin(world.kafka) as admin, running(world.stage(handle)):
+    stage = world.stage(handle)
+    await world.publish(*numbered(0, 1))
+    async with Admin(world.kafka) as admin, beginning(stage, is_told=is_told):
+        await until_committed(admin, stage, 1)
+        await world.publish(*numbered(1, BEFORE))
         await asyncio.wait_for(begun.wait(), PATIENCE_S)
         await admin.delete_topics([world.topics.documents.name])
         await admin.ensure_topics([world.topics.documents])
@@ -106,23 +115,35 @@ async def test_a_topic_that_is_created_anew_while_a_stage_is_busy_is_read_too(
         await world.outputs(more)
 
 
-async def test_an_offset_of_a_deleted_topic_that_is_committed_late_does_not_count(world: World) -> None:
+@asynccontextmanager
+async def beginning(stage: Stage, *, is_told: bool) -> AsyncIterator[None]:
+    """Run a stage that is told no ids of topics until it has begun."""
+    with pytest.MonkeyPatch.context() as patch:
+        if not is_told:
+            patch.setattr("freki.infra.kafka.topic_ids._ANSWER_S", 0.0)
+        async with running(stage):
+            patch.undo()
+            yield
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_an_offset_of_a_deleted_topic_that_is_committed_late_does_not_count(
+    world: World, *, is_told: bool
+) -> None:
     stage, name = world.stage(world.forward), world.topics.documents.name
     place = TopicPartition(name, 0)
     async with Admin(world.kafka) as admin:
         async with running(stage):
             await world.publish(*numbered(0, BEFORE))
             await world.outputs(BEFORE)
-            async with asyncio.timeout(PATIENCE_S):
-                while list((await admin.committed(stage.app.conf.id)).values()) != [BEFORE]:  # noqa: ASYNC110 - the broker knows
-                    await asyncio.sleep(0.1)
+            await until_committed(admin, stage, BEFORE)
         async with a_member(world, stage) as late:
             committed = (await late._coordinator.fetch_committed_offsets([place]))[place]
             await admin.delete_topics([name])
             await admin.ensure_topics([world.topics.documents])
             await world.publish(*numbered(BEFORE, 3 * BEFORE))
             await late.commit({place: committed})
-        async with running(world.stage(world.forward)):
+        async with beginning(world.stage(world.forward), is_told=is_told):
             await world.outputs(3 * BEFORE)
 
 

@@ -112,19 +112,25 @@ class TopicIds:
     def __init__(self, consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
         self._client = consumer._client  # noqa: SLF001
         self._coordinator = consumer._coordinator  # noqa: SLF001
-        self._noted: dict[str, str] = {}
+        self._noted: dict[TopicPartition, str] = {}
+        """Id of the topic of each partition at its position; empty while nobody told it."""
         self._changed: list[str] = []
         self._looked_s = 0.0
 
-    async def note(self, topics: Collection[str]) -> None:
-        """Note the ids of the topics that are read from now on."""
-        self._noted = await self._ask(topics)
+    async def note(self, places: Collection[TopicPartition]) -> None:
+        """Note the ids of the topics of the partitions that are read from now on."""
+        told = await self._ask(places)
+        self._noted = {place: told.get(place.topic, "") for place in places}
         self._changed = []
 
     def valid(self, place: TopicPartition, committed: OffsetAndMetadata) -> int | None:
         """Return a committed offset; None where it is of another topic of that name."""
         # One without id is from a tool, such as kafka-consumer-groups.sh, or from a broker without ids.
-        if not _differ(committed.metadata or "", self._noted.get(place.topic, "")):
+        named, noted = committed.metadata or "", self._noted.get(place, "")
+        if not noted and _IN_CLUSTER in named:
+            # Until the broker tells the id: then a look compares them.
+            self._noted[place] = named
+        if not _differ(named, noted):
             return cast(int, committed.offset)
         _log.warning(
             "a committed offset is of a deleted topic of this name; the partition is read from its beginning",
@@ -139,12 +145,13 @@ class TopicIds:
         commit, update = self._coordinator._do_commit_offsets, self._client._metadata_update  # noqa: SLF001
 
         async def commit_with_ids(assignment: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:  # noqa: ANN401
-            if time.monotonic() - self._looked_s >= _LOOK_S:
+            noted = self._noted
+            if time.monotonic() - self._looked_s >= _LOOK_S or not all(noted.values()):
                 await self._look()
             await commit(
                 assignment,
                 {
-                    place: OffsetAndMetadata(each.offset, self._noted.get(place.topic, ""))
+                    place: OffsetAndMetadata(each.offset, noted.get(place, ""))
                     for place, each in offsets.items()
                     if place.topic not in self._changed
                 },
@@ -161,15 +168,18 @@ class TopicIds:
     async def _look(self) -> None:
         noted, self._looked_s = self._noted, time.monotonic()
         told = await self._ask(noted)
-        if changed := sorted(topic for topic, found in told.items() if _differ(found, noted[topic])):
+        changed = sorted({place.topic for place, each in noted.items() if _differ(told.get(place.topic, ""), each)})
+        # Those that nobody had told, or that were committed in another cluster.
+        noted |= {place: told[place.topic] for place in noted if place.topic in told and place.topic not in changed}
+        if changed:
             _log.warning("topics were deleted and created anew: they are read from their beginning", topics=changed)
             # Not every broker keeps what is committed with an offset.
             self._changed = changed
             self._coordinator.request_rejoin()
 
-    async def _ask(self, topics: Collection[str]) -> dict[str, str]:
-        """Return the ids of those that exist; empty where the broker does not tell, or cannot be reached now."""
-        node = self._coordinator.coordinator_id
+    async def _ask(self, places: Collection[TopicPartition]) -> dict[str, str]:
+        """Return the ids of topics that exist; empty where the broker does not tell, or cannot be reached now."""
+        topics, node = {place.topic for place in places}, self._coordinator.coordinator_id
         if not topics or node is None:
             return {}
         try:
