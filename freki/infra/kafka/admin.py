@@ -10,6 +10,7 @@ from typing import Any, Protocol, Self, TypeVar
 
 from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.errors import CommitFailedError
+from aiokafka.structs import OffsetAndMetadata
 from kafka import TopicPartition as KafkaPartition
 from kafka.admin import ConfigResource, ConfigResourceType, KafkaAdminClient, NewTopic
 from kafka.errors import (
@@ -203,7 +204,7 @@ class Admin:
     async def committed(self, group: str) -> Mapping[tuple[str, int], int]:
         """Return the offsets that a group reads next, by topic and partition."""
         committed = await self._run(f"read offsets of {group}", _committed, group)
-        return {(place.topic, place.partition): offset for place, offset in committed.items()}
+        return {(place.topic, place.partition): each.offset for place, each in committed.items()}
 
     async def lag(self, group: str, topics: Sequence[str]) -> tuple[PartitionLag, ...]:
         """Return the lag of a group in every partition of the topics, ordered by topic and partition."""
@@ -211,7 +212,7 @@ class Admin:
 
     async def lags(self, topics: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[PartitionLag, ...]]:
         """Return the lag of each group in every partition of its topics, ordered by topic and partition."""
-        committed = {group: await self._run(f"read offsets of {group}", _committed, group) for group in topics}
+        committed = {group: await self.committed(group) for group in topics}
         names = list(dict.fromkeys(chain.from_iterable(topics.values())))
         partitions = await self._run("describe topics", _partitions, names)
         places = {name: [TopicPartition(name, number) for number in partitions[name]] for name in names}
@@ -237,10 +238,12 @@ class Admin:
 
     async def check_idle(self, group: str, topics: Sequence[str]) -> None:
         """Raise Rejected while a group that reads topics has members; absent topics are ignored."""
-        committed = await self.committed(group)
-        await self._commit(group, topics, {TopicPartition(*place): offset for place, offset in committed.items()})
+        # With the id of the topic that each is of.
+        await self._commit(group, topics, await self._run(f"read offsets of {group}", _committed, group))
 
-    async def _commit(self, group: str, topics: Sequence[str], offsets: Mapping[TopicPartition, int]) -> None:
+    async def _commit(
+        self, group: str, topics: Sequence[str], offsets: Mapping[TopicPartition, OffsetAndMetadata]
+    ) -> None:
         """Commit offsets in the place of a group, by default the beginning; raises Rejected while it has members."""
         await self.check_group(group)
         partitions = await self._run("describe topics", _partitions, topics)
@@ -366,14 +369,18 @@ def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, lis
     }
 
 
-def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int]:
+def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
     # The first request for a group makes a new Kafka cluster create its topic of group offsets. When
     # the coordinator stops, another broker takes over, and reads that topic first.
     deadline = time.monotonic() + _COORDINATOR_S
     while True:
         try:
             offsets = client.list_group_offsets({group: None})[group]
-            return {TopicPartition(*place): found.offset for place, found in offsets.items() if found.offset >= 0}
+            return {
+                TopicPartition(*place): OffsetAndMetadata(found.offset, found.metadata or "")
+                for place, found in offsets.items()
+                if found.offset >= 0
+            }
         except GroupAuthorizationFailedError as error:
             # What kafka-python says quotes the protocol.
             raise GroupAuthorizationFailedError(group) from error
@@ -386,7 +393,7 @@ def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, int
 
 
 async def _lags(
-    client: AIOKafkaConsumer, spans: Mapping[TopicPartition, range], committed: Mapping[TopicPartition, int]
+    client: AIOKafkaConsumer, spans: Mapping[TopicPartition, range], committed: Mapping[tuple[str, int], int]
 ) -> tuple[PartitionLag, ...]:
     # After a loss of records a group reads from the beginning what is there.
     nexts = {
