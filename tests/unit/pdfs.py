@@ -1,6 +1,6 @@
 """Writes small PDFs, good and bad."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 _FONTS = b"/Font<</F1 3 0 R/F2 4 0 R/F3<</Type/Font/Subtype/Type1/BaseFont/Courier/Encoding/WinAnsiEncoding>>>>"
 _WRONG_PASSWORD = (
@@ -81,11 +81,42 @@ def pdf(
                 _references(filled),
             )
         )
-        objects[own + 1] = b"<</Length %d>>stream\n%s\nendstream" % (len(content), content)
+        objects[own + 1] = _stream(content)
     objects |= {
         number: b"<</Type/Annot/Subtype/Widget%s>>" % field for number, field in zip(filled, fields, strict=True)
     }
     return written(objects, trailer=_WRONG_PASSWORD if locked else b"")
+
+
+def pdf_with_font(page: bytes, font: bytes, more: bytes = b"") -> bytes:
+    """Write a PDF of one page with a font F4 of one's own, which refers to the object 7, given by `more`."""
+    return written(
+        {
+            1: b"<</Type/Catalog/Pages 2 0 R>>",
+            2: b"<</Type/Pages/Count 1/Kids[5 0 R]>>",
+            3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
+            4: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica-Bold/Encoding/WinAnsiEncoding>>",
+            5: b"<</Type/Page/Parent 2 0 R/MediaBox[0 0 595 842]/Contents 8 0 R/Resources<<%s>>>>"
+            % _FONTS.replace(b"/F3", b"/F4 %s/F3" % font),
+            6: b"<<>>",
+            7: more or b"<<>>",
+            8: _stream(page),
+        }
+    )
+
+
+def mapping(texts: Mapping[bytes, str]) -> bytes:
+    """Give the object that states the text of each character of a font."""
+    lines = b"".join(
+        b"<%s><%s>\n" % (code.hex().encode(), text.encode("utf-16-be", errors="surrogatepass").hex().encode())
+        for code, text in texts.items()
+    )
+    states = b"begincmap 1 begincodespacerange<00><FF>endcodespacerange %d beginbfchar\n%sendbfchar endcmap"
+    return _stream(states % (len(texts), lines))
+
+
+def _stream(content: bytes) -> bytes:
+    return b"<</Length %d>>stream\n%s\nendstream" % (len(content), content)
 
 
 def _references(numbers: Iterable[int]) -> bytes:

@@ -9,7 +9,7 @@ from freki.operators.parse_pdf import parse_pdf
 from freki.operators.parse_pdf.lines import joined
 from freki.schemas.outline import BlockKind
 from tests.unit.outlines import assert_outline, headings, parts, texts
-from tests.unit.pdfs import hidden, pdf, pictured, ruled, shown, shown_lines, written
+from tests.unit.pdfs import hidden, mapping, pdf, pdf_with_font, pictured, ruled, shown, shown_lines, written
 
 _BODY = shown_lines([f"Zeile {number} des Textes, die lang genug ist, um Text zu sein" for number in range(8)], top=600)
 PAGES_IN_THEMSELVES = {
@@ -370,6 +370,22 @@ def test_many_pages_without_text_are_named_as_far_as_there_is_room() -> None:
 
     assert named.startswith("2, 4, 6")
     assert named.endswith(", ... (150 pages)")
+
+
+@pytest.mark.parametrize(
+    ("mapped", "text"),
+    [
+        ({b"a": "\U0001d465", b"b": "\u2208", b"c": "\U00020bb7"}, "\U0001d465\u2208\U00020bb7"),
+        ({b"a": "\U0001f600", b"b": "\U0001f601", b"c": "!"}, "\U0001f600\U0001f601!"),
+        ({b"a": "x", b"b": "\ude00", b"c": "\ud83d"}, "x"),
+    ],
+    ids=["mathematics and names", "emojis", "halves"],
+)
+def test_characters_beyond_16_bits_are_read(mapped: dict[bytes, str], text: str) -> None:
+    font = b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/ToUnicode 7 0 R>>"
+    page = b"BT /F4 11 Tf 72 700 Td (abc) Tj ET\n"
+
+    assert parse_pdf(pdf_with_font(page, font, mapping(mapped))).text == text
 
 
 def test_a_scan_is_refused() -> None:

@@ -23,6 +23,7 @@ _MAX_PAGE_SAMPLES = 100
 _MAX_UNKNOWN_SHARE = 0.3
 _LINE_ENDS = {10, 13}
 _MAX_CODE_POINT = 0x10FFFF
+_FIRST_HALVES, _SECOND_HALVES = range(0xD800, 0xDC00), range(0xDC00, 0xE000)
 _CELL_GAP = 1.2
 """Minimum gap between cells, relative to the font size."""
 _LEAST_CELL_GAP = 6.0
@@ -108,8 +109,7 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box], shown: Box) -> It
     """
     line: list[Glyph] = []
     spaced = ended = False
-    for index in range(text_page.count_chars()):
-        code = raw.FPDFText_GetUnicode(text_page, index)
+    for index, code in _code_points(text_page):
         # 0 is a character without mapping in its font.
         text = chr(code) if 0 < code <= _MAX_CODE_POINT else ""
         glyph = Glyph(text, index, spaced, *turn(text_page.get_charbox(index, loose=True))) if text.strip() else None
@@ -125,6 +125,19 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box], shown: Box) -> It
         ended = ended or code in _LINE_ENDS
         spaced = code in _LINE_ENDS or glyph is None
     yield from [line] if line else []
+
+
+def _code_points(text_page: PdfTextPage) -> Iterator[tuple[int, int]]:
+    """Yield index and code point of each character; PDFium gives one beyond 16 bits as two, in halves.
+
+    The halves of a pair are at the same place; a half without the other is 0.
+    """
+    codes = [raw.FPDFText_GetUnicode(text_page, index) for index in range(text_page.count_chars())]
+    for index, (before, code, after) in enumerate(zip([0, *codes], codes, [*codes[1:], 0], strict=False)):
+        if code in _FIRST_HALVES and after in _SECOND_HALVES:
+            yield index, 0x10000 + (code - _FIRST_HALVES[0] << 10) + after - _SECOND_HALVES[0]
+        elif code not in _SECOND_HALVES or before not in _FIRST_HALVES:
+            yield index, 0 if code in _FIRST_HALVES or code in _SECOND_HALVES else code
 
 
 def _gap(before: Glyph, glyph: Glyph) -> float:
