@@ -388,6 +388,35 @@ def test_characters_beyond_16_bits_are_read(mapped: dict[bytes, str], text: str)
     assert parse_pdf(pdf_with_font(page, font, mapping(mapped))).text == text
 
 
+# Its characters are numbers of its glyphs, of which nothing says what they show.
+_UNKNOWN_FONT = (
+    b"<</Type/Font/Subtype/Type0/BaseFont/AAAAAA+Own/Encoding/Identity-H/DescendantFonts[<</Type/Font"
+    b"/Subtype/CIDFontType2/BaseFont/AAAAAA+Own/CIDSystemInfo<</Registry(Adobe)/Ordering(Identity)/Supplement 0>>"
+    b"/FontDescriptor<</Type/FontDescriptor/FontName/AAAAAA+Own/Flags 4/FontBBox[0 0 999 999]/Ascent 800/Descent -200>>"
+    b"/DW 500>>]>>"
+)
+
+
+def test_lines_in_a_font_that_identifies_no_character_are_left_out_and_told() -> None:
+    heading = b"BT /F4 20 Tf 72 700 Td <002400250003002600270028002900240025> Tj ET\n"
+
+    document = parse_pdf(pdf_with_font(heading + _BODY, _UNKNOWN_FONT))
+
+    assert document.text.startswith("Zeile 0 des Textes")
+    assert document.attributes["pages_without_text"] == "1"
+
+
+def test_a_sign_in_a_font_that_identifies_no_character_makes_no_page_unread() -> None:
+    sign = b"BT /F4 11 Tf 72 660 Td <006e> Tj ET\n"
+    seal = b"BT /F4 11 Tf 72 700 Td <006e006f> Tj ET\n"
+    item = shown(84, 660, "Ein Punkt einer Liste, der auf mehr als ein Zeichen folgt")
+
+    document = parse_pdf(pdf_with_font(seal + sign + item + _BODY, _UNKNOWN_FONT))
+
+    assert document.text.startswith("n Ein Punkt einer Liste")
+    assert "pages_without_text" not in document.attributes
+
+
 def test_a_scan_is_refused() -> None:
     with pytest.raises(UnreadableContent, match=r"no text on 12 of 12 pages, so this is a scan.*ocrmypdf"):
         parse_pdf(pdf(*[b"0 0 500 800 re f"] * 12))

@@ -11,7 +11,16 @@ from pypdfium2 import PdfDocument, PdfiumError, PdfPage, PdfTextPage, raw
 from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.parse_pdf.fields import fields, filled_in
 from freki.operators.parse_pdf.layout import Bookmark, layout
-from freki.operators.parse_pdf.lines import Glyph, TextLine, glyphs, is_readable, is_within, line_of, upright
+from freki.operators.parse_pdf.lines import (
+    Glyph,
+    TextLine,
+    glyphs,
+    is_line_readable,
+    is_readable,
+    is_within,
+    line_of,
+    upright,
+)
 from freki.operators.parse_pdf.tables import Grid, Table, grids, table_of
 from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, PAGES_WITHOUT_TEXT, ParsedDocument, as_attributes, assemble
 from freki.schemas.stated_time import stated_time
@@ -26,6 +35,8 @@ _LEAST_SCAN_SHARE = 0.5
 """Minimum share of a page that a scanned picture covers."""
 _MAX_SCAN_CHARS = 100
 """Maximum characters of a scanned page without recognised text, such as a stamp or running head."""
+_LEAST_UNREAD_CHARS = 8
+"""Minimum characters in lines of unknown characters by which a page has unread content; fewer are bullets and signs."""
 _SCAN = "a scan, or damaged: run OCR over it, such as ocrmypdf, or set FREKI_OCR__COMMAND"
 
 
@@ -38,8 +49,8 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
     for numbers that count the pages; so are lines at the edge of a page that only say which one it is. Lines in a
     monospaced font are code. What is cut off a page is left out. Contents of form fields are included where they are
     displayed. Paragraphs are joined across lines and pages, and hyphenated words are joined. The attribute
-    `pages_without_text` lists pages that are pictures with few words, or whose fonts do not map to characters, as
-    "3, 7-9".
+    `pages_without_text` lists pages that are pictures with few words, or whose fonts, or those of some of their lines,
+    do not map to characters, as "3, 7-9"; such lines are left out.
     Raises UnreadableContent for files that are damaged or encrypted, or have more than `max_pages` pages; NoText where
     more than nine in ten of them have no text.
     """
@@ -82,22 +93,28 @@ def _reason(error: PdfiumError, content: bytes) -> str:
 class _Page(NamedTuple):
     items: Sequence[TextLine | Table]
     is_unread: bool
-    """Whether it has unread content: it is a picture with few words, or no text was found."""
+    """Whether it has unread content: it is a picture with few words, or no text was found, or lines are unreadable."""
 
 
 def _page(pdf: PdfDocument, number: int) -> _Page:
     """Return the lines and tables of a page; none if it is damaged or a picture."""
     try:
         with closing(pdf[number]) as page, closing(page.get_textpage()) as text_page:
+            if not is_readable(text_page):
+                return _Page((), is_unread=True)
             turn = upright(page)
             shown = turn(page.get_bbox())
             filled = (field for field in fields(page, turn) if is_within(field, shown))
-            printed = filled_in(list(glyphs(text_page, turn, shown)), filled) if is_readable(text_page) else []
+            seen = list(glyphs(text_page, turn, shown))
+            known = [line for line in seen if is_line_readable(text_page, line)]
+            unread_chars = sum(map(len, seen)) - sum(map(len, known))
+            printed = filled_in(known, filled)
             found = [(grid, table_of(grid, printed, number)) for grid in grids(page, turn)]
             tables = [(grid, table) for grid, table in found if table]
             items = tuple(_in_order(text_page, printed, tables, number))
             is_scan = sum(map(len, printed)) <= _MAX_SCAN_CHARS and _is_picture(page)
-            return _Page(items, is_scan or not (items or _is_blank(page)))
+            is_unread = is_scan or unread_chars >= _LEAST_UNREAD_CHARS or not (items or _is_blank(page))
+            return _Page(items, is_unread)
     except PdfiumError:
         return _Page((), is_unread=True)
 

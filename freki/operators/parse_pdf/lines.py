@@ -20,6 +20,7 @@ _SAMPLES = 5
 """Number of characters of a line whose font is checked."""
 _MAX_SPACES = 200
 _MAX_PAGE_SAMPLES = 100
+_MAX_LINE_SAMPLES = 20
 _MAX_UNKNOWN_SHARE = 0.3
 _LINE_ENDS = {10, 13}
 _MAX_CODE_POINT = 0x10FFFF
@@ -152,6 +153,12 @@ def is_readable(text_page: PdfTextPage) -> bool:
     count = text_page.count_chars()
     samples = range(0, count, max(1, count // _MAX_PAGE_SAMPLES))
     return sum(_is_unknown(text_page, index) for index in samples) <= _MAX_UNKNOWN_SHARE * len(samples)
+
+
+def is_line_readable(text_page: PdfTextPage, line: Sequence[Glyph]) -> bool:
+    """Return the same of a line, such as a heading in a font of its own."""
+    samples = line[:: max(1, len(line) // _MAX_LINE_SAMPLES)]
+    return sum(_is_unknown(text_page, glyph.place) for glyph in samples) <= _MAX_UNKNOWN_SHARE * len(samples)
 
 
 def _is_unknown(text_page: PdfTextPage, index: int) -> bool:
