@@ -462,6 +462,23 @@ def test_title_and_language_are_read() -> None:
     assert (document.title, document.attributes["lang"]) == ("Satzung", "de-DE")
 
 
+def xfa(page: bytes, pages: int, entry: bytes) -> bytes:
+    """Write a form of Adobe LiveCycle, with an entry of the document."""
+    return _mended(pdf(*[page] * pages).replace(b"/AcroForm<<", entry + b"/AcroForm<</XFA 6 0 R"))
+
+
+def test_a_form_whose_page_only_adobe_reader_makes_is_refused() -> None:
+    page = shown_lines(["Please wait...", "If this message is not eventually replaced by the proper contents"])
+
+    with pytest.raises(UnreadableContent, match=r"dynamic XFA form.*open it in Adobe Reader and print it to PDF"):
+        parse_pdf(xfa(page, 1, b"/NeedsRendering true"))
+
+
+@pytest.mark.parametrize(("pages", "entry"), [(1, b""), (1, b"/NeedsRendering false"), (2, b"/NeedsRendering true")])
+def test_a_form_of_adobe_with_pages_of_its_own_is_read(pages: int, entry: bytes) -> None:
+    assert "Antrag" in parse_pdf(xfa(shown(72, 700, "Antrag"), pages, entry)).text
+
+
 def test_a_locked_file_is_refused() -> None:
     with pytest.raises(UnreadableContent, match="encrypted: save it without a password"):
         parse_pdf(pdf(shown(72, 700, "geheim"), locked=True))

@@ -51,8 +51,8 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
     displayed. Paragraphs are joined across lines and pages, and hyphenated words are joined. The attribute
     `pages_without_text` lists pages that are pictures with few words, or whose fonts, or those of some of their lines,
     do not map to characters, as "3, 7-9"; such lines are left out.
-    Raises UnreadableContent for files that are damaged or encrypted, or have more than `max_pages` pages; NoText where
-    more than nine in ten of them have no text.
+    Raises UnreadableContent for files that are damaged or encrypted, have more than `max_pages` pages, or are a form
+    that only Adobe's programs lay out; NoText where more than nine in ten pages have no text.
     """
     try:
         with closing(PdfDocument(content)) as pdf:
@@ -62,6 +62,7 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
                 raise UnreadableContent(
                     f"{pages} pages are more than {max_pages}: split the document, or raise FREKI_PARSING__MAX_PAGES"
                 )
+            _refuse_placeholder(pdf, pages)
             read = [_page(pdf, number) for number in range(pages)]
             bookmarks = list(islice(_bookmarks(pdf), _MAX_BOOKMARKS))
             title, attributes = _stated(pdf, "Title"), [(name, _stated(pdf, name)) for name in _FIELDS]
@@ -81,6 +82,14 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
         title=title.removeprefix(_TITLE_PREFIX),
         attributes=as_attributes(attributes),
     )
+
+
+def _refuse_placeholder(pdf: PdfDocument, pages: int) -> None:
+    """Raise UnreadableContent for a form that only Adobe's programs lay out: its one page asks readers to wait."""
+    if pages == 1 and pdf.get_formtype() == raw.FORMTYPE_XFA_FULL:
+        raise UnreadableContent(
+            "a dynamic XFA form, without its text in the page: open it in Adobe Reader and print it to PDF"
+        )
 
 
 def _reason(error: PdfiumError, content: bytes) -> str:
