@@ -1,5 +1,8 @@
 """Content is read as what it is, or refused with a reason."""
 
+from io import BytesIO
+from zipfile import ZIP_BZIP2, ZIP_LZMA, ZipFile
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -178,6 +181,18 @@ def test_a_pdf_may_begin_late_where_it_is_declared() -> None:
 
 def test_a_damaged_archive_goes_to_the_parser_that_it_is_declared_for() -> None:
     assert recognise("a.docx", None, docx("")[:-30]).profile is Profile.DOCX
+
+
+@pytest.mark.parametrize(("packing", "damage"), [(ZIP_BZIP2, b"\xff" * 9), (ZIP_LZMA, bytes(9))])
+def test_an_archive_whose_kind_is_packed_as_none_is_and_damaged_is_refused(packing: int, damage: bytes) -> None:
+    packed = BytesIO()
+    with ZipFile(packed, "w", packing) as written:
+        written.writestr("mimetype", "application/epub+zip" * 50)
+    content = packed.getvalue()
+    start = content.index(b"mimetype") + len(b"mimetype")
+
+    with pytest.raises(UnreadableContent, match=r"a\.zip: a ZIP archive, which is not read"):
+        recognise("a.zip", None, content[:start] + damage + content[start + len(damage) :])
 
 
 MAIL = b"Received: from x\r\n\tby y\r\nFrom: a@example.org\r\nDate: Mon, 5 Jan 2026 10:00:00 +0100\r\n\r\nHallo"

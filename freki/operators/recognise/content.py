@@ -4,7 +4,7 @@ import re
 import zlib
 from io import BytesIO
 from typing import NamedTuple
-from zipfile import BadZipFile, ZipFile
+from zipfile import ZIP_DEFLATED, ZIP_STORED, BadZipFile, ZipFile
 
 from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.recognise.decode import AS_UTF8, decode
@@ -144,7 +144,8 @@ def _entries(content: bytes) -> tuple[list[str], str]:
         with ZipFile(BytesIO(content)) as archive:
             names = archive.namelist()
             mimetype = b""
-            if "mimetype" in names:
+            # No program packs it in other ways, whose errors are of many kinds, and which unpack all at once.
+            if "mimetype" in names and archive.getinfo("mimetype").compress_type in {ZIP_STORED, ZIP_DEFLATED}:
                 with archive.open("mimetype") as file:
                     mimetype = file.read(_MAX_MIMETYPE_BYTES)
     except (BadZipFile, ValueError, NotImplementedError, RuntimeError, EOFError, zlib.error):
