@@ -330,6 +330,16 @@ def test_copies_of_one_page_are_kept() -> None:
     assert parse_pdf(pdf(*[shown_lines(["Urkunde", "Ada Kühne hat bestanden."])] * 3)).text.count("bestanden") == 3
 
 
+@pytest.mark.parametrize("number", ["", "Seite {} von 4", "{}"])
+def test_copies_keep_what_is_at_the_edge_of_their_pages(number: str) -> None:
+    lines = ["Rechnung Nummer 4711", *(f"Posten {letter}" for letter in "abcdefghijklmnop"), "Betrag: 100 Euro"]
+    pages = [shown_lines(lines) + shown(280, 480, number.format(page)) for page in (1, 2, 3, 4)]
+
+    text = parse_pdf(pdf(*pages)).text
+
+    assert text.count("Rechnung Nummer 4711") == text.count("Betrag: 100 Euro") == 4
+
+
 def test_what_two_pages_share_may_be_meant() -> None:
     assert "Handbuch" in parse_pdf(pdf(_page(0), _page(1))).text
 

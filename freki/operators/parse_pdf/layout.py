@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby, pairwise
 from typing import NamedTuple
 
@@ -86,18 +86,19 @@ def _without_running_heads(items: Sequence[TextLine | Table], pages: int) -> lis
     """Remove lines at the same height of most pages that are equal, or differ in numbers that count the pages.
 
     They are near the first or last line of their pages, or larger than the body. Other numbers differ in forms that
-    were filled in several times. Lines that only say which page this is are removed from documents of any size. Where
-    nothing would be left, as of copies of one page, all is kept.
+    were filled in several times. Lines that only say which page this is are removed from documents of any size. Copies
+    of a page count as one, and where nothing would be left, all is kept.
     """
     edges = _edges(items)
     lines = [item for item in items if isinstance(item, TextLine)]
     body = _body_size(lines)
+    copies = _copies(items, edges)
     met: defaultdict[tuple[str, int], dict[int, TextLine]] = defaultdict(dict)
     for line in lines:
         # What is larger may be across the page, such as `ENTWURF`.
-        if line.size > body or _is_at_edge(line, edges[line.page]):
+        if line.page not in copies and (line.size > body or _is_at_edge(line, edges[line.page])):
             met[_running_key(line)].setdefault(line.page, line)
-    most = max(pages / 2, _LEAST_RUNNING_PAGES - 1)
+    most = max((pages - len(copies)) / 2, _LEAST_RUNNING_PAGES - 1)
     running = {key for key, found in met.items() if len(found) > most and _is_running(list(found.values()), body)}
     left = [
         item
@@ -105,6 +106,18 @@ def _without_running_heads(items: Sequence[TextLine | Table], pages: int) -> lis
         if isinstance(item, Table) or not (_running_key(item) in running or _is_page_number(item, edges[item.page]))
     ]
     return left or list(items)
+
+
+def _copies(items: Iterable[TextLine | Table], edges: Mapping[int, tuple[float, float]]) -> set[int]:
+    """Return the pages that are equal to an earlier one, except for numbers in lines at the edge."""
+    contents: defaultdict[int, list[object]] = defaultdict(list)
+    for item in items:
+        if isinstance(item, Table):
+            contents[item.page].append(item.rows)
+        else:
+            contents[item.page].append(_running_key(item) if _is_at_edge(item, edges[item.page]) else item.text)
+    first = {tuple(content): page for page, content in reversed(contents.items())}
+    return {page for page, content in contents.items() if first[tuple(content)] != page}
 
 
 def _is_page_number(line: TextLine, edges: tuple[float, float]) -> bool:
