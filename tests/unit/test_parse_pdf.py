@@ -290,6 +290,16 @@ def _page(number: int, *texts: str) -> bytes:
     return running + shown_lines(texts or [f"Inhalt der Seite {'abc'[number % 3]} von allen."])
 
 
+@pytest.mark.parametrize("top", [750, 700, 740])
+def test_a_word_goes_on_in_the_next_column(top: float) -> None:
+    left = shown_lines(["Wer zahlt, kann vom Ver-", "mieter verlangen, den Miet-"], top=700)
+    right = shown_lines(["vertrag zu ändern. So", "steht es im Gesetz."], left=320, top=top)
+
+    document = parse_pdf(pdf(left + right))
+
+    assert document.text == "Wer zahlt, kann vom Vermieter verlangen, den Mietvertrag zu ändern. So steht es im Gesetz."
+
+
 def test_running_heads_and_page_numbers_are_left_out() -> None:
     assert parse_pdf(pdf(*(_page(number) for number in range(3)))).text == "\n\n".join(
         f"Inhalt der Seite {letter} von allen." for letter in "abc"

@@ -118,7 +118,7 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box], shown: Box) -> It
             # PDFium omits the line end after a hyphen, and ends lines around raised signs.
             if line and ended and abs(gap := _gap(line[-1], glyph)) < _LARGEST_WORD_GAP:
                 glyph = glyph._replace(spaced=gap > _WORD_GAP)
-            elif line and (ended or _is_below(glyph, line[-1])):
+            elif line and (ended or _is_next_line(glyph, line[-1])):
                 yield line
                 line = []
             line.append(glyph)
@@ -167,7 +167,10 @@ def _is_unknown(text_page: PdfTextPage, index: int) -> bool:
     return unnamed or raw.FPDFText_HasUnicodeMapError(text_page, index) == 1
 
 
-def _is_below(glyph: Glyph, before: Glyph) -> bool:
+def _is_next_line(glyph: Glyph, before: Glyph) -> bool:
+    """Return whether a character is below the one before, or elsewhere behind a hyphen, as in the next column."""
+    if before.text in _SOFT_HYPHENS and _gap(before, glyph) == inf:
+        return True
     return glyph.top <= before.bottom + (before.top - before.bottom) / 4 and glyph.left < before.left
 
 
