@@ -47,10 +47,11 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
     their level. Tables have rules between cells, or are runs of at least three lines with a common column. Running
     heads, at the same height of most pages, are left out: near the edge of the text or larger than it, and equal except
     for numbers that count the pages; so are lines at the edge of a page that only say which one it is. Lines in a
-    monospaced font are code. What is cut off a page is left out. Contents of form fields are included where they are
-    displayed. Paragraphs are joined across lines and pages, and hyphenated words are joined. The attribute
-    `pages_without_text` lists pages that are pictures with few words, or whose fonts, or those of some of their lines,
-    do not map to characters, as "3, 7-9"; such lines are left out.
+    monospaced font are code. What is cut off a page is left out; white or covered text and layers that are switched off
+    are not, as PDFium does not tell them. Contents of form fields are included where they are displayed. Paragraphs are
+    joined across lines and pages, and hyphenated words are joined. The attribute `pages_without_text` lists pages that
+    are pictures with few words, or whose fonts, or those of some of their lines, do not map to characters, as "3, 7-9";
+    such lines are left out.
     Raises UnreadableContent for files that are damaged or encrypted, have more than `max_pages` pages, or are a form
     that only Adobe's programs lay out; NoText where more than nine in ten pages have no text.
     """
