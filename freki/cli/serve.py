@@ -202,6 +202,8 @@ async def _run(
         app,
         settings,
         server_header=False,
+        # It would believe whoever calls from this machine, also what proxies on it only pass on.
+        proxy_headers=False,
         timeout_graceful_shutdown=STOP_S,
         ssl_context_factory=None if certificate is None else lambda _config, _default: certificate.context,
     )

@@ -46,15 +46,15 @@ class Gateway(InProcess):
 
 @asynccontextmanager
 async def serving(
-    capsys: pytest.CaptureFixture[str], certificate: Certificate | None = None
+    capsys: pytest.CaptureFixture[str], certificate: Certificate | None = None, **given: Any
 ) -> AsyncIterator[tuple[Gateway, str, str, "asyncio.Task[None]"]]:
     """Run both APIs; give the gateway, the addresses of HTTP and gRPC, and what ends when they do."""
     world = World()
     await world.feed(revision("a", 1, TEXTS))
     gateway: Any = Gateway(world)
-    settings = ServeSettings(port=0, grpc_port=0)
+    settings = ServeSettings(port=0, grpc_port=0, **given)
     callers = Callers(settings, None)
-    app = app_of(gateway, callers=callers, port=0, grpc_port=0)
+    app = app_of(gateway, callers=callers, port=0, grpc_port=0, **given)
     server = GrpcServer(gateway, settings, tenant=TENANT, callers=callers, sizes=SIZES, certificate=certificate)
     await serve._start_grpc(server, settings)
     running = asyncio.create_task(serve._run(app, settings, gateway, certificate, server))
@@ -93,6 +93,31 @@ async def test_calls_under_way_at_both_doors_are_answered_before_the_end(capsys:
             assert (await over_http).status_code == 200
             assert (await over_grpc).hits
         await running
+
+
+@pytest.mark.parametrize("trusted", [(), ("127.0.0.0/8",)])
+async def test_only_a_trusted_proxy_says_who_called_it(
+    capsys: pytest.CaptureFixture[str], trusted: tuple[str, ...]
+) -> None:
+    given = {"calls_per_minute": 1, "trusted_proxies": trusted}
+    async with serving(capsys, **given) as (_, url, address, running):
+        deleted = freki_pb2.DeleteDocumentRequest(document_id="a").SerializeToString()
+        statuses: list[object] = []
+        async with httpx.AsyncClient(base_url=url, timeout=60) as client, grpc.aio.insecure_channel(address) as channel:
+            for number in range(2):
+                headers = {"X-Forwarded-For": f"203.0.113.{number}"}
+                statuses.append((await client.delete("/v1/documents/a", headers=headers)).status_code)
+            try:
+                forwarded = (("x-forwarded-for", "203.0.113.2"),)
+                await channel.unary_unary("/freki.v1.Freki/DeleteDocument")(deleted, metadata=forwarded)
+                statuses.append(grpc.StatusCode.OK)
+            except grpc.aio.AioRpcError as error:
+                statuses.append(error.code())
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+
+    refused: list[object] = [200, 429, grpc.StatusCode.RESOURCE_EXHAUSTED]
+    assert statuses == ([200, 200, grpc.StatusCode.OK] if trusted else refused)
 
 
 async def test_a_server_whose_receipts_are_not_read_any_more_ends(capsys: pytest.CaptureFixture[str]) -> None:

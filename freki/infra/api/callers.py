@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from enum import Enum
 from typing import Final
 
+from freki.infra.api.forwarded import client_of
 from freki.infra.settings import ServeSettings
 from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured, Rejected
@@ -37,7 +38,7 @@ class Caller:
 
 
 Judge = Callable[..., Awaitable[Caller]]
-"""Tells who calls, by all values of `authorization` and an address, as the methods of Callers do."""
+"""Tells who calls, by all values of `authorization` and `x-forwarded-for`, and an address, as methods of Callers do."""
 
 
 class Wrong(Enum):
@@ -92,6 +93,7 @@ class Callers:
         """Judge later calls by these settings; what callers have used of their rate stays counted."""
         self._publishers = frozenset(settings.publishers)
         self._operators = frozenset(settings.operators)
+        self._trusted = tuple(map(ipaddress.ip_network, settings.trusted_proxies))
         self._failures.per_minute = settings.failures_per_minute
         self._rate.per_minute = settings.calls_per_minute
 
@@ -100,26 +102,30 @@ class Callers:
         """Whether each call needs a token."""
         return self._identify is not None
 
-    async def caller(self, authorizations: Sequence[str], *, address: str) -> Caller:
-        """Tell who calls, by one `Bearer TOKEN`. Raises CallRefused for no valid token, and for too many calls."""
-        caller = await self._known(authorizations, address)
+    async def caller(self, authorizations: Sequence[str], *, address: str, forwarded: Sequence[str] = ()) -> Caller:
+        """Tell who calls, by one `Bearer TOKEN`. Raises CallRefused for no valid token, and for too many calls.
+
+        address: of the other end of the connection; forwarded: values of X-Forwarded-For, which count if it is that of
+        a trusted proxy.
+        """
+        caller = await self._known(authorizations, client_of(address, forwarded, trusted=self._trusted))
         wait_s = self._rate.wait_s(caller.name)
         if wait_s > 0:
             raise _too_many("too many calls: FREKI_SERVE__CALLS_PER_MINUTE", wait_s)
         return caller
 
-    async def publisher(self, authorizations: Sequence[str], *, address: str) -> Caller:
+    async def publisher(self, authorizations: Sequence[str], *, address: str, forwarded: Sequence[str] = ()) -> Caller:
         """Tell who calls. Raises CallRefused as `caller` does, and unless the caller may change documents here."""
-        caller = await self.caller(authorizations, address=address)
+        caller = await self.caller(authorizations, address=address, forwarded=forwarded)
         if self._identify is not None and not self._publishers.intersection(caller.names):
             raise CallRefused(
                 Wrong.FORBIDDEN, "you may not change documents here: FREKI_SERVE__PUBLISHERS names who may"
             )
         return caller
 
-    async def operator(self, authorizations: Sequence[str], *, address: str) -> Caller:
+    async def operator(self, authorizations: Sequence[str], *, address: str, forwarded: Sequence[str] = ()) -> Caller:
         """Tell who calls. Raises CallRefused as `caller` does, and unless the caller is an operator."""
-        caller = await self.caller(authorizations, address=address)
+        caller = await self.caller(authorizations, address=address, forwarded=forwarded)
         if self._identify is not None and not self._operators.intersection(caller.names):
             raise CallRefused(Wrong.FORBIDDEN, "you are no operator: FREKI_SERVE__OPERATORS names who is")
         return caller

@@ -19,6 +19,7 @@ from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapProp
 
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.api.callers import Caller, CallRefused, Judge, Wrong
+from freki.infra.api.forwarded import FORWARDED
 from freki.infra.api.gateway import NO_ANSWER, retry_after_s, why_refused
 from freki.infra.api.sizes import QuerySizes, fitting
 from freki.infra.grpc_server.unread import Unread
@@ -101,6 +102,7 @@ class Call:
         given = [(name, value) for name, value in context.invocation_metadata() or () if isinstance(value, str)]
         self.metadata = dict(given)
         self._authorizations = [value for name, value in given if name == "authorization"]
+        self._forwarded = [value for name, value in given if name == FORWARDED]
         given_id = self.metadata.get("x-request-id", "")[:64]
         # gRPC takes more than it sends.
         is_sendable = given_id.isascii() and given_id.isprintable()
@@ -108,7 +110,8 @@ class Call:
 
     async def judge(self, judge: Judge) -> None:
         """Find out who calls. Raises CallRefused, and CallFailed for who does not read what it is answered."""
-        self.caller = await judge(self._authorizations, address=address_of(self._context.peer()))
+        address = address_of(self._context.peer())
+        self.caller = await judge(self._authorizations, address=address, forwarded=self._forwarded)
         if (why := self._unread.refusal(self.caller.name)) is not None:
             raise CallFailed(grpc.StatusCode.RESOURCE_EXHAUSTED, why, reason="UNREAD", retry_after_s=1)
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from freki.infra.api.callers import LOOPBACK, Caller, Callers, CallRefused, Judge, Wrong, check_tokens
+from freki.infra.api.forwarded import FORWARDED
 from freki.infra.api.sizes import MOST_VALUES, TOO_MANY_VALUES, QuerySizes
 from freki.infra.http_server.problems import Problem
 from freki.infra.settings import ServeSettings
@@ -133,7 +134,11 @@ class Guard:
         found: Caller | None = getattr(request.state, judge.__name__, None)
         if found is None:
             with as_problem():
-                found = await judge(request.headers.getlist("authorization"), address=_address(request))
+                found = await judge(
+                    request.headers.getlist("authorization"),
+                    address=_address(request),
+                    forwarded=request.headers.getlist(FORWARDED),
+                )
             setattr(request.state, judge.__name__, found)
         return found
 

@@ -2,6 +2,7 @@
 
 import shlex
 from collections.abc import Iterator, Mapping
+from ipaddress import ip_network
 from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
@@ -174,6 +175,18 @@ def _checked_principal(name: str) -> str:
 
 TenantPrincipal = Annotated[str, AfterValidator(_checked_principal)]
 """A user or group of a tenant: a group of another tenant may have the same name."""
+
+
+def _checked_network(text: str) -> str:
+    try:
+        ip_network(text)
+    except ValueError as error:
+        raise ValueError(f"{error}; give an address or a network, such as 10.0.0.7 or 10.0.0.0/24") from error
+    return text
+
+
+Network = Annotated[str, AfterValidator(_checked_network)]
+"""An address of the Internet Protocol, or a network of them."""
 
 
 def check_command(setting: str, command: str | None) -> None:

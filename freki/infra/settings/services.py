@@ -5,7 +5,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import RELOADS, SecretFile, ServerUrl, SettingsSection, TenantPrincipal
+from freki.infra.settings.section import RELOADS, Network, SecretFile, ServerUrl, SettingsSection, TenantPrincipal
 
 
 class TelemetrySettings(SettingsSection):
@@ -115,7 +115,14 @@ class ServeSettings(SettingsSection):
         default=60,
         ge=0,
         description="Maximum number of calls without a valid token from one address, or IPv6 /64 network; then "
-        "its tokens are not checked at all. Clients behind a proxy on another host count as one. 0: any",
+        "its tokens are not checked at all. Clients behind a proxy that is not in FREKI_SERVE__TRUSTED_PROXIES count "
+        "as one. 0: any",
+        json_schema_extra=RELOADS,
+    )
+    trusted_proxies: tuple[Network, ...] = Field(
+        default=(),
+        description="Addresses or networks of reverse proxies whose X-Forwarded-For tells the address of the client, as"
+        ' JSON: `["127.0.0.1", "10.0.0.0/24"]`; they must append to it, or replace it',
         json_schema_extra=RELOADS,
     )
 
