@@ -347,6 +347,8 @@ async def test_a_version_that_no_record_can_hold_is_refused(gateway: InProcess, 
     [
         *[("queries", {"text": "a", name: True}, name) for name in ("top_k", "alpha", "deadline_ms", "min_score")],
         *[("documents", {"document_id": "a", "content": "b", n: True}, n) for n in ("version", "occurred_at")],
+        ("queries", {"text": "a", "levels": [2, True]}, "levels"),
+        ("queries/stream", {"text": "a", "at_least": [{"document_id": "b", "version": True}]}, "at_least"),
         ("vector_stores/a/search", {"query": "a", "max_num_results": True}, "max_num_results"),
         (
             "vector_stores/a/search",
@@ -363,6 +365,35 @@ async def test_a_truth_value_is_no_number(gateway: InProcess, path: str, body: d
     assert [each["field"] for each in reply.json()["errors"]] == [named]
     assert "is no number" in reply.json()["detail"]
     assert (gateway.asked, gateway.changes) == ([], [])
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "named"),
+    [
+        ("documents", {"document_id": "a", "content": "b", "version": 9007199254740993.0}, "version"),
+        ("documents", {"document_id": "a", "content": "b", "occurred_at": 1e17}, "occurred_at"),
+        ("queries", {"text": "a", "at_least": [{"document_id": "b", "version": 9007199254740993.0}]}, "at_least"),
+    ],
+)
+async def test_a_number_that_stands_for_several_is_refused(
+    gateway: InProcess, path: str, body: dict[str, Any], named: str
+) -> None:
+    async with connected(gateway) as client:
+        reply = await client.post(f"/v1/{path}", json=body)
+
+    assert reply.status_code == 422
+    assert [each["field"] for each in reply.json()["errors"]] == [named]
+    assert "several whole numbers" in reply.json()["detail"]
+    assert (gateway.asked, gateway.changes) == ([], [])
+
+
+async def test_whole_numbers_are_exact_however_they_are_written(gateway: InProcess) -> None:
+    document = {"document_id": "a", "content": "b"}
+    async with connected(gateway) as client:
+        for version in (2**53 + 1, float(2**53 - 1), str(2**53 + 1)):
+            assert (await client.post("/v1/documents", json={**document, "version": version})).status_code == 200
+
+    assert [change.version for change in gateway.changes] == [2**53 + 1, 2**53 - 1, 2**53 + 1]
 
 
 async def test_a_truth_value_is_one_where_one_belongs(gateway: InProcess) -> None:
