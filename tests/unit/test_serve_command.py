@@ -99,8 +99,7 @@ async def test_calls_under_way_at_both_doors_are_answered_before_the_end(capsys:
 async def test_only_a_trusted_proxy_says_who_called_it(
     capsys: pytest.CaptureFixture[str], trusted: tuple[str, ...]
 ) -> None:
-    given = {"calls_per_minute": 1, "trusted_proxies": trusted}
-    async with serving(capsys, **given) as (_, url, address, running):
+    async with serving(capsys, calls_per_minute=1, trusted_proxies=trusted) as (_, url, address, running):
         deleted = freki_pb2.DeleteDocumentRequest(document_id="a").SerializeToString()
         statuses: list[object] = []
         async with httpx.AsyncClient(base_url=url, timeout=60) as client, grpc.aio.insecure_channel(address) as channel:
