@@ -245,6 +245,8 @@ async def test_text_of_documents_stands_between_marks_that_it_cannot_write(line:
         ("keyword_search", {"keywords": []}, "keywords"),
         ("keyword_search", {}, "keywords"),
         ("semantic_search", {"query": "a", "top_k": 21}, "top_k"),
+        ("semantic_search", {"query": "a", "top_k": True}, "true is no number"),
+        ("chunk_read", {"document_id": "a", "neighbours": False}, "false is no number"),
         ("chunk_read", {"chunk_ids": ["QUELLE-1"]}, "chunk_ids.0"),
         ("chunk_read", {}, "chunk_ids or a document_id"),
         ("chunk_read", {"chunk_ids": []}, "chunk_ids or a document_id"),

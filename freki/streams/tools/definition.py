@@ -5,9 +5,9 @@ Source of the three tools: A-RAG, arXiv:2602.03442.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, ClassVar, Self, get_args
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from freki.operators.validate_query import MAX_READ
 from freki.schemas import ChunkId, DocumentId, Filter, FilterOperator, RequestKind
@@ -39,6 +39,14 @@ class Arguments(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
     stands_for: ClassVar[Mapping[str, str]]
     """Argument in place of each field of ContextQuery whose value a refusal may be about."""
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _is_no_truth_value(cls, given: object, info: ValidationInfo) -> object:
+        # Pydantic reads them as 1 and 0.
+        if isinstance(given, bool) and int in get_args(cls.model_fields[info.field_name or ""].annotation):
+            raise ValueError(f"{str(given).lower()} is no number")
+        return given
 
     @abstractmethod
     def asks(self) -> Mapping[str, Any]:
