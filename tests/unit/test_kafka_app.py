@@ -53,8 +53,9 @@ def test_all_servers_of_the_setting_are_known(tmp_path: Path) -> None:
     [("PLAINTEXT", None), ("SSL", "SSL"), ("SASL_PLAINTEXT", "SASL_PLAINTEXT"), ("SASL_SSL", "SASL_SSL")],
 )
 def test_every_way_to_secure_a_connection_reaches_faust(security: str, protocol: str | None, tmp_path: Path) -> None:
+    login = {"username": "freki"} if security.startswith("SASL") else {}
     settings = KafkaSettings.model_validate(
-        {"security": security, "username": "freki", "password": SecretStr("hush"), "sasl_mechanism": "SCRAM-SHA-256"}
+        {"security": security, "password": SecretStr("hush"), "sasl_mechanism": "SCRAM-SHA-256", **login}
     )
 
     credentials = make_app(settings, "stage", state_dir=tmp_path).conf.broker_credentials

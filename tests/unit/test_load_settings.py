@@ -213,7 +213,24 @@ SIMILARITY = "is more than any text has: the most is 2"
             "KAFKA__MAX_MESSAGE_BYTES=600000",
             "FREKI_CLAIMS__INLINE_BYTES=600000 is not below FREKI_KAFKA__MAX_MESSAGE_BYTES=",
         ),
-        ("KAFKA__KEY_FILE=key.pem", "FREKI_KAFKA__KEY_FILE is the key of no certificate: set FREKI_KAFKA__CERT_FILE"),
+        (
+            "KAFKA__CA_FILE=ca.pem",
+            "FREKI_KAFKA__CA_FILE is set, but with FREKI_KAFKA__SECURITY=PLAINTEXT nothing is encrypted",
+        ),
+        ("KAFKA__SECURITY=SASL_PLAINTEXT KAFKA__CERT_FILE=c.pem", "FREKI_KAFKA__SECURITY=SASL_PLAINTEXT nothing is"),
+        ("KAFKA__SECURITY=SSL KAFKA__USERNAME=u KAFKA__PASSWORD=p", "FREKI_KAFKA__SECURITY=SSL nobody logs in"),
+        ("KAFKA__OAUTH__TOKEN_COMMAND=c", "FREKI_KAFKA__SASL_MECHANISM=SCRAM-SHA-512 none is asked for"),
+        ("KAFKA__SECURITY=SASL_SSL KAFKA__OAUTH__TOKEN_FILE=t", "FREKI_KAFKA__OAUTH__… says where tokens come from"),
+        ("AUTH__REPLAY_WINDOW_S=60", "FREKI_AUTH__REPLAY_WINDOW_S limits the use of tokens, and without FREKI_AUTH"),
+        ("AUTH__MAX_AGE_S=60", "FREKI_AUTH__MAX_AGE_S limits the use of tokens, and without FREKI_AUTH__JWKS"),
+        *(
+            (f'{name}=["acme/editors"]', f"FREKI_{name} says who may")
+            for name in ("SERVE__PUBLISHERS", "SERVE__OPERATORS", "ERASURE__REQUESTERS")
+        ),
+        (
+            "KAFKA__SECURITY=SSL KAFKA__KEY_FILE=key.pem",
+            "FREKI_KAFKA__KEY_FILE is the key of no certificate: set FREKI_KAFKA__CERT_FILE",
+        ),
         (
             "LOCAL__SINGLE_WORKER=true LOCAL__EMBED_WORKERS=2",
             "FREKI_LOCAL__SINGLE_WORKER has one process that embeds, FREKI_LOCAL__EMBED_WORKERS is 2",
@@ -276,7 +293,9 @@ def test_settings_that_contradict_each_other_are_named_with_the_fix(
         "CONTEXTS__MIN_CHARS=100000",
         "CONTEXTS__LLM=true CONTEXTS__MIN_CHARS=1200",
         "KAFKA__MAX_MESSAGE_BYTES=100000 CLAIMS__INLINE_BYTES=99999",
-        "KAFKA__CERT_FILE=both.pem",
+        "KAFKA__SECURITY=SSL KAFKA__CERT_FILE=both.pem",
+        "KAFKA__PASSWORD=for-other-environments",
+        "KAFKA__SECURITY=SASL_SSL KAFKA__SASL_MECHANISM=OAUTHBEARER KAFKA__OAUTH__TOKEN_FILE=t",
         "LOCAL__EMBED_WORKERS=4",
         "LOCAL__BROKER_PORT=9000",
         "FEEDBACK__MOST=500",

@@ -35,7 +35,7 @@ from freki.infra.processes.environment import without_settings
 from freki.infra.registry import RegistryClient
 from freki.infra.rerankers.remote import RemoteReranker
 from freki.infra.rerankers.vertex import VertexReranker
-from freki.infra.settings import CrawlSettings, LlmSettings, Settings, TelemetrySettings
+from freki.infra.settings import CrawlSettings, LlmSettings, OAuthSettings, Settings, TelemetrySettings
 from freki.infra.settings.inspect import given
 from freki.infra.settings.read import WrongSettings, read_settings
 from freki.infra.sources.web import Guard, Login, WebClient, read_headers
@@ -223,7 +223,7 @@ async def rerank(reranker: RemoteReranker | VertexReranker) -> None:
 
 async def fetch_token(place: str, user_info: str = "") -> None:
     oauth = {"token_url": f"http://{user_info}{place}", "client_id": "user", "client_secret": MARKER}
-    Tokens(settings(kafka={"oauth": oauth}).kafka.oauth).get()
+    Tokens(OAuthSettings.model_validate(oauth)).get()
 
 
 async def open_kafka(place: str, password: str = MARKER) -> None:

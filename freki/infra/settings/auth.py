@@ -72,6 +72,16 @@ class AuthSettings(SettingsSection):
         return self
 
     @model_validator(mode="after")
+    def _check_needed(self) -> Self:
+        limits = {"max_age_s": self.max_age_s, "replay_window_s": self.replay_window_s}
+        if not self.required and (given := [name for name, value in limits.items() if value]):
+            raise ValueError(
+                f"{_variable(given[0])} limits the use of tokens, and without FREKI_AUTH__JWKS queries need none: set "
+                "FREKI_AUTH__JWKS too, or leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _check_window(self) -> Self:
         if self.replay_window_s and self.max_age_s is not None:
             # A token that lives longer could come again after the window.

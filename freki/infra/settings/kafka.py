@@ -8,6 +8,9 @@ from pydantic import Field, SecretStr, model_validator
 
 from freki.infra.settings.section import SecretFile, ServerUrl, SettingsSection, check_command, is_address
 
+_PLACES = ("token_url", "token_file", "token_command")
+"""Settings of which one says where tokens come from."""
+
 
 class OAuthSettings(SettingsSection):
     """Source of tokens for SASL OAUTHBEARER: an identity provider, a file, or a command."""
@@ -28,10 +31,14 @@ class OAuthSettings(SettingsSection):
     )
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a token")
 
+    @property
+    def has_place(self) -> bool:
+        """Whether it is said where tokens come from."""
+        return any(getattr(self, name) is not None for name in _PLACES)
+
     @model_validator(mode="after")
     def _check_place(self) -> Self:
-        places = ("token_url", "token_file", "token_command")
-        given = [f"FREKI_KAFKA__OAUTH__{name.upper()}" for name in places if getattr(self, name) is not None]
+        given = [f"FREKI_KAFKA__OAUTH__{name.upper()}" for name in _PLACES if getattr(self, name) is not None]
         if len(given) > 1:
             raise ValueError(f"{' and '.join(given)} are set, and a token comes from one of them: leave out all others")
         check_command("KAFKA__OAUTH__TOKEN_COMMAND", self.token_command)
@@ -95,6 +102,32 @@ class KafkaSettings(SettingsSection):
         if self.key_file is not None and self.cert_file is None:
             raise ValueError(
                 "FREKI_KAFKA__KEY_FILE is the key of no certificate: set FREKI_KAFKA__CERT_FILE too, or neither"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _check_security(self) -> Self:
+        """Refuse certificates and logins that `security` leaves unused: what they protect would go in plain text.
+
+        A password alone is let pass: a file may hold one for several environments, of which none can clear it.
+        """
+        places = (
+            ({"SSL", "SASL_SSL"}, "nothing is encrypted", ("ca_file", "cert_file", "key_file")),
+            ({"SASL_PLAINTEXT", "SASL_SSL"}, "nobody logs in", ("username",)),
+        )
+        for needed, what, names in places:
+            given = [name for name in names if getattr(self, name) is not None]
+            if given and self.security not in needed:
+                variable = f"FREKI_KAFKA__{given[0].upper()}"
+                raise ValueError(
+                    f"{variable} is set, but with FREKI_KAFKA__SECURITY={self.security} {what}: set "
+                    f"FREKI_KAFKA__SECURITY to {' or '.join(sorted(needed))}, or {variable}=none"
+                )
+        if self.oauth.has_place and not (self.security.startswith("SASL") and self.sasl_mechanism == "OAUTHBEARER"):
+            raise ValueError(
+                f"FREKI_KAFKA__OAUTH__… says where tokens come from, but with FREKI_KAFKA__SECURITY={self.security} "
+                f"and FREKI_KAFKA__SASL_MECHANISM={self.sasl_mechanism} none is asked for: set them to SASL_SSL and "
+                "OAUTHBEARER, or leave FREKI_KAFKA__OAUTH__… out"
             )
         return self
 

@@ -128,6 +128,7 @@ class Settings(BaseSettings, Clearable):
                 'documents, ["everyone"] for all of the tenant'
             )
         self._check_erasure()
+        self._check_names()
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(
                 f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "
@@ -155,6 +156,20 @@ class Settings(BaseSettings, Clearable):
             raise ValueError(
                 "FREKI_RETENTION__EVERY_HOURS needs the worker of FREKI_ERASURE__ENABLED=true, which applies the rules"
             )
+
+    def _check_names(self) -> None:
+        """Refuse names of those who may do something where all may, since no token says who somebody is."""
+        named = {
+            "SERVE__PUBLISHERS": (self.serve.publishers, "publish and delete documents at `freki serve`"),
+            "SERVE__OPERATORS": (self.serve.operators, "see all tenants and replay dead letters at `freki serve`"),
+            "ERASURE__REQUESTERS": (self.erasure.requesters, "request erasures"),
+        }
+        for name, (names, what) in named.items():
+            if names and not self.auth.required:
+                raise ValueError(
+                    f"FREKI_{name} says who may {what}, and without FREKI_AUTH__JWKS nothing tells them from others, "
+                    f"who may too: set FREKI_AUTH__JWKS, or leave FREKI_{name} out"
+                )
 
     @classmethod
     def settings_customise_sources(
