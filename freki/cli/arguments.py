@@ -6,6 +6,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import MISSING, fields
 from functools import wraps
 from inspect import Parameter
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, TypeVar, get_type_hints
 
 import typer
@@ -16,6 +17,7 @@ LARGEST_PRIORITY = 2**31 - 1
 LEAST_WAIT_S = 0.1
 """Shortest wait that an option may name, in seconds: without any, no receipt would ever come in time."""
 R = TypeVar("R")
+_EMPTY = "it is empty: give a value, or leave it out"
 
 
 def not_empty(value: str | list[str] | None) -> str | list[str] | None:
@@ -27,10 +29,37 @@ def not_empty(value: str | list[str] | None) -> str | list[str] | None:
     """
     words = [value] if isinstance(value, str) else value or []
     if not all(word.strip() for word in words):
-        raise typer.BadParameter("it is empty: give a value, or leave it out")
+        raise typer.BadParameter(_EMPTY)
     if any("\ud800" <= character <= "\udfff" for word in words for character in word):
         raise typer.BadParameter("it is not UTF-8: write it in this encoding")
     return value
+
+
+def given_path(text: str) -> Path:
+    """Return the path that a text names; refuse an empty one, which Python takes for the current folder.
+
+    `parser` of each argument and option that is a path: `freki publish "$FOLDER"` would publish the folder in which a
+    script runs that did not set FOLDER.
+    """
+    # Of any bytes: not each name of a file is UTF-8.
+    if not str(text).strip():
+        raise typer.BadParameter(_EMPTY)
+    return Path(text)
+
+
+# The help says it of their values.
+given_path.__name__ = "path"
+
+
+def existing_path(text: str) -> Path:
+    """Return the path of a file or folder that exists; as `given_path`."""
+    path = given_path(text)
+    if not path.exists():
+        raise typer.BadParameter(f"{path} does not exist")
+    return path
+
+
+existing_path.__name__ = "path"
 
 
 def finite(value: float | None) -> float | None:

@@ -10,7 +10,7 @@ from urllib.parse import quote
 
 import typer
 
-from freki.cli.arguments import not_empty
+from freki.cli.arguments import given_path, not_empty
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.words import counted
@@ -32,18 +32,26 @@ audit_app.add_typer(keys_app, name="keys")
 
 Files = Annotated[
     list[Path] | None,
-    typer.Option("--file", help="File, or folder of files; default: FREKI_AUDIT__DIRECTORY; again for more"),
+    typer.Option(
+        "--file", parser=given_path, help="File, or folder of files; default: FREKI_AUDIT__DIRECTORY; again for more"
+    ),
 ]
 Topic = Annotated[bool, typer.Option("--topic", help="Read the topic; with --file both together")]
 PublicKeys = Annotated[
     list[Path] | None,
-    typer.Option("--public-key", help="File of a public key; default: that of FREKI_AUDIT__KEY_FILE; again for more"),
+    typer.Option(
+        "--public-key",
+        parser=given_path,
+        help="File of a public key; default: that of FREKI_AUDIT__KEY_FILE; again for more",
+    ),
 ]
 
 
 @keys_app.command("make")
 @command
-async def make(file: Annotated[Path, typer.Argument(help="New file, which only you can read")]) -> None:
+async def make(
+    file: Annotated[Path, typer.Argument(parser=given_path, help="New file, which only you can read")],
+) -> None:
     """Make a private key, and print its public key."""
     sys.stdout.write(make_key(file).public_pem)
 
@@ -51,7 +59,9 @@ async def make(file: Annotated[Path, typer.Argument(help="New file, which only y
 @keys_app.command("show")
 @command
 async def show(
-    file: Annotated[Path | None, typer.Argument(help="Private key; default: FREKI_AUDIT__KEY_FILE")] = None,
+    file: Annotated[
+        Path | None, typer.Argument(parser=given_path, help="Private key; default: FREKI_AUDIT__KEY_FILE")
+    ] = None,
 ) -> None:
     """Print the public key, which `freki audit verify` needs on other machines."""
     path = file or load_settings().audit.key_file
@@ -91,7 +101,9 @@ async def verify(
 @audit_app.command("export")
 @command
 async def export(
-    folder: Annotated[Path, typer.Argument(help="New folder; one file of JSON lines for each writer")],
+    folder: Annotated[
+        Path, typer.Argument(parser=given_path, help="New folder; one file of JSON lines for each writer")
+    ],
     files: Files = None,
     *,
     topic: Topic = False,

@@ -9,7 +9,7 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, Tenant, not_empty
+from freki.cli.arguments import ArgumentGroup, Tenant, given_path, not_empty
 from freki.cli.context import errors, fail
 from freki.cli.mass_deletion import show_held_back
 from freki.cli.show import show_error
@@ -73,7 +73,10 @@ class FileArguments(ArgumentGroup):
     ] = None
     root: Annotated[
         Path | None,
-        typer.Option(help="Folder below which paths count in ids; default: the given folder, or that of a file"),
+        typer.Option(
+            parser=given_path,
+            help="Folder below which paths count in ids; default: the given folder, or that of a file",
+        ),
     ] = None
     language: Annotated[str | None, typer.Option(help="Such as de; default: detected")] = None
     kind: Annotated[

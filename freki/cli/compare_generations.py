@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 from threadpoolctl import threadpool_limits
 
-from freki.cli.arguments import finite
+from freki.cli.arguments import finite, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
@@ -61,7 +61,9 @@ async def compare_generations(
     first: Name,
     second: Name,
     *,
-    sets: Annotated[list[Path] | None, typer.Option("--set", help="Evaluation set on these documents")] = None,
+    sets: Annotated[
+        list[Path] | None, typer.Option("--set", parser=given_path, help="Evaluation set on these documents")
+    ] = None,
     recorded: Annotated[
         int | None,
         typer.Option(help=f"Without --set: so many of the queries that were asked last; default: {RECORDED}", min=1),

@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, expanded, not_empty
+from freki.cli.arguments import ArgumentGroup, expanded, given_path, not_empty
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.mass_deletion import DeleteMost, show_held_back
 from freki.cli.show import show_error
@@ -62,7 +62,8 @@ class CrawlArguments(ArgumentGroup):
         ),
     ] = None
     cookies: Annotated[
-        Path | None, typer.Option(help="File with cookies as browsers' extensions and curl write it (Netscape)")
+        Path | None,
+        typer.Option(parser=given_path, help="File with cookies as browsers' extensions and curl write it (Netscape)"),
     ] = None
     proxy: Annotated[str | None, typer.Option(help="HTTP proxy, such as http://proxy:3128")] = None
     name: Annotated[

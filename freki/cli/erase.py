@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from freki.cli.arguments import LEAST_WAIT_S, Ids, expanded, finite
+from freki.cli.arguments import LEAST_WAIT_S, Ids, expanded, finite, given_path
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
@@ -30,8 +30,11 @@ from freki.streams.privacy.rectification import searched_versions
 from freki.streams.wire.connect import open_index
 from freki.streams.wire.erasing import open_erasure, open_places
 
-Key = Annotated[Path | None, typer.Option(help="Private key that signs the report; default: FREKI_AUDIT__KEY_FILE")]
-Report = Annotated[Path, typer.Option(help="New file for the report")]
+Key = Annotated[
+    Path | None,
+    typer.Option(parser=given_path, help="Private key that signs the report; default: FREKI_AUDIT__KEY_FILE"),
+]
+Report = Annotated[Path, typer.Option(parser=given_path, help="New file for the report")]
 SEARCHING = "searching topics, store and claims"
 REMOVING = (
     f"{SEARCHING}, removing what is found, and waiting for workers: for receipts, and until they have read the topics"
@@ -129,9 +132,9 @@ def _check(plan: ErasurePlan, documents: list[str] | None, *, yes: bool) -> None
 @erase_app.command("verify")
 @command
 async def verify(
-    report: Annotated[Path, typer.Argument(help="Report of an erasure")],
+    report: Annotated[Path, typer.Argument(parser=given_path, help="Report of an erasure")],
     *,
-    public_key: Annotated[Path, typer.Option(help="Public key of who erased, in PEM")],
+    public_key: Annotated[Path, typer.Option(parser=given_path, help="Public key of who erased, in PEM")],
 ) -> None:
     """Check the signature of a report, and search for the content of its documents."""
     settings = load_settings()

@@ -12,7 +12,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import not_empty
+from freki.cli.arguments import given_path, not_empty
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
@@ -53,7 +53,9 @@ class FinishedArchive:
 
 @command
 async def export_index(
-    directory: Annotated[Path, typer.Argument(help="Folder of the archive; with --every or --keep, of dated ones")],
+    directory: Annotated[
+        Path, typer.Argument(parser=given_path, help="Folder of the archive; with --every or --keep, of dated ones")
+    ],
     *,
     tenant: Annotated[str | None, typer.Option(help="Only the documents of this tenant", callback=not_empty)] = None,
     every: Annotated[

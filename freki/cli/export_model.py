@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from freki.cli.arguments import given_path
 from freki.cli.context import command, console, load_settings
 from freki.cli.show import building
 from freki.infra.models import ModelKind
@@ -21,7 +22,9 @@ async def models_export(  # noqa: PLR0913 - an option each
     repo: Annotated[
         str, typer.Argument(help="Folder in Hugging Face format, or a repository: intfloat/multilingual-e5-large")
     ],
-    directory: Annotated[Path, typer.Argument(metavar="DIR", help="Directory to write; new or empty")],
+    directory: Annotated[
+        Path, typer.Argument(metavar="DIR", parser=given_path, help="Directory to write; new or empty")
+    ],
     *,
     precision: Annotated[Precision, typer.Option(help="Of dense layers and embeddings")] = Precision.INT8,
     kind: Annotated[

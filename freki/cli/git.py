@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import expanded, not_empty
+from freki.cli.arguments import expanded, given_path, not_empty
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.sources import SourceArguments, open_feed, poll_repeatedly, show_first
 from freki.cli.words import counted
@@ -19,7 +19,9 @@ from freki.streams.feed.git import DocumentFields, GitSource, Mark
 @command
 @expanded
 async def publish_git(
-    repository: Annotated[Path, typer.Argument(help="Git repository, bare or with a working tree", show_default=False)],
+    repository: Annotated[
+        Path, typer.Argument(parser=given_path, help="Git repository, bare or with a working tree", show_default=False)
+    ],
     *,
     branch: Annotated[str, typer.Option(help="Branch, tag or commit")] = "HEAD",
     name: Annotated[

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import given_path
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
@@ -32,7 +33,7 @@ from freki.streams.wire.from_settings import generation_of, wall_clock
 
 @command
 async def import_index(
-    directory: Annotated[Path, typer.Argument(help="Folder of the archive")],
+    directory: Annotated[Path, typer.Argument(parser=given_path, help="Folder of the archive")],
     *,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Check all files, and count what the index lacks; write no document")

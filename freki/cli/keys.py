@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 from rich.table import Table
 
+from freki.cli.arguments import given_path
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.words import counted
 from freki.infra.claims import ClaimStore
@@ -24,7 +25,9 @@ keys_app = typer.Typer(help="Keys of the encryption at rest.", no_args_is_help=T
 
 @keys_app.command("make")
 @command
-async def make(file: Annotated[Path, typer.Argument(help="New file, which only you can read")]) -> None:
+async def make(
+    file: Annotated[Path, typer.Argument(parser=given_path, help="New file, which only you can read")],
+) -> None:
     """Make a key file, for FREKI_ENCRYPTION__KEY_FILE. Keep a copy: without it nothing encrypted can be read."""
     make_keys(file)
     console.print(f"version 1 in {file}", soft_wrap=True)

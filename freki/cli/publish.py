@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, Priority, WithWait, expanded, not_empty
+from freki.cli.arguments import ArgumentGroup, Priority, WithWait, expanded, given_path, not_empty
 from freki.cli.bars import bars
 from freki.cli.changes import (
     STREAMS,
@@ -42,7 +42,10 @@ from freki.schemas.errors import InfraError
 from freki.streams.feed.files import FileReport, FileSource
 from freki.streams.wire.connect import open_index, open_publisher, open_receipts
 
-Paths = Annotated[list[Path], typer.Argument(help="Files, folders, or .jsonl / .jsonl.zst streams", show_default=False)]
+Paths = Annotated[
+    list[Path],
+    typer.Argument(parser=given_path, help="Files, folders, or .jsonl / .jsonl.zst streams", show_default=False),
+]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,7 @@ from typing import Annotated, Any, ClassVar
 
 import typer
 
-from freki.cli.arguments import ArgumentGroup, not_empty
+from freki.cli.arguments import ArgumentGroup, given_path, not_empty
 from freki.cli.context import fail
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import parse_condition, validate_query
@@ -75,7 +75,8 @@ class QueryArguments(ArgumentGroup):
         None
     )
     token_file: Annotated[
-        Path | None, typer.Option(help="File with the token of who asks; default: FREKI_AUTH__TOKEN_FILE")
+        Path | None,
+        typer.Option(parser=given_path, help="File with the token of who asks; default: FREKI_AUTH__TOKEN_FILE"),
     ] = None
     explain: Annotated[bool, typer.Option("--explain", help="Tell why each hit stands where it stands")] = False
     expect: Annotated[

@@ -7,6 +7,7 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
+from freki.cli.arguments import given_path
 from freki.cli.context import console, fail
 from freki.cli.rows import whole_table
 from freki.schemas.avro import export_schemas, list_schemas
@@ -30,7 +31,9 @@ def schemas_list() -> None:
 
 
 @schemas_app.command("export")
-def schemas_export(directory: Annotated[Path, typer.Argument(help="Folder for the .avsc and .proto files")]) -> None:
+def schemas_export(
+    directory: Annotated[Path, typer.Argument(parser=given_path, help="Folder for the .avsc and .proto files")],
+) -> None:
     """Write the Avro contracts of the topics, and the protobuf ones of gRPC, for programs in other languages."""
     try:
         written = [*export_schemas(directory), *export_protos(directory)]

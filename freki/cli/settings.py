@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
+from freki.cli.arguments import given_path
 from freki.cli.context import console, errors, fail, load_settings, read_or_exit
 from freki.cli.rows import whole_table
 from freki.cli.show import show_error
@@ -49,7 +50,9 @@ def show(
 def check(
     file: Annotated[
         Path | None,
-        typer.Argument(help="File that shall take the place of freki.toml: also says what the change needs"),
+        typer.Argument(
+            parser=given_path, help="File that shall take the place of freki.toml: also says what the change needs"
+        ),
     ] = None,
 ) -> None:
     """Check environment and freki.toml; exit code 2 and a line for each problem if something is wrong."""
@@ -83,7 +86,7 @@ def print_schema() -> None:
 
 @settings_app.command("init")
 def init(
-    file: Annotated[Path, typer.Argument(help="File to write")] = Path(FILE_NAME),
+    file: Annotated[Path, typer.Argument(parser=given_path, help="File to write")] = Path(FILE_NAME),
 ) -> None:
     """Write a freki.toml with all settings, commented out, each with its default and meaning."""
     try:

@@ -11,7 +11,7 @@ from typing import Annotated, Protocol
 
 import typer
 
-from freki.cli.arguments import Priority, expanded, finite
+from freki.cli.arguments import Priority, expanded, finite, given_path
 from freki.cli.bars import bars
 from freki.cli.changes import (
     FileArguments,
@@ -84,7 +84,7 @@ class Connect(Protocol):
 async def watch_folders(
     folders: Annotated[
         list[Path] | None,
-        typer.Argument(help="Folders to watch; default: those of freki.toml", show_default=False),
+        typer.Argument(parser=given_path, help="Folders to watch; default: those of freki.toml", show_default=False),
     ] = None,
     *,
     settle: Annotated[

@@ -1,11 +1,17 @@
 """What is wrong with arguments is said in a line, in words of the command line, before anything is done."""
 
+import inspect
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from pathlib import Path
+from typing import Any, get_args
 
 import pytest
+import typer
 from typer.testing import CliRunner
 
-from freki.cli.main import app
+from freki.cli.arguments import existing_path, given_path
+from freki.cli.main import COMMANDS, app
 
 pytestmark = pytest.mark.usefixtures("folder")
 
@@ -127,6 +133,21 @@ _EMPTY = [
     ("export", "x", "--tenant", ""),
     ("mcp", "--tenant", ""),
     ("limits", "--tenant", ""),
+    # Python takes an empty path for the current folder: its files were published, and those of others pruned.
+    ("publish", ""),
+    ("publish", "", "--prune"),
+    ("publish", "handbook", "--root", ""),
+    ("watch", ""),
+    ("git", ""),
+    ("export", ""),
+    ("import", ""),
+    ("schemas", "export", ""),
+    ("settings", "check", ""),
+    ("ask", "q", "--token-file", ""),
+    ("erase", "a.md", "--report", ""),
+    ("audit", "export", ""),
+    ("audit", "verify", "--file", ""),
+    ("eval", "set.yaml", "--corpus", ""),
 ]
 
 
@@ -137,6 +158,32 @@ def test_an_empty_word_stands_for_nothing(command: tuple[str, ...], folder: Path
     assert ended.exit_code == 2
     assert "empty" in ended.output
     assert not list(folder.iterdir())
+
+
+def callbacks(app: typer.Typer) -> Iterator[Callable[..., Any]]:
+    yield from (command.callback for command in app.registered_commands if command.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            yield from callbacks(group.typer_instance)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_path_of_a_command_refuses_an_empty_word(command: str) -> None:
+    module, _, name = COMMANDS[command].target.partition(":")
+    found = getattr(import_module(f"freki.cli.{module}"), name)
+
+    for callback in callbacks(found) if isinstance(found, typer.Typer) else [found]:
+        for parameter in inspect.signature(callback, eval_str=True).parameters.values():
+            kind, *infos = get_args(parameter.annotation) or [parameter.annotation]
+            if Path in {kind, *get_args(kind), *(each for part in get_args(kind) for each in get_args(part))}:
+                assert [info.parser in {given_path, existing_path} for info in infos] == [True], parameter
+
+
+def test_a_path_may_have_any_bytes() -> None:
+    ended = CliRunner().invoke(app, ["publish", "\udce4.md"], env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert "No such file or directory" in ended.output
 
 
 def test_a_name_that_a_case_cannot_have_is_a_wrong_argument() -> None:

@@ -12,7 +12,7 @@ import typer
 from pydantic import TypeAdapter
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup, expanded
+from freki.cli.arguments import ArgumentGroup, expanded, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed, Running, Sets
@@ -55,7 +55,9 @@ class AblateArguments(ArgumentGroup):
     timed: Annotated[int, typer.Option(min=1, help="Number of timed questions of each set")] = 40
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions")] = 0
     running: Running = False
-    report: Annotated[Path | None, typer.Option(help="Additional path of the Markdown report")] = None
+    report: Annotated[Path | None, typer.Option(parser=given_path, help="Additional path of the Markdown report")] = (
+        None
+    )
     out: Out = RESULTS
 
 

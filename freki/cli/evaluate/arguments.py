@@ -5,16 +5,22 @@ from typing import Annotated
 
 import typer
 
+from freki.cli.arguments import existing_path, given_path
 from freki.streams.evaluate.parts import PartChoice
 
 RESULTS = Path("evaluation-results")
 NAME_CHARACTERS = 60
 """Maximum characters of the sets' names in a file name, which keeps it below the usual limit of 255 bytes."""
 
-Sets = Annotated[list[Path], typer.Argument(help="Sets as for `freki eval`, all of equal weight", show_default=False)]
+Sets = Annotated[
+    list[Path],
+    typer.Argument(parser=given_path, help="Sets as for `freki eval`, all of equal weight", show_default=False),
+]
 Corpus = Annotated[
     Path | None,
-    typer.Option(exists=True, help="Documents for gold questions that name none: folder, file or recorded stream"),
+    typer.Option(
+        parser=existing_path, help="Documents for gold questions that name none: folder, file or recorded stream"
+    ),
 ]
 Queries = Annotated[int | None, typer.Option(min=1, help="Maximum number of questions of each set")]
 Part = Annotated[
@@ -25,4 +31,4 @@ Reviewed = Annotated[bool, typer.Option("--reviewed", help="Only questions kept 
 Running = Annotated[
     bool, typer.Option("--running", help="Use the running Freki with separate tenants, not separate stacks")
 ]
-Out = Annotated[Path, typer.Option(help="Folder for the report and its JSON")]
+Out = Annotated[Path, typer.Option(parser=given_path, help="Folder for the report and its JSON")]

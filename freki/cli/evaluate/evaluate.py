@@ -15,7 +15,7 @@ import typer
 from pydantic import TypeAdapter, ValidationError
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup, expanded, finite
+from freki.cli.arguments import ArgumentGroup, expanded, finite, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed
@@ -54,7 +54,7 @@ class EvaluateArguments(ArgumentGroup):
     a: Annotated[str, typer.Option("--a", help="Query options, such as alpha=0.4,fusion=rrf")] = ""
     b: Annotated[str | None, typer.Option("--b", help="Query options to compare with; '' for those set")] = None
     against: Annotated[
-        Path | None, typer.Option(help="JSON of an earlier evaluation, whose first run replaces --a")
+        Path | None, typer.Option(parser=given_path, help="JSON of an earlier evaluation, whose first run replaces --a")
     ] = None
     part: Part = None
     reviewed: Reviewed = False
@@ -77,6 +77,7 @@ async def evaluate(
     sets: Annotated[
         list[Path],
         typer.Argument(
+            parser=given_path,
             help="Folders with corpus.jsonl, queries.jsonl and qrels.tsv, or .yaml files with gold questions",
             show_default=False,
         ),

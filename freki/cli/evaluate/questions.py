@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup, expanded
+from freki.cli.arguments import ArgumentGroup, expanded, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.review import review_file
@@ -55,7 +55,9 @@ UNCHOSEN = "more than --per-document and --most allow"
 class MakeArguments(ArgumentGroup):
     """Options of `freki questions make`."""
 
-    out: Annotated[Path, typer.Option(help="File of the set, .yaml; of an existing one all decisions stay")]
+    out: Annotated[
+        Path, typer.Option(parser=given_path, help="File of the set, .yaml; of an existing one all decisions stay")
+    ]
     per_document: Annotated[int, typer.Option(min=1, help="Maximum number of questions about a document")] = 5
     most: Annotated[int, typer.Option(min=1, help="Maximum number of questions of the set")] = 200
     seed: Annotated[int, typer.Option(min=0, help="Seed of the sample of questions")] = 0
@@ -70,7 +72,9 @@ class MakeArguments(ArgumentGroup):
 async def make(
     sources: Annotated[
         list[Path],
-        typer.Argument(help="Files, folders or recorded streams, as for `freki publish`", show_default=False),
+        typer.Argument(
+            parser=given_path, help="Files, folders or recorded streams, as for `freki publish`", show_default=False
+        ),
     ],
     *,
     given: MakeArguments,
@@ -110,7 +114,9 @@ async def make(
 @questions_app.command("review")
 @command
 async def review(
-    file: Annotated[Path, typer.Argument(help="Set made by `freki questions make`", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(parser=given_path, help="Set made by `freki questions make`", show_default=False)
+    ],
 ) -> None:
     """Show each open question with what should answer it, and ask whether to keep, drop or reword it.
 

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 from rich.progress import Progress, TaskID
 from rich.text import Text
 
-from freki.cli.arguments import ArgumentGroup, expanded
+from freki.cli.arguments import ArgumentGroup, expanded, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Out, Reviewed, Running, Sets
@@ -53,7 +53,9 @@ class TuneArguments(ArgumentGroup):
     folds: Annotated[int, typer.Option(min=2, help="Number of folds of the cross-validation")] = 5
     figure: Annotated[str, typer.Option(help="Figure to optimise")] = NDCG
     running: Running = False
-    report: Annotated[Path | None, typer.Option(help="Additional path of the report, .md, beside its .svg")] = None
+    report: Annotated[
+        Path | None, typer.Option(parser=given_path, help="Additional path of the report, .md, beside its .svg")
+    ] = None
     out: Out = RESULTS
 
 
