@@ -368,6 +368,31 @@ def test_what_no_part_could_use_is_refused_at_the_start(
     assert told.endswith("correct it in the environment or in freki.toml")
 
 
+RELAY = '[{"topic": "t", "format": "cloudevents", "document_id": "/a", "content": "/b", %s}]'
+RULE = '[{"name": "old", "after_days": 1, "tenant": "%s"}]'
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "names"),
+    [
+        ("FREKI_FOLDERS", '[{"path": ""}]', "FREKI_FOLDERS__0__PATH: it is empty"),
+        ("FREKI_FOLDERS", '[{"path": "a", "root": ""}]', "FREKI_FOLDERS__0__ROOT: it is empty"),
+        ("FREKI_FOLDERS", '[{"path": "a", "name": ""}]', "FREKI_FOLDERS__0__NAME: "),
+        ("FREKI_FOLDERS", '[{"path": "a", "tenant": "acme/hr"}]', "FREKI_FOLDERS__0__TENANT: no name of a tenant"),
+        ("FREKI_FOLDERS", '[{"path": "a", "priority": 2147483648}]', "FREKI_FOLDERS__0__PRIORITY: "),
+        ("FREKI_RELAYS", RELAY % '"tenant": " "', "FREKI_RELAYS__0__TENANT: no name of a tenant"),
+        ("FREKI_RELAYS", RELAY % '"priority": 2147483648', "FREKI_RELAYS__0__PRIORITY: "),
+        ("FREKI_RETENTION__RULES", RULE % "", "FREKI_RETENTION__RULES__0__TENANT: no name of a tenant"),
+    ],
+)
+def test_a_table_of_a_list_says_nothing_that_documents_cannot_have(
+    variable: str, value: str, names: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    assert refusal(capsys).startswith(f"freki: {names}")
+
+
 @pytest.mark.parametrize(
     ("setting", "value"),
     [

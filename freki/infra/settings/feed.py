@@ -7,7 +7,14 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, SecretStr, model_validator
 
-from freki.infra.settings.section import SecretFile, SettingsSection, check_ascending
+from freki.infra.settings.section import (
+    NamedPath,
+    Priority,
+    SecretFile,
+    SettingsSection,
+    TenantName,
+    check_ascending,
+)
 
 
 class CrawlSettings(SettingsSection):
@@ -83,15 +90,15 @@ def check_proxy(url: str) -> None:
 class FolderSettings(SettingsSection):
     """Folder that `freki watch` keeps published; `docs/sources.md` explains it."""
 
-    path: Path
-    name: str | None = None
-    root: Path | None = None
-    tenant: str | None = None
+    path: NamedPath
+    name: str | None = Field(default=None, min_length=1)
+    root: NamedPath | None = None
+    tenant: TenantName | None = None
     principals: tuple[str, ...] = ("everyone",)
     language: str | None = Field(default=None, pattern="^[a-z]{2,3}$")
     kind: str | None = None
     attributes: Mapping[str, str] = {}
-    priority: int = 0
+    priority: Priority = 0
     settle_s: float = Field(default=0.4, ge=0)
     poll_s: float | None = Field(default=None, ge=0.1)
 
@@ -103,7 +110,7 @@ class RelaySettings(SettingsSection):
     format: Literal["cloudevents", "debezium", "outbox"]
     encoding: Literal["json", "avro"] = "json"
     name: str | None = None
-    tenant: str | None = None
+    tenant: TenantName | None = None
     prefix: str = ""
     document_id: str
     content: str
@@ -116,7 +123,7 @@ class RelaySettings(SettingsSection):
     version: str | None = None
     event_type: str | None = None
     deleted_types: tuple[str, ...] = ()
-    priority: int = 0
+    priority: Priority = 0
 
     @model_validator(mode="after")
     def _check_encoding(self) -> Self:

@@ -6,7 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import SettingsSection, TenantPrincipal
+from freki.infra.settings.section import SettingsSection, TenantName, TenantPrincipal
 
 
 class ErasureSettings(SettingsSection):
@@ -43,7 +43,7 @@ class RetentionRule(SettingsSection):
     """Which documents go after which time; a document meets all conditions that are given."""
 
     name: str = Field(min_length=1, max_length=128)
-    tenant: str | None = None
+    tenant: TenantName | None = None
     prefix: str = ""
     source: str = ""
     media_type: str = ""

@@ -3,8 +3,7 @@
 from pathlib import Path
 from typing import Self
 
-from pydantic import Field, field_validator, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, model_validator
 from pydantic_settings import BaseSettings, PydanticBaseSettingsSource, SettingsConfigDict
 
 from freki.infra.settings.audit import AuditSettings
@@ -29,9 +28,8 @@ from freki.infra.settings.privacy import ErasureSettings, RetentionSettings
 from freki.infra.settings.profiles import Profile, ProfileName
 from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.scan import ScanSettings
-from freki.infra.settings.section import Clearable, check_ascending
+from freki.infra.settings.section import Clearable, TenantName, check_ascending
 from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
-from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES
 
 
 class Settings(BaseSettings, Clearable):
@@ -48,7 +46,7 @@ class Settings(BaseSettings, Clearable):
         toml_file="freki.toml",
     )
 
-    tenant: str = Field(default="default", description="Tenant that the command line speaks for")
+    tenant: TenantName = Field(default="default", description="Tenant that the command line speaks for")
     profile: ProfileName | None = Field(
         default=None,
         description="Set of values in place of defaults: `seeds`, those of the documents that Freki was specified by "
@@ -90,15 +88,6 @@ class Settings(BaseSettings, Clearable):
     relays: tuple[RelaySettings, ...] = Field(
         default=(), description="Topics of others that `freki relay` reads, `[[relays]]` in freki.toml: docs/sources.md"
     )
-
-    @field_validator("tenant")
-    @classmethod
-    def _check_tenant(cls, tenant: str) -> str:
-        """Refuse what queries and documents refuse: the lists of such a tenant would be empty."""
-        size = len(tenant.encode(errors="surrogatepass"))
-        if not tenant.strip() or "/" in tenant or size > MAX_ID_BYTES or FORBIDDEN_IN_LINE.search(tenant):
-            raise PydanticCustomError("tenant", "no name of a tenant: it has 1 to 512 bytes, no '/' and no control")
-        return tenant
 
     @model_validator(mode="after")
     def _check_sections(self) -> Self:

@@ -8,11 +8,22 @@ from pathlib import Path
 from typing import Annotated, Any, get_args, get_origin
 from urllib.parse import urlsplit
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, SecretStr, ValidationInfo, field_validator, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    SecretStr,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from freki.schemas.masking import masked
+from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES
 
 NONE = "none"
 """Value that clears a setting: an empty value counts as not set."""
@@ -187,6 +198,28 @@ def _checked_network(text: str) -> str:
 
 Network = Annotated[str, AfterValidator(_checked_network)]
 """An address of the Internet Protocol, or a network of them."""
+def _checked_tenant(name: str) -> str:
+    """Return a name; raise for what queries and documents refuse: a tenant of this name would have none."""
+    size = len(name.encode(errors="surrogatepass"))
+    if not name.strip() or "/" in name or size > MAX_ID_BYTES or FORBIDDEN_IN_LINE.search(name):
+        raise PydanticCustomError("tenant", "no name of a tenant: it has 1 to 512 bytes, no '/' and no control")
+    return name
+
+
+TenantName = Annotated[str, AfterValidator(_checked_tenant)]
+"""Name of a tenant."""
+
+
+def _checked_path(path: object) -> object:
+    if path == "":
+        raise PydanticCustomError("empty_path", "it is empty, which would stand for the current folder; name a path")
+    return path
+
+
+NamedPath = Annotated[Path, BeforeValidator(_checked_path)]
+"""Path in a table of a list, where an empty one does not count as not set."""
+Priority = Annotated[int, Field(ge=-(2**31), le=2**31 - 1)]
+"""Priority of documents: records hold it in 32 bits."""
 
 
 def check_command(setting: str, command: str | None) -> None:
