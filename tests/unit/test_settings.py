@@ -166,6 +166,8 @@ def test_a_broker_without_host_or_port_is_named(servers: str, monkeypatch: pytes
         "FREKI_VERTEX_RERANKER__URL",
         "FREKI_MODELS__REMOTE__URL",
         "FREKI_KAFKA__OAUTH__TOKEN_URL",
+        "FREKI_ENCRYPTION__VAULT_URL",
+        "FREKI_MCP__URL",
     ],
 )
 @pytest.mark.parametrize(
@@ -179,6 +181,36 @@ def test_a_url_of_no_server_is_named_and_not_shown(variable: str, url: str, monk
         read_settings()
 
     assert "se/t" not in str(failure.value)
+
+
+@pytest.mark.parametrize("url", ["https://", "https:///keys", "https://[::1", "https://a:se/t@host"])
+def test_a_url_of_keys_without_a_server_is_named_and_not_shown(url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_AUTH__JWKS", url)
+
+    with pytest.raises(WrongSettings, match="FREKI_AUTH__JWKS: no URL of a server") as failure:
+        read_settings()
+
+    assert "se/t" not in str(failure.value)
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("FREKI_MILVUS__URI", "https://user:s3/cret@host:19530"),
+        ("FREKI_KAFKA__BOOTSTRAP", "SASL_SSL://user:s3cret@host:9092"),
+        ("FREKI_KAFKA__BOOTSTRAP", "user:s3cret@host:9092"),
+        ("FREKI_KAFKA__BOOTSTRAP", "a:9092,user:s3/cret@host"),
+    ],
+)
+def test_no_part_of_a_password_in_an_address_is_shown(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(WrongSettings, match=variable) as failure:
+        read_settings()
+
+    assert "s3" not in str(failure.value)
 
 
 @pytest.mark.parametrize("servers", ["localhost:9092", "[::1]:9092", "a:1, b:2"])

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Literal, Self
 from urllib.parse import urlsplit
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
-from freki.infra.settings.section import LOOPBACK, SettingsSection, check_ascending
+from freki.infra.settings.section import LOOPBACK, SettingsSection, check_ascending, checked_url
 
 Algorithm = Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]
 """Signatures by private keys. `none` and HS256 are none of them: with public keys as secrets, everybody could sign."""
@@ -104,6 +104,12 @@ class AuthSettings(SettingsSection):
                 "like contexts-{tenant}, with letters, digits, dots, underscores and hyphens"
             )
         return self
+
+    @field_validator("jwks")
+    @classmethod
+    def _check_url(cls, jwks: str | None) -> str | None:
+        """Refuse an address without a server; `_check_place` says of the others which are safe."""
+        return checked_url(jwks) if jwks is not None and jwks.startswith(("http:", "https:")) else jwks
 
     @model_validator(mode="after")
     def _check_place(self) -> Self:

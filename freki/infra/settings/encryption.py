@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 
 from pydantic import Field, model_validator
 
-from freki.infra.settings.section import LOOPBACK, SettingsSection
+from freki.infra.settings.section import LOOPBACK, ServerUrl, SettingsSection
 
 
 class EncryptionSettings(SettingsSection):
@@ -19,7 +19,7 @@ class EncryptionSettings(SettingsSection):
     key_file: Path | None = Field(
         default=None, description="Key file of `local`, made by `freki keys make`, the same for all processes"
     )
-    vault_url: str | None = Field(default=None, description="Address, such as https://vault.example.org:8200")
+    vault_url: ServerUrl | None = Field(default=None, description="Address, such as https://vault.example.org:8200")
     vault_mount: str = Field(default="transit", min_length=1, description="Path of the secrets engine transit")
     vault_key: str = Field(default="freki", min_length=1, description="Name of the key in it")
     vault_namespace: str = Field(default="", description="Namespace, where there are several")

@@ -89,6 +89,12 @@ class KafkaSettings(SettingsSection):
 
     @model_validator(mode="after")
     def _check_bootstrap(self) -> Self:
+        if "@" in self.bootstrap:
+            # It is not quoted.
+            raise ValueError(
+                "FREKI_KAFKA__BOOTSTRAP holds a name or password: put them into FREKI_KAFKA__USERNAME and "
+                "FREKI_KAFKA__PASSWORD_FILE"
+            )
         for server in self.bootstrap.split(","):
             if not is_address(server.strip()):
                 raise ValueError(

@@ -32,9 +32,13 @@ class MilvusSettings(SettingsSection):
     @field_validator("uri")
     @classmethod
     def _check_port(cls, uri: str) -> str:
-        """Refuse what no URL is; the client says which of the others name no store."""
+        """Refuse what no URL is, without quoting it; the client says which of the others name no store."""
         try:
             urlsplit(uri).port  # noqa: B018 - reading it checks it
-        except ValueError as error:
-            raise PydanticCustomError("store_uri", "no URI of a store: {why}", {"why": str(error)}) from error
+        except ValueError:
+            raise PydanticCustomError(
+                "store_uri",
+                "no URI of a store: write it like https://host:19530, [::1] for an IPv6 address; a password belongs in "
+                "FREKI_MILVUS__TOKEN",
+            ) from None
         return uri

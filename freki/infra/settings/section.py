@@ -155,7 +155,7 @@ def check_ascending(settings: Mapping[str, float], *, strictly: bool = False) ->
             raise ValueError(f"FREKI_{low}={least} is {how} FREKI_{high}={most}: lower the first or raise the second")
 
 
-def _checked_url(text: str) -> str:
+def checked_url(text: str) -> str:
     """Return a URL of a server as it is; raise without quoting it, since it may hold a password."""
     try:
         parts = urlsplit(text)
@@ -172,7 +172,7 @@ def _checked_url(text: str) -> str:
     return text
 
 
-ServerUrl = Annotated[str, AfterValidator(_checked_url)]
+ServerUrl = Annotated[str, AfterValidator(checked_url)]
 """Base URL of a service that is asked over HTTP."""
 
 

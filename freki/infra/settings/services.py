@@ -52,7 +52,7 @@ class McpSettings(SettingsSection):
     port: int = Field(default=8765, ge=1, le=65535, description="With `--http`")
     token: SecretStr | None = Field(default=None, description="With `--http`: what clients send as bearer token")
     token_file: SecretFile = Field(default=None, description="File that holds it")
-    url: str | None = Field(
+    url: ServerUrl | None = Field(
         default=None,
         description="With `--http` and FREKI_AUTH__JWKS: URL of `/mcp` for clients; none: where it listens",
     )
