@@ -383,18 +383,42 @@ def test_none_is_opened_where_none_is_named() -> None:
         {"ocr": {"command": "read", "timeout_s": 1_000}},
         {"parsing": {"timeout_s": 400}},
         {"ocr": {"command": "read", "timeout_s": 2_700}, "parsing": {"timeout_s": 400}},
+        {"scan": {"command": "scan"}},
+        {"scan": {"clamd": "127.0.0.1:1", "timeout_s": 600}, "ocr": {"command": "read"}},
+        {"scan": {"clamd": "127.0.0.1:1", "timeout_s": 3_540}},
     ],
-    ids=["plain", "command", "service", "slow", "slow-parser", "slowest"],
+    ids=["plain", "command", "service", "slow", "slow-parser", "slowest", "scanned", "scanned-slow", "slowest-scan"],
 )
 def test_a_batch_of_documents_that_take_as_long_as_they_may_does_not_seem_stalled(limits: dict[str, Any]) -> None:
     """Else the worker would end, and the next one begin with the same batch, for ever."""
     settings = Settings.model_validate(limits)
     recognising_s = settings.ocr.timeout_s + settings.parsing.timeout_s if "ocr" in limits else 0.0
+    scanning_s = settings.scan.timeout_s if "scan" in limits else 0.0
 
     batching = Parts(settings, NoOpTracer(), Meters(), Calls()).batching(parses=True)
 
     # The first one over its limit ends the batch, and both halves begin anew, down to single documents.
-    assert (2 * batching.records - 1) * (settings.parsing.timeout_s + recognising_s) <= BUSY_S
+    assert (2 * batching.records - 1) * (settings.parsing.timeout_s + recognising_s + scanning_s) <= BUSY_S
+
+
+@pytest.mark.parametrize(
+    ("limits", "told"),
+    [
+        ({"scan": {"command": "scan", "timeout_s": 3_541}}, "FREKI_SCAN__TIMEOUT_S and FREKI_PARSING__TIMEOUT_S"),
+        (
+            {"scan": {"clamd": "127.0.0.1:1", "timeout_s": 200}, "ocr": {"command": "read", "timeout_s": 2_700}}
+            | {"parsing": {"timeout_s": 400}},
+            "FREKI_SCAN__TIMEOUT_S, FREKI_OCR__TIMEOUT_S and FREKI_PARSING__TIMEOUT_S let one document take 3700 s",
+        ),
+    ],
+)
+def test_limits_with_which_a_single_document_seems_stalled_are_refused(limits: dict[str, Any], told: str) -> None:
+    with pytest.raises(ValidationError, match=told):
+        Settings.model_validate(limits)
+
+
+def test_a_limit_of_scans_that_nothing_makes_is_let_pass() -> None:
+    assert Settings.model_validate({"scan": {"timeout_s": 4_000}}).scan.timeout_s == 4_000
 
 
 @pytest.mark.parametrize(("section", "limit_s"), [("ocr", 2_701), ("parsing", 401)])

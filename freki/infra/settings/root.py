@@ -31,6 +31,9 @@ from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, TenantName, check_ascending
 from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
 
+STALLED_S = 3600.0
+"""Time with one batch after which a worker ends as stalled, in seconds: `freki.streams.deliver.progress.BUSY_S`."""
+
 
 class Settings(BaseSettings, Clearable):
     """`FREKI_KAFKA__BOOTSTRAP=kafka:9092` sets `kafka.bootstrap`, and so does `[kafka]` in `freki.toml`."""
@@ -118,6 +121,7 @@ class Settings(BaseSettings, Clearable):
             )
         self._check_erasure()
         self._check_names()
+        self._check_times()
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(
                 f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "
@@ -144,6 +148,21 @@ class Settings(BaseSettings, Clearable):
         if self.retention.every_hours is not None and not self.erasure.enabled:
             raise ValueError(
                 "FREKI_RETENTION__EVERY_HOURS needs the worker of FREKI_ERASURE__ENABLED=true, which applies the rules"
+            )
+
+    def _check_times(self) -> None:
+        """Refuse limits with which a single document can take so long that its worker counts as stalled, for ever."""
+        if self.scan.command is None and self.scan.clamd is None:
+            return
+        # What was recognised is parsed too. Without a scan the limits of both settings are below it by themselves.
+        recognises = self.ocr.command is not None or self.ocr.url is not None
+        most_s = self.scan.timeout_s + self.parsing.timeout_s * (2 if recognises else 1)
+        most_s += self.ocr.timeout_s if recognises else 0.0
+        if most_s > STALLED_S:
+            others = "FREKI_SCAN__TIMEOUT_S, FREKI_OCR__TIMEOUT_S" if recognises else "FREKI_SCAN__TIMEOUT_S"
+            raise ValueError(
+                f"{others} and FREKI_PARSING__TIMEOUT_S let one document take {most_s:g} s, and a worker that is busy "
+                f"for {STALLED_S:g} s counts as stalled and starts anew: lower one of them"
             )
 
     def _check_names(self) -> None:
