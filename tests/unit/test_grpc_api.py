@@ -236,6 +236,13 @@ async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
     assert gateway.changes == []
 
 
+async def test_a_limit_above_that_of_grpc_lets_it_serve(gateway: InProcess) -> None:
+    async with connected(gateway, max_body_mb=4_000) as client:
+        await client.ask(text="a")
+
+    assert len(gateway.asked) == 1
+
+
 @pytest.mark.parametrize("method", ["Freki/RetrieveContext", "Freki/IndexDocument", "Wolf/Enrich"])
 @pytest.mark.parametrize("message", [b"\xff\xff\xff", b"\x0a\x02\x0a\xff"])
 async def test_bytes_that_are_no_message_are_an_invalid_argument(

@@ -21,6 +21,8 @@ LEAST_PING_INTERVAL_MS = 10_000
 """Least interval of a client's pings while no call is under way."""
 MOST_IDLE_MS = 600_000
 """Time without a call after which a connection ends; clients connect anew with their next call by themselves."""
+MOST_MESSAGE_BYTES = 2**31 - 1
+"""Largest message of gRPC, which counts bytes in 32 bits."""
 MOST_AGE_MS = 3_600_000
 """Age at which a connection takes no further call; clients connect anew with their next one by themselves."""
 MOST_GRACE_MS = 900_000
@@ -56,7 +58,7 @@ class GrpcServer:
         self._certificate = certificate
         self._server = grpc.aio.server(
             options=[
-                ("grpc.max_receive_message_length", int(settings.max_body_mb * 1_000_000)),
+                ("grpc.max_receive_message_length", min(MOST_MESSAGE_BYTES, int(settings.max_body_mb * 1_000_000))),
                 ("grpc.max_send_message_length", -1),
                 ("grpc.max_metadata_size", MOST_METADATA_BYTES),
                 # Anybody can open connections, also without a token.
