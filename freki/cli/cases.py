@@ -37,7 +37,11 @@ Documents = Annotated[
 ]
 Attributes = Annotated[
     list[str] | None,
-    typer.Option("--attribute", help="All documents with this attribute, as KEY=VALUE; repeated: with all of them"),
+    typer.Option(
+        "--attribute",
+        help="All documents with this attribute, as KEY=VALUE; repeated: with all of them",
+        callback=not_empty,
+    ),
 ]
 Everything = Annotated[bool, typer.Option("--all", help="All documents of the tenant")]
 Reason = Annotated[str, typer.Option(help="Why, for those who read the list; no personal data", callback=not_empty)]

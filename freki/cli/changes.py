@@ -84,7 +84,8 @@ class FileArguments(ArgumentGroup):
         typer.Option(help="Media type or extension, such as text/x-rst or rst; default: recognised"),
     ] = None
     attribute: Annotated[
-        list[str] | None, typer.Option(metavar="KEY=VALUE", help="Attribute to filter by; may be repeated")
+        list[str] | None,
+        typer.Option(metavar="KEY=VALUE", help="Attribute to filter by; may be repeated", callback=not_empty),
     ] = None
     force: Annotated[bool, typer.Option("--force", help="Publish unchanged files too")] = False
 

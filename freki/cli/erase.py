@@ -11,7 +11,7 @@ import typer
 from rich.text import Text
 from typer.core import TyperGroup
 
-from freki.cli.arguments import LEAST_WAIT_S, Ids, expanded, finite, given_path
+from freki.cli.arguments import LEAST_WAIT_S, Ids, expanded, finite, given_path, not_empty
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
@@ -61,7 +61,9 @@ async def erase(
     documents: Ids = None,
     *,
     given: SelectionArguments,
-    where: Annotated[list[str] | None, typer.Option(metavar="KEY=VALUE", help="The same as --attribute")] = None,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="KEY=VALUE", help="The same as --attribute", callback=not_empty)
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Erase without asking")] = False,
     report: Report,
     key: Key = None,

@@ -40,7 +40,8 @@ class SelectionArguments(ArgumentGroup):
         str | None, typer.Option(help="ISO 639-1 code, such as de; und: undetermined", callback=not_empty)
     ] = None
     attribute: Annotated[
-        list[str] | None, typer.Option(help="Attribute and its value, as KEY=VALUE; may be repeated")
+        list[str] | None,
+        typer.Option(help="Attribute and its value, as KEY=VALUE; may be repeated", callback=not_empty),
     ] = None
     principal: Annotated[
         list[str] | None,

@@ -160,6 +160,21 @@ def test_an_empty_word_stands_for_nothing(command: tuple[str, ...], folder: Path
     assert not list(folder.iterdir())
 
 
+_OF_ATTRIBUTES = (
+    *(("delete",), ("reindex",), ("erase", "--report", "r.json"), ("documents", "list"), ("access",)),
+    *((command, "set", "4K1/26", "--reason", "r") for command in ("hold", "object")),
+    *((command, ".") for command in ("publish", "watch")),
+)
+
+
+@pytest.mark.parametrize("command", _OF_ATTRIBUTES, ids=" ".join)
+def test_an_attribute_that_is_not_utf_8_is_refused_before_a_server_is_asked(command: tuple[str, ...]) -> None:
+    ended = CliRunner().invoke(app, [*command, "--attribute", "st\udce4dt=k"], env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert "it is not UTF-8" in ended.output
+
+
 def callbacks(app: typer.Typer) -> Iterator[Callable[..., Any]]:
     yield from (command.callback for command in app.registered_commands if command.callback)
     for group in app.registered_groups:
