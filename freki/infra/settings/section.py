@@ -198,6 +198,8 @@ def _checked_network(text: str) -> str:
 
 Network = Annotated[str, AfterValidator(_checked_network)]
 """An address of the Internet Protocol, or a network of them."""
+
+
 def _checked_tenant(name: str) -> str:
     """Return a name; raise for what queries and documents refuse: a tenant of this name would have none."""
     size = len(name.encode(errors="surrogatepass"))
