@@ -4,6 +4,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# What puts packages into it.
+INSTALLER ?= $(BIN)/pip install --quiet --disable-pip-version-check
 OUT ?= training-results
 SEEDS ?= 10000
 # Processes that run tests. One of them starts the stacks, which take 3 GB and most of two cores. Beside Apache Kafka there are two:
@@ -26,7 +28,7 @@ $(READY): pyproject.toml
 	$(PYTHON) is ' + sys.version.split()[0] + ': name another one, such as make $(MAKECMDGOALS) PYTHON=python3.12')"
 	@test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	@echo "Installing Freki and its tools into $(VENV)"
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@$(INSTALLER) --editable '.[dev]'
 	@touch $@
 
 demo: $(READY) ## Build the models, start a local stack, publish samples, send three queries, stop
@@ -63,17 +65,17 @@ rights: $(READY) ## Do thousands of random operations of users with tokens, and 
 	@$(BIN)/python -m tests.rights $(ARGS)
 
 bench: $(READY) ## Measure ingest, queries, freshness, memory and growth on this machine; ARGS="--help" lists the options
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(INSTALLER) --editable '.[bench]'
 	@$(BIN)/freki models build
 	@$(BIN)/python -m bench.pipeline $(ARGS)
 
 peers: $(READY) ## Measure Freki beside other frameworks, each in its own environment; ARGS="--help" lists the options
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(INSTALLER) --editable '.[bench]'
 	@$(BIN)/freki models build
 	@$(BIN)/python -m bench.peers $(ARGS)
 
 formats: $(READY) ## Measure parsing on files written in all formats; ARGS="--help" lists the options
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	@$(INSTALLER) --editable '.[bench]'
 	@$(BIN)/python -m bench.formats $(ARGS)
 
 docs: $(READY) ## Generate docs/settings.md from the settings, and docs/asyncapi.yaml from topics and contracts
@@ -100,7 +102,7 @@ schemas: $(READY) ## Freeze the next version of each Avro contract whose record 
 
 train: $(READY) ## Train late interaction on DATA=folder; SETS="folder=N ..." also fits its weights on every N-th query
 	@test -n "$(DATA)" || { echo "DATA= is missing: a folder with NAME-LANGUAGE.jsonl.zst files of pairs"; exit 2; }
-	@$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[train]'
+	@$(INSTALLER) --editable '.[train]'
 	@$(BIN)/python -m freki.training train --data $(DATA) --out $(OUT) $(ARGS)
 ifneq ($(SETS),)
 	@$(BIN)/python -m freki.training weigh $(SETS) --out $(OUT)
