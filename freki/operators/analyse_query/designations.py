@@ -2,7 +2,7 @@
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
@@ -87,24 +87,19 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
     exact: its exact terms. Norms, quotations, dates, quantities and numbers of one or two digits are none.
     """
     plain = unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)
-    unfiled = _FILE.sub(" ; ", plain)
-    uncalled = _LABELLED_FILE.sub(" ; ", unfiled)
-    joined = _GROUPED.sub(" ; ", uncalled)
-    grouped = [
-        *(found[0] for found in _FILE.finditer(plain)),
-        *(found[1] for found in _LABELLED_FILE.finditer(unfiled)),
-        *(found[0] for found in _GROUPED.finditer(uncalled)),
-        *(found[0] for found in _JOINED.finditer(joined) if _is_code(found[0])),
-    ]
-    rest = _JOINED.sub(lambda found: " ; " if _is_code(found[0]) else found[0], joined)
+    files, rest = _cut(plain, _FILE)
+    labelled, rest = _cut(rest, _LABELLED_FILE)
+    grouped, rest = _cut(rest, _GROUPED)
+    codes, rest = _cut(rest, _JOINED, _is_code)
+    wholes = [*files, *labelled, *grouped, *codes]
     named = [
         _COMPOUNDED.sub("", term.text)
         for term in exact
         if term.kind in _DESIGNATING
         and not _WORDLIKE.fullmatch(term.text)
-        and not any(term.text in each for each in grouped)
+        and not any(term.text in each for each in wholes)
     ]
-    return tuple(dict.fromkeys([*named, *grouped, *_numbers(rest, exact)]))
+    return tuple(dict.fromkeys([*named, *wholes, *_numbers(rest, exact)]))
 
 
 def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str, ...]:
@@ -117,6 +112,20 @@ def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str
         return ()
     plain = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
     return tuple(each for each in named if not any(map(_pattern(each).search, plain)))
+
+
+def _cut(text: str, pattern: re.Pattern[str], counts: Callable[[str], bool] = bool) -> tuple[list[str], str]:
+    """Return what a pattern finds that counts, of its last group if it has one, and the text without it."""
+    found = []
+
+    def take(match: re.Match[str]) -> str:
+        each = match[match.lastindex or 0]
+        if not counts(each):
+            return match[0]
+        found.append(each)
+        return " ; "
+
+    return found, pattern.sub(take, text)
 
 
 def _numbers(rest: str, exact: Sequence[ExactTerm]) -> Iterator[str]:
