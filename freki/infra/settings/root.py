@@ -31,7 +31,7 @@ from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, TenantName, check_ascending
 from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
 
-STALLED_S = 3600.0
+BUSY_S = 3600.0
 """Time with one batch after which a worker ends as stalled, in seconds: `freki.streams.deliver.progress.BUSY_S`."""
 
 
@@ -158,11 +158,11 @@ class Settings(BaseSettings, Clearable):
         recognises = self.ocr.command is not None or self.ocr.url is not None
         most_s = self.scan.timeout_s + self.parsing.timeout_s * (2 if recognises else 1)
         most_s += self.ocr.timeout_s if recognises else 0.0
-        if most_s > STALLED_S:
+        if most_s > BUSY_S:
             others = "FREKI_SCAN__TIMEOUT_S, FREKI_OCR__TIMEOUT_S" if recognises else "FREKI_SCAN__TIMEOUT_S"
             raise ValueError(
                 f"{others} and FREKI_PARSING__TIMEOUT_S let one document take {most_s:g} s, and a worker that is busy "
-                f"for {STALLED_S:g} s counts as stalled and starts anew: lower one of them"
+                f"for {BUSY_S:g} s counts as stalled and starts anew: lower one of them"
             )
 
     def _check_names(self) -> None:
