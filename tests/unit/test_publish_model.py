@@ -41,9 +41,10 @@ def _remove(path: Path) -> None:
         path.unlink(missing_ok=True)
 
 
-def _grow(path: Path, text: str) -> None:
-    with path.open("a") as stream:
-        stream.write(text)
+def _write(path: Path, mode: str, text: str) -> None:
+    # An error where a pipe is, that of nobody who reads, in place of a wait for one.
+    with open(path, mode, opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK, 0o666)) as file:
+        file.write(text)
 
 
 def _become_folder(path: Path, text: str) -> None:
@@ -68,8 +69,8 @@ def _move(path: Path, target: Path) -> None:
 
 
 ACTIONS: dict[str, Callable[[Path, Path, str], object]] = {
-    "write": lambda path, _, text: path.write_text(text),
-    "grow": lambda path, _, text: _grow(path, text),
+    "write": lambda path, _, text: _write(path, "w", text),
+    "grow": lambda path, _, text: _write(path, "a", text),
     "move": lambda path, target, _: _move(path, target),
     "move the folder": lambda path, _target, _text: path.parent.rename(path.parent.with_name("D")),
     "remove": lambda path, _target, _text: _remove(path),
