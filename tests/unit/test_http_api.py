@@ -342,6 +342,16 @@ async def test_a_version_that_no_record_can_hold_is_refused(gateway: InProcess, 
     assert [change.version for change in gateway.changes] == [2**63 - 1]
 
 
+async def assert_refused(gateway: InProcess, path: str, body: dict[str, Any], named: str, *, told: str) -> None:
+    async with connected(gateway) as client:
+        reply = await client.post(f"/v1/{path}", json=body)
+
+    assert reply.status_code == 422
+    assert [each["field"] for each in reply.json()["errors"]] == [named]
+    assert told in reply.json()["detail"]
+    assert (gateway.asked, gateway.changes) == ([], [])
+
+
 @pytest.mark.parametrize(
     ("path", "body", "named"),
     [
@@ -358,13 +368,7 @@ async def test_a_version_that_no_record_can_hold_is_refused(gateway: InProcess, 
     ],
 )
 async def test_a_truth_value_is_no_number(gateway: InProcess, path: str, body: dict[str, Any], named: str) -> None:
-    async with connected(gateway) as client:
-        reply = await client.post(f"/v1/{path}", json=body)
-
-    assert reply.status_code == 422
-    assert [each["field"] for each in reply.json()["errors"]] == [named]
-    assert "is no number" in reply.json()["detail"]
-    assert (gateway.asked, gateway.changes) == ([], [])
+    await assert_refused(gateway, path, body, named, told="is no number")
 
 
 @pytest.mark.parametrize(
@@ -378,13 +382,7 @@ async def test_a_truth_value_is_no_number(gateway: InProcess, path: str, body: d
 async def test_a_number_that_stands_for_several_is_refused(
     gateway: InProcess, path: str, body: dict[str, Any], named: str
 ) -> None:
-    async with connected(gateway) as client:
-        reply = await client.post(f"/v1/{path}", json=body)
-
-    assert reply.status_code == 422
-    assert [each["field"] for each in reply.json()["errors"]] == [named]
-    assert "several whole numbers" in reply.json()["detail"]
-    assert (gateway.asked, gateway.changes) == ([], [])
+    await assert_refused(gateway, path, body, named, told="several whole numbers")
 
 
 async def test_whole_numbers_are_exact_however_they_are_written(gateway: InProcess) -> None:

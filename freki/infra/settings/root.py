@@ -150,19 +150,26 @@ class Settings(BaseSettings, Clearable):
                 "FREKI_RETENTION__EVERY_HOURS needs the worker of FREKI_ERASURE__ENABLED=true, which applies the rules"
             )
 
+    @property
+    def document_s(self) -> float:
+        """Maximum time that scanning, recognising and parsing may take with one document, in seconds."""
+        scanning_s = self.scan.timeout_s if self.scan.command or self.scan.clamd else 0.0
+        # What was recognised is parsed too.
+        recognising_s = self.ocr.timeout_s + self.parsing.timeout_s if self._recognises else 0.0
+        return self.parsing.timeout_s + recognising_s + scanning_s
+
+    @property
+    def _recognises(self) -> bool:
+        return bool(self.ocr.command or self.ocr.url)
+
     def _check_times(self) -> None:
         """Refuse limits with which a single document can take so long that its worker counts as stalled, for ever."""
-        if self.scan.command is None and self.scan.clamd is None:
-            return
-        # What was recognised is parsed too. Without a scan the limits of both settings are below it by themselves.
-        recognises = self.ocr.command is not None or self.ocr.url is not None
-        most_s = self.scan.timeout_s + self.parsing.timeout_s * (2 if recognises else 1)
-        most_s += self.ocr.timeout_s if recognises else 0.0
-        if most_s > BUSY_S:
-            others = "FREKI_SCAN__TIMEOUT_S, FREKI_OCR__TIMEOUT_S" if recognises else "FREKI_SCAN__TIMEOUT_S"
+        # Without a scan the limits of the others are below it by themselves.
+        if self.document_s > BUSY_S:
+            others = "FREKI_SCAN__TIMEOUT_S, FREKI_OCR__TIMEOUT_S" if self._recognises else "FREKI_SCAN__TIMEOUT_S"
             raise ValueError(
-                f"{others} and FREKI_PARSING__TIMEOUT_S let one document take {most_s:g} s, and a worker that is busy "
-                f"for {BUSY_S:g} s counts as stalled and starts anew: lower one of them"
+                f"{others} and FREKI_PARSING__TIMEOUT_S let one document take {self.document_s:g} s, and a worker that "
+                f"is busy for {BUSY_S:g} s counts as stalled and starts anew: lower one of them"
             )
 
     def _check_names(self) -> None:

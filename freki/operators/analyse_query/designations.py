@@ -82,9 +82,10 @@ _PLURAL = re.compile(r"(?<=[^\W\d_]{5})(?:en|n|s)$")
 
 
 def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
-    """Return what a question names by a number or an identifier, each once: `PEP 8`, `4711-0815`, `2016/679`, `1997`.
+    """Return what a question names by a number or an identifier, each once: `PEP 8`, `2016/679`, `1 BvR 16/13`, `1997`.
 
-    exact: its exact terms. Norms, quotations, dates, quantities and numbers of one or two digits are none.
+    exact: its exact terms. Norms, dates, quantities and numbers of one or two digits are none; of quotations only file
+    numbers, codes as `V-2020/17`, and telephone and account numbers count.
     """
     plain = unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)
     files, rest = _cut(plain, _FILE)

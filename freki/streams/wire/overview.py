@@ -181,7 +181,7 @@ async def _stages(settings: Settings) -> tuple[tuple[StageLag, ...], Sequence[st
     names = dict.fromkeys([*(source.topic for source in sources), topics.dead_letters.name])
     async with _open_admin(settings) as admin:
         partitions = await admin.partitions(list(names))
-        lags = await admin.lags({group_of(settings, group): names for group, names in read.items()})
+        lags = await admin.lags({group_of(settings, group): own for group, own in read.items()})
     stages = tuple(
         _lag_of(stage, topic, [lag for lag in lags[group_of(settings, group)] if lag.topic == topic])
         for stage, group, topic in sources

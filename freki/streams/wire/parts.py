@@ -196,12 +196,8 @@ class Parts:
 
     def _most_parsed(self) -> int:
         """Return the maximum documents per batch with which a stage does not seem stalled, however long each takes."""
-        parsing, ocr, scan = self.settings.parsing, self.settings.ocr, self.settings.scan
-        # What was recognised is parsed, too.
-        recognising_s = ocr.timeout_s + parsing.timeout_s if ocr.command or ocr.url else 0.0
-        scanning_s = scan.timeout_s if scan.command or scan.clamd else 0.0
         # A document that takes too long ends its batch, whose halves begin anew: each may be read twice.
-        return max(1, int(BUSY_S / (2 * (parsing.timeout_s + recognising_s + scanning_s))))
+        return max(1, int(BUSY_S / (2 * self.settings.document_s)))
 
     def query_batching(self) -> Batching:
         """Return the batching of the retrieve stage."""
