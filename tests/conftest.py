@@ -3,8 +3,10 @@
 import gc
 import os
 import socket
+import time
 from collections.abc import Callable, Generator, Iterator
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,7 +16,7 @@ from hypothesis import settings
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.settings import KafkaSettings, MilvusSettings
 from tests.side_by_side import Groups, arrange, is_one_of_several, is_shared_out
-from tests.stack import SECTIONS, SETTING, Stack, chosen
+from tests.stack import SECTIONS, SETTING, Stack, chosen, ends_of_logs
 
 EXAMPLES = "FREKI_TEST_EXAMPLES"
 """Variable: examples of each property, where its test states no number."""
@@ -34,6 +36,7 @@ structlog.configure(
 collect_ignore = [] if os.environ.get(SETTING) == "kafka" else ["kafka", "neighbours"]
 
 STACK = pytest.StashKey[Stack]()
+FOLDERS = pytest.StashKey[Path]()
 SERVERS = ("broker", "store")
 SHOWN = "shown"
 
@@ -75,7 +78,17 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     if report.failed:
         logs = item.config.stash[STACK].logs()
         report.sections += [(f"log of the {name}", logs[name]) for name in servers_of(item) if name in logs]
+        written = ends_of_logs(item.config.stash[FOLDERS], after_s=time.time() - report.duration - 60)
+        report.sections += [(f"log {name}", end) for name, end in written.items()]
+        # What was slow where nothing is wrong shows only here.
+        report.sections.append(("machine", f"load {os.getloadavg()}, {os.cpu_count()} processors"))
     return report
+
+
+@pytest.fixture(scope="session", autouse=True)
+def folders(tmp_path_factory: pytest.TempPathFactory, pytestconfig: pytest.Config) -> None:
+    """Note where this process has the folders of its tests, with the logs of the stacks that they start."""
+    pytestconfig.stash[FOLDERS] = tmp_path_factory.getbasetemp()
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:

@@ -48,6 +48,17 @@ class Stack(Protocol):
         """What `broker` and `store` last wrote, as far as they run and somebody kept it."""
 
 
+def ends_of_logs(folder: Path, *, after_s: float) -> Mapping[str, str]:
+    """Read the ends of those logs of local stacks below a folder that were written to since a time of the clock."""
+    # pytest links to the last folder of each name.
+    logs = {log.resolve() for pattern in ("*/logs/*.log", "*/*/logs/*.log") for log in folder.glob(pattern)}
+    return {
+        str(log.relative_to(folder.resolve())): log.read_text(errors="replace")[-LOG_CHARACTERS:]
+        for log in sorted(logs)
+        if log.stat().st_mtime > after_s
+    }
+
+
 def chosen() -> Stack:
     """Read the environment. Raises pytest.UsageError naming the setting that does not fit."""
     match os.environ.get(SETTING, "local"):

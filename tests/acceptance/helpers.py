@@ -32,6 +32,8 @@ from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import DEADLINE_MS, Freki
 
 PATIENCE_S = 200.0
+COMMAND_S = 700.0
+"""Longest that a command may take: less than a test may, so that what it printed is shown."""
 
 
 def upsert(tenant: str, document: str, content: str | bytes, *, version: int = 1, **fields: Any) -> DocumentChange:
@@ -153,7 +155,7 @@ async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tupl
             stderr=subprocess.STDOUT,
             text=True,
             check=False,
-            timeout=240,
+            timeout=COMMAND_S,
         )
         return done.returncode, done.stdout
 

@@ -26,7 +26,7 @@ from freki.streams.wire.connect import open_asker, open_outbox
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import PATIENCE_S, documents, membership_record, publish, query, upsert
+from tests.acceptance.helpers import COMMAND_S, PATIENCE_S, documents, membership_record, publish, query, upsert
 from tests.issuer import AUDIENCE, ISSUER, Issuer, KeyServer, key_server
 
 TEXT = "Die Frist für {} endet im Mai."
@@ -196,7 +196,7 @@ async def test_the_command_line_asks_with_a_token_of_a_file(guarded: Guarded, tm
 
     def ask(*more: str) -> "subprocess.CompletedProcess[str]":
         command = [sys.executable, "-m", "freki", "ask", "Wann endet die Frist?", "--tenant", "hr", *more]
-        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=240)
+        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=COMMAND_S)
 
     answered = await asyncio.to_thread(ask, "--token-file", str(file))
     refused = await asyncio.to_thread(ask)
