@@ -31,8 +31,8 @@ from freki.streams.wire.connect import open_asker, open_publisher, open_receipts
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import DEADLINE_MS, Freki
 
-PATIENCE_S = 200.0
-COMMAND_S = 700.0
+PATIENCE_S = 400.0
+COMMAND_S = 1200.0
 """Longest that a command may take: less than a test may, so that what it printed is shown."""
 
 
