@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 LIMIT_S = 5.0
 """Time for background tasks and threads to end once they are cancelled, in seconds."""
-BUSY_S = 1.0
+TAKE_NOTE_S = 1.0
 """Time for the event loop to take note of Ctrl-C, in seconds: it cannot while a command reads files."""
 
 _log = structlog.get_logger(__name__)
@@ -61,7 +61,7 @@ async def _interruptible(work: Coroutine[Any, Any, R]) -> R:
         return await work
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        again = threading.Timer(BUSY_S, lambda: signal.pthread_kill(main.ident or 0, signal.SIGINT))
+        again = threading.Timer(TAKE_NOTE_S, lambda: signal.pthread_kill(main.ident or 0, signal.SIGINT))
         again.daemon = True
         again.start()
         loop.call_soon_threadsafe(again.cancel)

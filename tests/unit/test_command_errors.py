@@ -276,7 +276,7 @@ import asyncio, os, signal, threading, typer
 from freki.cli import ending
 from freki.cli.context import command
 
-ending.LIMIT_S = ending.BUSY_S = 0.05
+ending.LIMIT_S = ending.TAKE_NOTE_S = 0.05
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def stuck():

@@ -26,7 +26,7 @@ from freki.infra.telemetry.calls import Calls
 from freki.operators.errors import NoText, UnreadableContent
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.outline import PAGES_WITHOUT_TEXT
-from freki.streams.deliver.progress import BUSY_S
+from freki.schemas.stalling import MAX_BATCH_S
 from freki.streams.ingest.ocr import OCR, OcrParser
 from freki.streams.ingest.parse import Parsed
 from freki.streams.observe.meters import Meters
@@ -398,7 +398,7 @@ def test_a_batch_of_documents_that_take_as_long_as_they_may_does_not_seem_stalle
     batching = Parts(settings, NoOpTracer(), Meters(), Calls()).batching(parses=True)
 
     # The first one over its limit ends the batch, and both halves begin anew, down to single documents.
-    assert (2 * batching.records - 1) * (settings.parsing.timeout_s + recognising_s + scanning_s) <= BUSY_S
+    assert (2 * batching.records - 1) * (settings.parsing.timeout_s + recognising_s + scanning_s) <= MAX_BATCH_S
 
 
 @pytest.mark.parametrize(

@@ -30,9 +30,7 @@ from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, TenantName, check_ascending
 from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
-
-BUSY_S = 3600.0
-"""Time with one batch after which a worker ends as stalled, in seconds: `freki.streams.deliver.progress.BUSY_S`."""
+from freki.schemas.stalling import MAX_BATCH_S
 
 
 class Settings(BaseSettings, Clearable):
@@ -165,11 +163,11 @@ class Settings(BaseSettings, Clearable):
     def _check_times(self) -> None:
         """Refuse limits with which a single document can take so long that its worker counts as stalled, for ever."""
         # Without a scan the limits of the others are below it by themselves.
-        if self.document_s > BUSY_S:
+        if self.document_s > MAX_BATCH_S:
             others = "FREKI_SCAN__TIMEOUT_S, FREKI_OCR__TIMEOUT_S" if self._recognises else "FREKI_SCAN__TIMEOUT_S"
             raise ValueError(
                 f"{others} and FREKI_PARSING__TIMEOUT_S let one document take {self.document_s:g} s, and a worker that "
-                f"is busy for {BUSY_S:g} s counts as stalled and starts anew: lower one of them"
+                f"is busy for {MAX_BATCH_S:g} s counts as stalled and starts anew: lower one of them"
             )
 
     def _check_names(self) -> None:

@@ -4,12 +4,10 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
+from freki.schemas.stalling import MAX_BATCH_S
+
 STALLED_S = 60.0
 """Limit with records waiting and no batch in flight, in seconds; only a rebalance of many workers takes as long."""
-BUSY_S = 3600.0
-"""Limit with a batch in flight, in seconds: 32 events may cause thousands of calls of a language model."""
-
-
 _LOOK_S = 15.0
 """Longest time from one look at a stage to the next, in seconds: 2 between two, and 10 for the broker to answer."""
 
@@ -72,7 +70,7 @@ class Progress:
 
     @property
     def stalled(self) -> bool:
-        """Whether the oldest batch in flight exceeds `BUSY_S` or, without one, records have waited over `STALLED_S`."""
+        """Whether the oldest batch in flight exceeds `MAX_BATCH_S` or, without one, records wait since `STALLED_S`."""
         if self._started:
-            return self._clock() - self._started[0] > BUSY_S
+            return self._clock() - self._started[0] > MAX_BATCH_S
         return self._clock() - self._since > STALLED_S

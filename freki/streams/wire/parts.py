@@ -27,13 +27,13 @@ from freki.operators.detect_language import load_languages
 from freki.schemas import ChunkBatch, ContextualChunkBatch, DocumentChange, IndexOutcome, Objection, RootId
 from freki.schemas.avro import Codec
 from freki.schemas.index import Root
+from freki.schemas.stalling import MAX_BATCH_S
 from freki.streams.audit.events import changed, reloaded
 from freki.streams.audit.log import AuditLog
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue, OnDeadLetter
 from freki.streams.deliver.delivery import Delivery, Handle
 from freki.streams.deliver.intake import Decode, Intake, Prepare, RecordFilter
 from freki.streams.deliver.outbox import Outbox, Sink
-from freki.streams.deliver.progress import BUSY_S
 from freki.streams.deliver.reject import reject_with_receipt
 from freki.streams.deliver.stage import Batching, Stage, register
 from freki.streams.ingest.chunk import Chunker
@@ -197,7 +197,7 @@ class Parts:
     def _most_parsed(self) -> int:
         """Return the maximum documents per batch with which a stage does not seem stalled, however long each takes."""
         # A document that takes too long ends its batch, whose halves begin anew: each may be read twice.
-        return max(1, int(BUSY_S / (2 * self.settings.document_s)))
+        return max(1, int(MAX_BATCH_S / (2 * self.settings.document_s)))
 
     def query_batching(self) -> Batching:
         """Return the batching of the retrieve stage."""
