@@ -94,6 +94,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         # Before the offsets: of a topic that is created anew in between, they are of another one than the ids.
         await self._topic_ids.note(places)
         told = await consumer._coordinator.fetch_committed_offsets(list(places))  # noqa: SLF001
+        self._topic_ids.adopt(told)
         offsets = {place: self._topic_ids.valid(place, told[place]) if place in told else None for place in places}
         # Partitions that were revoked meanwhile are sought again once they are assigned.
         for place in places & consumer.assignment():

@@ -123,13 +123,16 @@ class TopicIds:
         self._noted = {place: told.get(place.topic, "") for place in places}
         self._changed = []
 
+    def adopt(self, committed: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Note the ids that committed offsets name, where the broker told none: the next look compares them."""
+        for place, each in committed.items():
+            if not self._noted.get(place) and _IN_CLUSTER in (each.metadata or ""):
+                self._noted[place] = each.metadata
+
     def valid(self, place: TopicPartition, committed: OffsetAndMetadata) -> int | None:
-        """Return a committed offset; None where it is of another topic of that name."""
+        """Return a committed offset; None, with a warning, where it is of another topic of that name."""
         # One without id is from a tool, such as kafka-consumer-groups.sh, or from a broker without ids.
         named, noted = committed.metadata or "", self._noted.get(place, "")
-        if not noted and _IN_CLUSTER in named:
-            # Until the broker tells the id: then a look compares them.
-            self._noted[place] = named
         if not _differ(named, noted):
             return cast(int, committed.offset)
         _log.warning(
