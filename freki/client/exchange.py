@@ -28,7 +28,7 @@ from freki.schemas import (
 )
 from freki.schemas.avro.codec import UndecodableError
 from freki.schemas.errors import Rejected, Unavailable
-from freki.schemas.names import record_key, root_id
+from freki.schemas.names import ambiguous_tenant_reason, record_key, root_id
 from freki.schemas.query_options import MAX_DEADLINE_MS
 
 D = TypeVar("D")
@@ -111,9 +111,8 @@ class Publisher:
         Raises Rejected, before anything is sent, for a tenant with a '/', and for content that is too large.
         """
         for change in changes:
-            if "/" in change.tenant:
-                # Its key would be that of a document of another tenant, which the tombstone would delete.
-                raise Rejected(f"tenant: {change.tenant!r} holds '/', which separates tenant and document in the key")
+            if (reason := ambiguous_tenant_reason(change.tenant)) is not None:
+                raise Rejected(f"tenant: {reason}")
         records = [record for change in changes for record in self._records(await self._with_claim(change))]
         await self._outbox.send(*records)
 

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from freki.schemas.identity import Identity, RefusalReason
-from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER, TenantId, Timestamp, record
+from freki.schemas.names import FORBIDDEN_IN_LINE, LARGEST_INTEGER, TenantId, Timestamp, ambiguous_tenant_reason, record
 
 MAX_NAME_CHARS = 128
 """Longest name of a user or group, in characters, as in queries."""
@@ -57,8 +57,11 @@ def _check_times(claims: Mapping[str, Any], rules: ClaimRules, now_s: float) -> 
 
 def _identity(claims: Mapping[str, Any], rules: ClaimRules) -> Identity | RefusalReason:
     tenant, subject = _at(claims, rules.tenant), _at(claims, rules.principal)
-    # A '/' separates tenant and document in keys of records, and tenant and group in settings.
-    if not _is_name(tenant, MAX_TENANT_CHARS) or "/" in tenant or not _is_name(subject, MAX_NAME_CHARS):
+    if (
+        not _is_name(tenant, MAX_TENANT_CHARS)
+        or ambiguous_tenant_reason(tenant)
+        or not _is_name(subject, MAX_NAME_CHARS)
+    ):
         return RefusalReason.INCOMPLETE
     groups = _at(claims, rules.groups)
     named: Sequence[Any] = [] if groups is None else groups if isinstance(groups, list) else [groups]

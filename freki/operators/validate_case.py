@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from freki.operators.errors import InvalidRequest
 from freki.schemas import OF_RETENTION, Coverage, ErasureRequest, Hold, Objection
-from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES
+from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES, ambiguous_tenant_reason
 
 MAX_DOCUMENTS = 10_000
 MAX_ATTRIBUTES = 16
@@ -41,9 +41,8 @@ def validate_case(case: Hold | Objection) -> None:
 
 def _tenant(tenant: str) -> None:
     _line("tenant", tenant, MAX_ID_BYTES)
-    if "/" in tenant:
-        # The key of its document `c` would be that of the document `b/c` of another tenant.
-        raise InvalidRequest(f"tenant: {tenant!r} holds '/', which separates tenant and document in keys")
+    if (reason := ambiguous_tenant_reason(tenant)) is not None:
+        raise InvalidRequest(f"tenant: {reason}")
 
 
 def _coverage(covers: Coverage) -> None:

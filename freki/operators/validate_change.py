@@ -11,6 +11,7 @@ from freki.schemas.names import (
     LARGEST_INTEGER,
     MAX_ID_BYTES,
     YEAR_10000_MS,
+    ambiguous_tenant_reason,
 )
 from freki.schemas.stored_attributes import MAX_ATTRIBUTES_BYTES, attributes_bytes
 
@@ -42,8 +43,8 @@ def validate_change(change: DocumentChange, *, key: str) -> None:
 
 def _identity(change: DocumentChange, key: str) -> None:
     _line("tenant", change.tenant, MAX_ID_BYTES)
-    if "/" in change.tenant:
-        raise InvalidChange(f"tenant: {change.tenant!r} holds '/', which separates tenant and document in the key")
+    if (reason := ambiguous_tenant_reason(change.tenant)) is not None:
+        raise InvalidChange(f"tenant: {reason}")
     _line("document_id", change.document_id, MAX_ID_BYTES)
     expected = f"{change.tenant}/{change.document_id}"
     if key != expected:

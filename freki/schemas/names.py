@@ -41,6 +41,15 @@ def may_read(asker: Collection[str], readers: Collection[str]) -> bool:
     return EVERYONE in readers or not set(asker).isdisjoint(readers)
 
 
+def ambiguous_tenant_reason(tenant: str) -> str | None:
+    """Return why a name of a tenant is ambiguous in keys of records and in settings; None if it is not.
+
+    The key of the document `c` of a tenant `a/b` would be that of the document `b/c` of the tenant `a`, which its
+    tombstone would delete. Settings name groups as `tenant/group`.
+    """
+    return f"{tenant!r} holds '/', which separates tenant and document in the key" if "/" in tenant else None
+
+
 def record_key(tenant: TenantId, document_id: DocumentId) -> bytes:
     """Return the key of a document's records, which decides their partition."""
     return f"{tenant}/{document_id}".encode()

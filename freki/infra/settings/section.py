@@ -23,7 +23,7 @@ from pydantic.config import JsonDict
 from pydantic_core import PydanticCustomError
 
 from freki.schemas.masking import masked
-from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES
+from freki.schemas.names import FORBIDDEN_IN_LINE, MAX_ID_BYTES, ambiguous_tenant_reason
 
 NONE = "none"
 """Value that clears a setting: an empty value counts as not set."""
@@ -203,7 +203,7 @@ Network = Annotated[str, AfterValidator(_checked_network)]
 def _checked_tenant(name: str) -> str:
     """Return a name; raise for what queries and documents refuse: a tenant of this name would have none."""
     size = len(name.encode(errors="surrogatepass"))
-    if not name.strip() or "/" in name or size > MAX_ID_BYTES or FORBIDDEN_IN_LINE.search(name):
+    if not name.strip() or ambiguous_tenant_reason(name) or size > MAX_ID_BYTES or FORBIDDEN_IN_LINE.search(name):
         raise PydanticCustomError("tenant", "no name of a tenant: it has 1 to 512 bytes, no '/' and no control")
     return name
 

@@ -4,7 +4,7 @@ from collections.abc import Collection
 from typing import TypeVar
 
 from freki.operators.errors import InvalidQuery
-from freki.schemas.names import FORBIDDEN_IN_LINE
+from freki.schemas.names import FORBIDDEN_IN_LINE, ambiguous_tenant_reason
 
 MAX_ID_CHARS = 512
 MAX_PRINCIPALS = 256
@@ -23,8 +23,8 @@ def check_line(field: str, text: str, max_characters: int) -> None:
 def check_tenant(tenant: str) -> None:
     """Refuse what is the name of no tenant."""
     check_line("tenant", tenant, MAX_ID_CHARS)
-    if "/" in tenant:
-        raise InvalidQuery("tenant: no name of a tenant has a '/'")
+    if (reason := ambiguous_tenant_reason(tenant)) is not None:
+        raise InvalidQuery(f"tenant: {reason}")
 
 
 def check_plain(field: str, text: str, max_characters: int) -> None:
