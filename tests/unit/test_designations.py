@@ -44,7 +44,7 @@ from freki.operators.analyse_query import absent_designations, designations, exa
         ("100.234.5, 0200.5720, 192.168.0.1, 10.1000/182", ("100.234.5", "0200.5720", "192.168.0.1", "10.1000/182")),
         ("24V/5A, 3.14159265, 1.234.567, 12.500-15.000 Euro, 01.02.2024-03.04.2024, 2019/2020-2021", ()),
         ("3-jährig, StGB 5a/7b, Haus-12-Garten-13, 2024-02-01T10:00", ("Haus-12-Garten-13",)),
-        ("5 EUR 12/20, Punkt 3 Nr 12/20, Heft 1-2/2020, Akte X, KW 3/20", ()),
+        ("5 EUR 12/20, Punkt 3 Nr 12/20, Heft 1-2/2020, Akte X, KW 3/20, Seite 3 Abl 12/20", ()),
     ],
 )
 def test_what_a_question_names_by_a_number_or_an_identifier(text: str, named: tuple[str, ...]) -> None:

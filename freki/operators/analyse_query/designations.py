@@ -32,7 +32,7 @@ _GROUPED = re.compile(rf"(?<![\w.,/-])(?:(?P<iban>{_IBAN})|{_TELEPHONE})(?![\w/-
 # C-131/12; of offices, 602-4-2020/11, and whatever has digits after a word such as Aktenzeichen.
 _REGISTERS = (
     "(?!EUR|USD|GBP|CHF)[A-Z]{1,3}|(?i:bv[a-z]|[ak]?zr|[ak]?zb|a[bz][rn]|st[rb])|ARs|EnVR|EnZR|Lw[A-Z]{2}|AnwZ|NotZ|RiZ|GrS|PatAnwZ"
-    "|[DCKLGJ]s|KLs|N?Ns|NBs|Qs|Ws|Ss|OWi|StVK|R?Rs|RVs|Ca|Sa|Ta|TaBV|Ga|BVGa|SaGa|Wx|Kart|Verg|Ko|KSt|Abl"
+    "|[DCKLGJ]s|KLs|N?Ns|NBs|Qs|Ws|Ss|OWi|StVK|R?Rs|RVs|Ca|Sa|Ta|TaBV|Ga|BVGa|SaGa|Wx|Kart|Verg|Ko|KSt"
 )
 _COURT_FILE = (
     rf"(?:(?:[LSB]\s)?\d{{1,3}}[a-z]?|[IVX]{{1,5}})\s(?:{_REGISTERS})(?:\s?\([A-Z][A-Za-z]{{0,6}}\))?"
