@@ -70,7 +70,7 @@ class Progress:
 
     @property
     def stalled(self) -> bool:
-        """Whether the oldest batch in flight exceeds `MAX_BATCH_S` or, without one, records wait since `STALLED_S`."""
+        """Whether the oldest batch in flight exceeds `MAX_BATCH_S` or, without one, the wait of records `STALLED_S`."""
         if self._started:
             return self._clock() - self._started[0] > MAX_BATCH_S
         return self._clock() - self._since > STALLED_S
