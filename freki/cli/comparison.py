@@ -1,7 +1,7 @@
 """Comparison of the index with the stream of changes."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Container, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import partial
@@ -18,9 +18,11 @@ from freki.operators.identify import root_id
 from freki.operators.reconcile import Difference, RepairAction, reconcile, reconcile_rows
 from freki.schemas import IndexOutcome, OutcomeStatus, RootId, Timestamp
 from freki.schemas.avro import Codec
-from freki.schemas.index import Root
+from freki.schemas.index import CommitId, Root
 from freki.schemas.names import document_of_key
+from freki.streams.batches import batched
 from freki.streams.feed.repeat import UNDECODABLE
+from freki.streams.hash_set import HashSet
 from freki.streams.ports import DocumentIndex
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of
@@ -96,11 +98,10 @@ def lasting(before: Mapping[Difference, State], again: Comparison) -> list[Diffe
 async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
     with bars() as progress:
         # Read the index before the topic: everything in it now is on the topic by the time that is read.
-        documents, before = 0, set[int]()
-        async for root in index.all_roots():
-            documents += 1
-            if not root.deleted:
-                before.add(hash_of(root))
+        documents, before = 0, HashSet()
+        async for roots in batched(index.all_roots(), BATCH):
+            documents += len(roots)
+            before.update(root.commit_id for root in roots if not root.deleted)
         rejected = await _rejected(settings, index)
         stream = await read_stream(settings, progress, rejected=rejected)
         bar = progress.add_task("documents checked", total=documents)
@@ -109,11 +110,11 @@ async def _compared(settings: Settings, index: MilvusIndex) -> Comparison:
 
 
 async def compare_with(
-    stream: Stream, index: DocumentIndex, before: Container[int], advance: Callable[[int], None]
+    stream: Stream, index: DocumentIndex, before: Container[CommitId], advance: Callable[[int], None]
 ) -> Comparison:
     """Compare an index with a stream; of its roots no more are held at a time than are checked together.
 
-    before: hashes of the roots of live documents that the index had before the stream was read. A document that the
+    before: the live roots that the index had before the stream was read. A document that the
     stream lacks and that was written since is on its way.
     """
     missing, lost_before = set(stream.expected), stream.lost_before
@@ -123,7 +124,7 @@ async def compare_with(
     differences: list[Difference] = []
     damaged: list[Difference] = []
     live = deleted = lost = 0
-    async for some in _slices(index.all_roots()):
+    async for some in batched(index.all_roots(), BATCH):
         rows = await _row_differences(index, some)
         for root in some:
             expected, name = stream.expected.get(root.root_id), f"{root.tenant}/{root.document_id}"
@@ -131,7 +132,7 @@ async def compare_with(
             live, deleted = live + (not root.deleted), deleted + root.deleted
             is_lost = expected is None and _is_lost(root, lost_before)
             lost += is_lost
-            is_known = expected is not None or (not is_lost and hash_of(root) in before)
+            is_known = expected is not None or (not is_lost and root.commit_id in before)
             problem = reconcile(expected, root) if is_known else None
             differences += [problem] if problem else []
             damaged += rows[root.root_id]
@@ -142,22 +143,6 @@ async def compare_with(
     differences = sorted([*differences, *(each for each in absent if each)])
     differences = [withhold_deletion(each, stream) for each in differences]
     return Comparison(stream, roots, [*differences, *scattered, *damaged], live=live, deleted=deleted, lost=lost)
-
-
-async def _slices(roots: AsyncIterator[Root]) -> AsyncIterator[list[Root]]:
-    some: list[Root] = []
-    async for root in roots:
-        some.append(root)
-        if len(some) == BATCH:
-            yield some
-            some = []
-    if some:
-        yield some
-
-
-def hash_of(root: Root) -> int:
-    """Return what stands for a root: kept of each document, ranks would take several times the memory."""
-    return hash((root.root_id, root.rank))
 
 
 async def _row_differences(index: DocumentIndex, roots: Sequence[Root]) -> Mapping[RootId, Sequence[Difference]]:

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from freki.cli import comparison
-from freki.cli.comparison import Comparison, compare_with, hash_of, lasting, withhold_deletion
+from freki.cli.comparison import Comparison, compare_with, lasting, withhold_deletion
 from freki.cli.send_nulls import superseding_nulls
 from freki.cli.stream_state import Stream, take
 from freki.cli.verify import _show
@@ -384,7 +384,7 @@ async def test_of_the_roots_of_an_index_only_those_that_differ_are_held() -> Non
 
 async def test_what_the_stream_lacks_is_surplus_only_where_the_index_had_it_before_the_stream_was_read() -> None:
     there = {DocumentId("before"): 1, DocumentId("replaced"): 2, DocumentId("new"): 1, DocumentId("gone"): 0}
-    before = {hash_of(indexed(DocumentId(name), 1)) for name in ("before", "replaced")}
+    before = {indexed(DocumentId(name), 1).commit_id for name in ("before", "replaced")}
 
     found = await compare_with(streamed({}), cast("Any", Large(there)), before, lambda _: None)
 
@@ -396,7 +396,7 @@ async def test_documents_whose_changes_the_topic_lost_are_counted_and_no_differe
     there = {DocumentId("lost"): 1, DocumentId("kept"): 1}
     stream = streamed({DocumentId("kept"): 1})
     stream.firsts = {0: (0, Timestamp(indexed(DocumentId("lost"), 1).recorded_at + 1))}
-    before = {hash_of(indexed(name, 1)) for name in there}
+    before = {indexed(name, 1).commit_id for name in there}
 
     found = await compare_with(stream, cast("Any", Large(there)), before, lambda _: None)
 

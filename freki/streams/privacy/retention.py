@@ -22,6 +22,7 @@ from freki.schemas import (
 )
 from freki.schemas.errors import InfraError, Misconfigured, Unavailable
 from freki.schemas.names import record
+from freki.streams.batches import batched
 from freki.streams.ports import DocumentIndex
 from freki.streams.ports.erasure import Deletions, DocumentPlaces, HoldBook
 from freki.streams.privacy.erasure import Erasure, ErasurePlan
@@ -106,16 +107,11 @@ class Retention:
 
     async def check(self, *, by: Timestamp | None = None) -> AsyncIterator[DueDocument]:
         """Yield what is due by a time, now if none is given, also what is held; nothing is changed."""
-        by, batch = self._now() if by is None else by, list[Due]()
-        async for root in self._index.all_roots():
-            if (due := due_by(root, self._rules, by=by)) is not None:
-                batch.append(due)
-            if len(batch) == CHECKED_TOGETHER:
-                for each in await self._checked(batch):
-                    yield each
-                batch.clear()
-        for each in await self._checked(batch):
-            yield each
+        by = self._now() if by is None else by
+        dues = (due_by(root, self._rules, by=by) async for root in self._index.all_roots())
+        async for batch in batched((due async for due in dues if due is not None), CHECKED_TOGETHER):
+            for each in await self._checked(batch):
+                yield each
 
     async def run(self) -> RetentionRun:
         """Delete and erase what is due and free. Each deletion has the indexed version: a later one stays.

@@ -12,6 +12,7 @@ from freki.operators.identify import root_id
 from freki.operators.validate_query import validate_judgement
 from freki.schemas import DocumentId, IndexOutcome, Judgement, OutcomeStatus, RootId, TenantId, Timestamp
 from freki.schemas.names import is_known
+from freki.streams.batches import batched
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.deliver.outbox import Outbox
 from freki.streams.messages import Outgoing, Stored, place_of
@@ -84,22 +85,14 @@ async def erase_what_is_left(records: AsyncIterable[Stored], roots: Roots, outbo
     before partitions were added. Judgements on documents unknown to the index stay: the documents may still arrive.
     """
     left: set[_Place] = set()
-    batch: dict[_Place, bool] = {}
-
-    async def look_up() -> None:
+    async for some in batched(records, LOOKUP_BATCH):
+        batch = {_Place(each.topic, each.partition, each.key or b""): each.value is not None for each in some}
         left.difference_update(batch)
         documents = {
             place: document for place, is_there in batch.items() if is_there and (document := _judged(place.key))
         }
         found = await roots.roots(sorted(set(documents.values()))) if documents else {}
         left.update(place for place, document in documents.items() if document in found and found[document].deleted)
-        batch.clear()
-
-    async for stored in records:
-        batch[_Place(stored.topic, stored.partition, stored.key or b"")] = stored.value is not None
-        if len(batch) == LOOKUP_BATCH:
-            await look_up()
-    await look_up()
     places = sorted(left)
     for at in range(0, len(places), LOOKUP_BATCH):
         await outbox.send(*(place.null for place in places[at : at + LOOKUP_BATCH]))

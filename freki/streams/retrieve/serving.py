@@ -15,6 +15,7 @@ from freki.schemas.errors import InfraError, Unavailable
 from freki.schemas.index import GenerationEntry, offered, serving
 from freki.streams.deliver.dead_letters import DeadLetter
 from freki.streams.messages import Received
+from freki.streams.observe.outage import OutageLog
 from freki.streams.ports import GenerationLog
 
 CHECK_INTERVAL_S = 0.4
@@ -150,18 +151,15 @@ class Serving:
 
     async def follow(self) -> None:
         """Follow the log: open what is offered, change over to what serves, close what was dropped."""
-        is_told = False
+        outages = OutageLog("switches of the generation are seen later")
         while True:
             await asyncio.sleep(CHECK_INTERVAL_S)
             try:
                 await self.look()
             except Unavailable as error:
-                # Once in an outage, because there are looks all the time.
-                if not is_told:
-                    _log.warning("switches of the generation are seen later", now=self._current, error=str(error))
-                is_told = True
+                outages.failed(error, now=self._current)
             else:
-                is_told = False
+                outages.succeeded()
             for opened in self._opened.values():
                 opened.answering.check()
 

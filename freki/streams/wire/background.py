@@ -20,6 +20,7 @@ from freki.streams.deliver.retry import Backoff
 from freki.streams.ingest.index.commit import Committer
 from freki.streams.ingest.index.reclaim import reclaim
 from freki.streams.messages import Stored
+from freki.streams.observe.outage import OutageLog
 from freki.streams.retrieve.steps.judged import Judgements
 from freki.streams.topics import DAY_MS, TOMBSTONE_MS
 from freki.streams.wire.from_settings import wall_clock
@@ -111,17 +112,15 @@ async def read_and_follow(
 
 async def embed_judgements(judgements: Judgements) -> None:
     """Embed the queries of new judgements, in small batches; an outage is told once."""
-    is_told = False
+    outages = OutageLog("new judgements count later, once their queries can be embedded")
     while True:
         try:
             while await judgements.embed_some():
                 pass
         except InfraError as error:
-            if not is_told:
-                _log.warning("new judgements count later, once their queries can be embedded", error=str(error))
-            is_told = True
+            outages.failed(error)
         else:
-            is_told = False
+            outages.succeeded()
         await asyncio.sleep(EMBED_INTERVAL_S)
 
 
