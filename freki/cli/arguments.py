@@ -17,6 +17,7 @@ LARGEST_PRIORITY = 2**31 - 1
 LEAST_WAIT_S = 0.1
 """Shortest wait that an option may name, in seconds: without any, no receipt would ever come in time."""
 R = TypeVar("R")
+Parser = TypeVar("Parser", bound=Callable[[str], object])
 _EMPTY = "it is empty: give a value, or leave it out"
 
 
@@ -35,6 +36,17 @@ def not_empty(value: str | list[str] | None) -> str | list[str] | None:
     return value
 
 
+def _shown_as(kind: str) -> Callable[[Parser], Parser]:
+    """Return a decorator for parsers of values whose kind the help names: typer shows the name of the function."""
+
+    def named(parser: Parser) -> Parser:
+        parser.__name__ = kind
+        return parser
+
+    return named
+
+
+@_shown_as("path")
 def given_path(text: str) -> Path:
     """Return the path that a text names; refuse an empty one, which Python takes for the current folder.
 
@@ -47,19 +59,13 @@ def given_path(text: str) -> Path:
     return Path(text)
 
 
-# The help says it of their values.
-given_path.__name__ = "path"
-
-
+@_shown_as("path")
 def existing_path(text: str) -> Path:
     """Return the path of a file or folder that exists; as `given_path`."""
     path = given_path(text)
     if not path.exists():
         raise typer.BadParameter(f"{path} does not exist")
     return path
-
-
-existing_path.__name__ = "path"
 
 
 def finite(value: float | None) -> float | None:
