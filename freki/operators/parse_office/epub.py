@@ -67,7 +67,11 @@ def _chapters(book: Element, folder: str) -> Iterator[str]:
 
 
 def _decoded(page: bytes) -> str:
-    """Return the text of a chapter: UTF-8, UTF-16 by its mark, or in the encoding that it states."""
+    """Return the text of a chapter: UTF-8, UTF-16 by its mark, or in the encoding that it states.
+
+    No other is guessed, as it is for a file of its own: chapters are UTF-8 or UTF-16 by the standard, so other bytes
+    are damage, for which no book is refused.
+    """
     stated_encoding = _STATED_ENCODING.match(page)
     named = "utf-16" if page.startswith(_UTF_16) else stated_encoding[1].decode() if stated_encoding else ""
     for encoding in ("utf-8-sig", named):
