@@ -8,6 +8,7 @@ import sys
 from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest.mock import Mock
@@ -158,6 +159,40 @@ async def test_where_records_are_known_to_wait_there_is_no_pause(directory: Path
 
     assert not await pauses.after(fetch, lambda: True)
     pauses.close()
+
+
+async def test_pauses_get_longer_until_there_is_a_record_or_a_wake_up(
+    directory: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first_s = 0.001
+    monkeypatch.setattr(wakeups, "PAUSE_S", first_s)
+    pauses, waited = FetchPauses(directory, lambda: ["a"]), list[float]()
+    timeout, sender = asyncio.timeout, WakeupSender(directory)
+
+    def noting(delay: float) -> asyncio.Timeout:
+        waited.append(delay / first_s)
+        return timeout(delay)
+
+    async def fetch(*, wakes: bool = False, finds: bool = False) -> bool:
+        if wakes:
+            sender.wake_up("a")
+            # The datagram is read in a turn of the event loop.
+            while not pauses._woken.is_set():  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        return finds
+
+    monkeypatch.setattr(asyncio, "timeout", noting)
+    for _ in range(4):
+        await pauses.after(fetch)
+    await pauses.after(partial(fetch, finds=True))
+    for _ in range(2):
+        await pauses.after(fetch)
+    await pauses.after(partial(fetch, wakes=True))
+    await pauses.after(fetch)
+
+    assert waited == pytest.approx([1, 2, 4, 4, 1, 2, 4, 1])
+    pauses.close()
+    sender.close()
 
 
 @dataclass
