@@ -111,7 +111,7 @@ def own(text: str) -> str:
 async def test_the_memory_of_what_is_kept_is_counted_in_every_script(method: str, text: str) -> None:
     caches = {name: BoundedCache[Any](name, most_bytes=2**26, seconds=60) for name in READS}
     rows = KnownRows(Reading((text * 1200)[:1200]), RowCaches(**caches))
-    row_ids = [row(str(place)) for place in range(300)]
+    row_ids = [row(str(place)) for place in range(60)]
 
     with allocated_by(__file__) as allocated:
         await getattr(rows, method)(row_ids)
