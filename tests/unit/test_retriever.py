@@ -38,7 +38,7 @@ from freki.schemas.embeddings import Embeddings
 from freki.schemas.errors import Unavailable
 from freki.schemas.index import Candidate, ManifestPage, PageId, RerankPair, Root
 from freki.streams.ports import Embedder
-from freki.streams.retrieve.steps.live import MAX_ROOT_AGE_NS
+from freki.streams.retrieve.steps.live import MAX_RECHECK_NS, MAX_ROOT_AGE_NS
 from tests.memory_index import MemoryIndex
 from tests.simulated_time import in_simulated_time
 from tests.unit.questions import OPTIONS, TEXTS, Broken, Scorer, ask, kinds, now, retriever
@@ -368,6 +368,53 @@ async def test_what_changes_while_a_process_stands_still_after_its_hits_are_chos
 
     assert [(hit.text, hit.version) for hit in result.hits] == ([(texts[0], 2)] if texts and texts != TEXTS else [])
     assert not any(text in result.context for text in TEXTS)
+
+
+@pytest.mark.parametrize("texts", [None, ["das amt entscheidet"]], ids=["deleted", "replaced"])
+async def test_what_changes_while_a_process_stands_still_in_the_last_look_at_roots_is_noticed(
+    world: World, texts: Sequence[str] | None
+) -> None:
+    now_ns = 0
+
+    class Slow(Broken):
+        async def passages(self, row_ids: Any) -> Any:
+            nonlocal now_ns
+            self.calls["passages"] += 1
+            now_ns += (MAX_ROOT_AGE_NS + 1) * (self.calls["passages"] == 1)
+            return await world.index.passages(row_ids)
+
+        async def roots(self, root_ids: Any) -> Any:
+            nonlocal now_ns
+            self.calls["roots"] += 1
+            read = await world.index.roots(root_ids)
+            if self.calls["roots"] == 2:
+                # What was read waits in the socket meanwhile.
+                now_ns += MAX_RECHECK_NS + 1
+                await world.feed(revision("a", 2, texts))
+            return read
+
+    store = Slow(world.index)
+    result = await ask(retriever(world, store, clock_ns=lambda: now_ns))
+
+    assert [hit.text for hit in result.hits] == (texts or [])
+    assert not any(text in result.context for text in TEXTS)
+
+
+async def test_a_store_that_is_always_slow_is_asked_twice_at_most_which_documents_stand(world: World) -> None:
+    now_ns = 0
+
+    class Slow(Broken):
+        async def roots(self, root_ids: Any) -> Any:
+            nonlocal now_ns
+            self.calls["roots"] += 1
+            now_ns += MAX_RECHECK_NS + 1
+            return await world.index.roots(root_ids)
+
+    store = Slow(world.index)
+    result = await ask(retriever(world, store, clock_ns=lambda: now_ns))
+
+    assert result.hits
+    assert store.calls["roots"] == 3
 
 
 async def test_what_a_second_attempt_finds_is_told_without_the_failure_of_the_first(world: World) -> None:

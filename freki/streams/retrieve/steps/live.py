@@ -15,6 +15,9 @@ BESIDE = 32
 MAX_ROOT_AGE_NS = 250_000_000
 """Age above which roots are read again before they are quoted, in nanoseconds: a model may rank for seconds."""
 MAX_ROOT_AGE_S = MAX_ROOT_AGE_NS / 1e9
+MAX_RECHECK_NS = 1_000_000_000
+"""Duration of the last look at roots above which what it read does not count any more, in nanoseconds: the process may
+have stood still meanwhile. Longer than the age of roots, as a store under load takes its time for each look."""
 _PLACE_BYTES = 400
 """Approximate size of a kept place: two ids, and the records around them."""
 _ENTRY_BYTES = 600
@@ -132,6 +135,11 @@ async def read_around(
 def is_recent(documents: Iterable[LiveDocument], *, now_ns: int) -> bool:
     """Return whether the roots of documents may be quoted without reading them again."""
     return all(0 <= now_ns - document.read_ns <= MAX_ROOT_AGE_NS for document in documents)
+
+
+def may_leave(began_ns: int, *, now_ns: int) -> bool:
+    """Return whether an answer may leave after a last look at roots that began then."""
+    return 0 <= now_ns - began_ns <= MAX_RECHECK_NS
 
 
 def fresh_s(documents: Iterable[LiveDocument], *, now_ns: int) -> float:

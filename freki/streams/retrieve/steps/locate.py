@@ -1,16 +1,16 @@
 """Read the places of hits in their documents, and look whether hits may still be shown once all around them is read."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 
-from freki.schemas.index import Root
+from freki.schemas.index import CommitId, Root
 from freki.schemas.names import extended
 from freki.streams.retrieve.budget.attempts import RECHECK, Attempts
 from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.live import fresh_s, is_recent, read_around, read_standing
+from freki.streams.retrieve.steps.live import LiveDocument, fresh_s, is_recent, may_leave, read_around, read_standing
 
 STEP = "locate"
 
@@ -32,15 +32,25 @@ async def still_standing(stores: Stores, attempts: Attempts, query: EmbeddedQuer
     """Read roots again if that was some time ago; hits and duplicates of a revision that was replaced are lost.
 
     Returns `hits` itself if none is lost. A model may rank for seconds, and a process may stand still for minutes.
+    If it may have done so during this look, it looks once more, but not again: a store may be as slow each time.
     """
     documents = [each.document for hit in hits.found for each in (hit, *hit.duplicates)]
     if is_recent(documents, now_ns=query.log.clock_ns()):
         return hits
-    with timed([query.log], RECHECK, lambda _: len(hits.found)):
-        read = await attempts([query], RECHECK, read_standing(stores, documents))
+    began_ns = query.log.clock_ns()
+    read = await _standing(stores, attempts, query, documents)
+    if read and not may_leave(began_ns, now_ns=query.log.clock_ns()):
+        read = await _standing(stores, attempts, query, documents)
     standing = read or frozenset()
     reason = "its document was replaced meanwhile" if read is not None else "its document may have been replaced"
     return _only(hits, lambda root: root.commit_id in standing, reason)
+
+
+async def _standing(
+    stores: Stores, attempts: Attempts, query: EmbeddedQuery, documents: Collection[LiveDocument]
+) -> frozenset[CommitId] | None:
+    with timed([query.log], RECHECK, lambda _: len(documents)):
+        return await attempts([query], RECHECK, read_standing(stores, documents))
 
 
 def still_allowed(query: EmbeddedQuery, hits: LocatedHits) -> LocatedHits:
