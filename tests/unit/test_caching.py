@@ -24,6 +24,7 @@ from freki.schemas import (
     QueryId,
     RerankerChoice,
     ResultStatus,
+    RootId,
     TenantId,
     Timestamp,
     VersionFloor,
@@ -36,6 +37,7 @@ from freki.streams.retrieve.cache.epochs import Epochs, follow_outcomes
 from freki.streams.retrieve.dependencies import Clocks, QueryDefaults, RetrievalModels
 from freki.streams.retrieve.explainer import NOT_THERE
 from freki.streams.retrieve.retriever import Retriever
+from freki.streams.retrieve.steps.live import MAX_RECHECK_NS
 from freki.streams.retrieve.trace import Models, QueryTrace
 from tests.simulated_time import in_simulated_time, time_ns
 from tests.unit.deliveries import Event, Spans
@@ -293,6 +295,58 @@ async def test_a_document_that_is_gone_is_not_quoted_even_before_its_receipt(
     result = await service.ask()
     assert result.cached_ms is None
     assert {hit.version for hit in result.hits} <= {2}
+
+
+@pytest.mark.parametrize("texts", [None, ["das amt ist geschlossen"]], ids=["deleted", "replaced"])
+@in_simulated_time
+async def test_nor_is_a_document_that_goes_while_the_process_stands_still_in_its_look_at_roots(
+    world: World, texts: Sequence[str] | None
+) -> None:
+    class Slow(Broken):
+        async def roots(self, root_ids: Sequence[RootId]) -> Any:
+            read = await world.index.roots(root_ids)
+            if "roots" in self._before:
+                # What was read waits in the socket meanwhile.
+                await self._before.pop("roots")()
+            return read
+
+    async def stand_still() -> None:
+        await asyncio.sleep(2 * MAX_RECHECK_NS / 1e9)
+        await world.feed(revision("a", 2, texts))
+
+    store = Slow(world.index)
+    service = Service(world, strong=False, store=store)
+    service.epochs.followed(follows=True)
+    await service.ask()
+    store._before = {"roots": stand_still}
+
+    result = await service.ask(deadline_ms=60_000)
+
+    assert not store._before
+    assert result.cached_ms is None
+    assert {hit.version for hit in result.hits} <= {2}
+
+
+@in_simulated_time
+async def test_nor_is_a_document_that_goes_while_answers_before_it_are_sent(world: World) -> None:
+    await world.feed(revision("b", 1, ["etwas ganz anderes über gebühren"]))
+    service = Service(world, strong=False)
+    service.epochs.followed(follows=True)
+    kept = ("Wer entscheidet über den Antrag?", "Was kostet die Gebühr?")
+    for text in kept:
+        await service.ask(text, deadline_ms=60_000)
+    query = ContextQuery(query_id=QueryId("q"), tenant=TENANT, text=kept[0], asked_at=now(), deadline_ms=60_000)
+
+    results = {}
+    async for place, result, _ in service.remembering.answer([(replace(query, text=text), "") for text in kept]):
+        results[place] = result
+        if len(results) == 1:
+            await asyncio.sleep(2 * MAX_RECHECK_NS / 1e9)
+            await world.feed(revision("a", 2, None))
+
+    assert results[0].cached_ms is not None
+    assert results[0].hits
+    assert "a" not in {hit.document_id for hit in results[1].hits}
 
 
 async def test_nor_is_a_document_named_as_a_duplicate_that_the_asker_may_not_read_any_more(world: World) -> None:

@@ -35,6 +35,7 @@ from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.retriever import Answered, OnStep, Retriever
 from freki.streams.retrieve.steps.compose import DEGRADING
+from freki.streams.retrieve.steps.live import may_leave
 from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
@@ -191,16 +192,23 @@ class CachingRetriever:
         lasting = [place for place, each in enumerate(parsed) if each.options.cached and not each.query.at_least]
         epochs: dict[int, Epoch] = {}
         known: dict[int, tuple[Answer, ContextResult]] = {}
+        began_ns = 0
         if lasting:
             # After a timeout, as after a failure, nothing counts as known.
             with timed([parsed[place].log for place in lasting], "remember", lambda _: 1), suppress(TimeoutError):
                 async with asyncio.timeout(SHARE * self._retriever.spare_s(parsed)):
                     epochs = await self._begun({place: parsed[place].query for place in lasting})
+                    began_ns = parsed[lasting[0]].log.clock_ns()
                     known = await self._known(answers, parsed, epochs)
+        given: set[int] = set()
         for place, (answer, result) in known.items():
             query = parsed[place]
+            # The process may have stood still since, or those before may have been sent for long.
+            if not may_leave(began_ns, now_ns=query.log.clock_ns()):
+                break
+            given.add(place)
             yield place, self._again(result, answer, query), nothing_found(EmbeddedQuery.of(query, None, {}))
-        rest = [place for place in range(len(asked)) if place not in known]
+        rest = [place for place in range(len(asked)) if place not in given]
         if rest:
             # As they are, because the time that the look-up took belongs to what is told of them.
             made = self._retriever.answer_parsed([parsed[place] for place in rest], on_step=on_step)
