@@ -128,7 +128,7 @@ class Producer:
 class Reader:
     """Reads all partitions of a topic, without a group: once open, records sent from then on are read.
 
-    Also those of partitions that are added meanwhile.
+    Also those of partitions that are added meanwhile, and of a topic that is deleted and created anew.
     """
 
     def __init__(self, broker: Broker, topic: str, *, start: Literal["earliest", "latest"] = "latest") -> None:
@@ -174,6 +174,9 @@ class Reader:
     async def _take_position(self, client: "AIOKafkaConsumer") -> None:
         from aiokafka import TopicPartition  # noqa: PLC0415 - as above
 
+        from freki.client.topic_ids import TopicWatch  # noqa: PLC0415 - it imports aiokafka
+
+        await TopicWatch(client, self._topic).begin()
         # Metadata of all topics: a request for one would create it where the broker allows that.
         numbers = (await client._client.fetch_all_metadata()).partitions_for_topic(self._topic)  # noqa: SLF001
         if not numbers:

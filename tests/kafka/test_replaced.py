@@ -15,7 +15,7 @@ from kafka.admin import KafkaAdminClient, NewPartitions
 
 from freki.client.broker import Broker
 from freki.client.kafka import Reader as ServiceReader
-from freki.infra.kafka import Reader
+from freki.infra.kafka import History, Reader
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import on_lost
 from freki.infra.milvus.index import MilvusIndex
@@ -23,7 +23,7 @@ from freki.infra.settings import ClaimSettings, KafkaSettings, MilvusSettings, S
 from freki.operators.identify import record_key
 from freki.schemas import DocumentChange, DocumentId, Operation, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.schemas.errors import Rejected
+from freki.schemas.errors import Rejected, Unavailable
 from freki.schemas.index import Generation
 from freki.streams.deliver.lanes import Lane
 from freki.streams.deliver.stage import Stage
@@ -120,7 +120,7 @@ async def beginning(stage: Stage, *, is_told: bool) -> AsyncIterator[None]:
     """Run a stage that is told no ids of topics until it has begun."""
     with pytest.MonkeyPatch.context() as patch:
         if not is_told:
-            patch.setattr("freki.infra.kafka.topic_ids._ANSWER_S", 0.0)
+            patch.setattr("freki.client.topic_ids._ANSWER_S", 0.0)
         async with running(stage):
             patch.undo()
             yield
@@ -349,3 +349,46 @@ async def test_a_group_is_rewound_only_once_nothing_reads_as_it(world: World) ->
         await admin.rewind(stage.app.conf.id, [topic])
 
         assert await admin.committed(stage.app.conf.id) == {(topic, 0): 0}
+
+
+@pytest.mark.parametrize("open_it", [open_reader, open_reader_of_services])
+async def test_a_topic_that_is_created_anew_is_read_from_its_beginning_by_readers_that_are_open(
+    world: World, open_it: Callable[[World], Reader | ServiceReader]
+) -> None:
+    async with Admin(world.kafka) as admin, open_it(world) as reader, asyncio.timeout(30):
+        records = aiter(reader)
+        await world.publish(*numbered(0, 1))
+        assert (await anext(records)).key == b"0"
+        await world.publish(*numbered(1, BEFORE))
+        # Nothing of the partition is fetched while these are not taken, so that nobody sees that the topic is gone.
+        while not cast("AIOKafkaConsumer", reader._client)._fetcher._records:  # noqa: ASYNC110 - the client tells nobody
+            await asyncio.sleep(0.01)
+        await admin.delete_topics([world.topics.documents.name])
+        await admin.ensure_topics([world.topics.documents])
+        await world.publish(*numbered(BEFORE, 4 * BEFORE))
+
+        missing = set(numbered(BEFORE, 4 * BEFORE))
+        async for one in records:
+            missing.discard((cast("bytes", one.key), cast("bytes", one.value)))
+            if not missing:
+                break
+
+
+async def test_what_is_read_to_its_end_is_of_one_topic(world: World) -> None:
+    topic = world.topics.documents
+    await world.publish(*numbered(0, BEFORE))
+    async with (
+        Admin(world.kafka) as admin,
+        Reader(world.kafka, topic.name, start="earliest") as reader,
+        History(world.kafka, topic.name) as history,
+    ):
+        await admin.delete_topics([topic.name])
+        await admin.ensure_topics([topic])
+        await world.publish(*numbered(BEFORE, 3 * BEFORE))
+        await reader.check()
+        with pytest.raises(Unavailable, match="deleted and created anew"):
+            _ = [one async for one in reader.until_end()]
+
+        async with asyncio.timeout(PATIENCE_S):
+            while not history.changes:  # noqa: ASYNC110 - the client looks now and then
+                await asyncio.sleep(0.1)

@@ -48,6 +48,7 @@ class Topic:
         for each in sent:
             self.times.append((self.times[-1] if self.times else 10_000) + each.wait_ms)
         self.read = 0
+        self.changes = 0
 
     async def partition_of(self, key: bytes) -> int:
         assert key
@@ -152,6 +153,20 @@ async def test_uses_are_looked_through_once_a_window_so_that_a_query_delivered_a
 
     assert [await judged(window, topic, offset) for offset in (0, 1, 2, 0)] == [None] * 4
     assert topic.read == 1
+
+
+async def test_a_worker_reads_back_what_it_was_not_given_of_a_topic_that_was_created_anew() -> None:
+    topic = Topic([Sent(str(number), "Why?", 1) for number in range(5)])
+    window = worker(topic)
+    assert [await judged(window, topic, offset) for offset in range(5)] == [None] * 5
+
+    # Another worker had the partition for its first queries.
+    anew = Topic(
+        [Sent("a", "Why?", 1), *(Sent(str(number), "Why?", 1) for number in range(5, 9)), Sent("a", "Who?", 1)]
+    )
+    topic.sent, topic.times, topic.changes = anew.sent, anew.times, 1
+
+    assert await judged(window, topic, 5) is RefusalReason.REPLAYED
 
 
 async def test_a_worker_reads_back_only_what_it_was_not_given() -> None:

@@ -7,6 +7,7 @@ from aiokafka import AIOKafkaConsumer, TopicPartition
 from aiokafka.partitioner import murmur2
 
 from freki.client.kafka import Record, stop_consumer, to_record
+from freki.client.topic_ids import TopicWatch
 from freki.infra.kafka.connection import translated
 from freki.infra.kafka.reader import open_client
 from freki.infra.settings import KafkaSettings
@@ -24,11 +25,19 @@ class History:
         self._settings = settings
         self._topic = topic
         self._client: AIOKafkaConsumer | None = None
+        self._watch: TopicWatch | None = None
         self._turn = asyncio.Lock()
+
+    @property
+    def changes(self) -> int:
+        """Number of times that the topic is known to have been deleted and created anew since this was opened."""
+        return 0 if self._watch is None else self._watch.changes
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable."""
         self._client = await open_client(self._settings, self._topic)
+        self._watch = TopicWatch(self._client, self._topic)
+        await self._watch.begin()
         return self
 
     async def __aexit__(self, *_: object) -> None:

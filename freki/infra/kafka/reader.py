@@ -8,6 +8,7 @@ from typing import Literal, Self
 from aiokafka import AIOKafkaConsumer, TopicPartition
 
 from freki.client.kafka import METADATA_AGE_MS, Record, assign_added, stop_consumer, to_record
+from freki.client.topic_ids import TopicWatch
 from freki.client.wakeups import FetchPauses, end_of, pace
 from freki.infra.kafka.batches import read_any_header_names
 from freki.infra.kafka.connection import (
@@ -59,6 +60,7 @@ class Reader:
         self._registry = registry
         self._client: AIOKafkaConsumer | None = None
         self._pauses: FetchPauses | None = None
+        self._watch: TopicWatch | None = None
         self.starts: Mapping[int, int] = {}
         """Offset at which the reader started in each partition, whether or not a record is there."""
         self.ends: Mapping[int, int] = {}
@@ -83,6 +85,8 @@ class Reader:
             raise Unavailable(f"read {self._topic}: no answer from FREKI_KAFKA__BOOTSTRAP={self._settings.bootstrap}")
 
     async def _take_position(self, client: AIOKafkaConsumer) -> None:
+        self._watch = TopicWatch(client, self._topic)
+        await self._watch.begin()
         # Metadata of all topics: a request for one would create it where the broker allows that. The client does not
         # store this response, and `topics()` returns names only.
         numbers = (await client._client.fetch_all_metadata()).partitions_for_topic(self._topic)  # noqa: SLF001
@@ -125,7 +129,10 @@ class Reader:
         return ({place.partition: end for place, end in ends.items()} if is_told else {}) | found
 
     async def __aiter__(self) -> AsyncIterator[Record]:
-        """Yield records endlessly, also of partitions that are added meanwhile; within a partition in order."""
+        """Yield records endlessly, within a partition in order.
+
+        Also those of partitions that are added meanwhile, and of a topic that is deleted and created anew.
+        """
         while True:
             with translated(f"read {self._topic}", self._settings):
                 await assign_added(self._opened(), self._topic)
@@ -133,7 +140,10 @@ class Reader:
                 yield record
 
     async def until_end(self) -> AsyncIterator[Record]:
-        """Yield records up to the end offsets at the time of opening. Raises Unavailable if the broker is lost."""
+        """Yield records up to the end offsets at the time of opening.
+
+        Raises Unavailable if the broker is lost, or the topic was deleted and created anew.
+        """
         while records := await self._before_end():
             for record in records:
                 if record.offset < self.ends[record.partition]:
@@ -159,6 +169,8 @@ class Reader:
         """Return the position in each partition that is not at its end."""
         # Positions, not offsets of records: compaction and transactions leave gaps.
         client, found = self._opened(), dict[int, int]()
+        if self._watch is not None and self._watch.changes:
+            raise Unavailable(f"{self._topic} was deleted and created anew while it was read; read it again")
         for partition, end in self.ends.items():
             position = await client.position(TopicPartition(self._topic, partition))
             if position < end:

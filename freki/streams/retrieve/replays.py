@@ -24,6 +24,10 @@ from freki.streams.ports import TokenVerifier
 class PastQueries(Protocol):
     """The topic of queries."""
 
+    @property
+    def changes(self) -> int:
+        """Number of times that the topic is known to have been deleted and created anew."""
+
     async def partition_of(self, key: bytes) -> int:
         """Return the partition of a key. Raises Unavailable."""
 
@@ -92,6 +96,7 @@ class ReplayWindow:
         self._decode = decode
         self._encode = encode
         self._prepare = prepare
+        self._changes = 0
         self._seen: dict[int, _Seen] = {}
         self._turns: dict[int, asyncio.Lock] = defaultdict(asyncio.Lock)
 
@@ -103,6 +108,10 @@ class ReplayWindow:
         if received.partition != await self._past.partition_of(key):
             return RefusalReason.QUERY_ID
         use = _Use(received.offset, received.timestamp, self._digest(received.value))
+        if self._changes != (changes := self._past.changes):
+            # Their offsets are those of another topic.
+            self._changes = changes
+            self._seen.clear()
         async with self._turns[received.partition]:
             seen = await self._through(received)
             seen.add(token_id, use)
