@@ -374,6 +374,24 @@ async def test_a_topic_that_is_created_anew_is_read_from_its_beginning_by_reader
                 break
 
 
+async def test_a_late_offset_of_a_deleted_topic_is_no_lag(world: World) -> None:
+    stage, name = world.stage(world.forward), world.topics.documents.name
+    async with Admin(world.kafka) as admin:
+        async with running(stage):
+            await world.publish(*numbered(0, BEFORE))
+            await world.outputs(BEFORE)
+            await until_committed(admin, stage, BEFORE)
+        async with a_member(world, stage) as late:
+            place = TopicPartition(name, 0)
+            committed = (await late._coordinator.fetch_committed_offsets([place]))[place]
+            await admin.delete_topics([name])
+            await admin.ensure_topics([world.topics.documents])
+            await world.publish(*numbered(BEFORE, 3 * BEFORE))
+            await late.commit({place: committed})
+        (lag,) = await admin.lag(stage.app.conf.id, [name])
+        assert (lag.lag, lag.committed) == (2 * BEFORE, None)
+
+
 async def test_what_is_read_to_its_end_is_of_one_topic(world: World) -> None:
     topic = world.topics.documents
     await world.publish(*numbered(0, BEFORE))

@@ -27,6 +27,7 @@ from kafka.errors import (
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from freki.client.kafka import stop_consumer
+from freki.client.topic_ids import differ, ids_of
 from freki.infra.kafka.connection import (
     PROFILES,
     client_options,
@@ -212,7 +213,7 @@ class Admin:
 
     async def lags(self, topics: Mapping[str, Sequence[str]]) -> Mapping[str, tuple[PartitionLag, ...]]:
         """Return the lag of each group in every partition of its topics, ordered by topic and partition."""
-        committed = {group: await self.committed(group) for group in topics}
+        committed = {group: await self._run(f"read offsets of {group}", _committed, group) for group in topics}
         names = list(dict.fromkeys(chain.from_iterable(topics.values())))
         partitions = await self._run("describe topics", _partitions, names)
         places = {name: [TopicPartition(name, number) for number in partitions[name]] for name in names}
@@ -222,9 +223,17 @@ class Admin:
         async with self._reading() as client:
             ends, begins = await log_ends(client, every), await client.beginning_offsets(every)
             spans = {place: range(begins[place], ends[place]) for place in every}
+            ids = await ids_of(client._client, names)  # noqa: SLF001
             return {
                 group: await _lags(
-                    client, {place: spans[place] for name in own for place in places[name]}, committed[group]
+                    client,
+                    {place: spans[place] for name in own for place in places[name]},
+                    # Not those of a deleted topic of this name, as whoever reads on.
+                    {
+                        place: each.offset
+                        for place, each in committed[group].items()
+                        if not differ(each.metadata, ids.get(place.topic, ""))
+                    },
                 )
                 for group, own in topics.items()
             }
@@ -393,7 +402,7 @@ def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, Off
 
 
 async def _lags(
-    client: AIOKafkaConsumer, spans: Mapping[TopicPartition, range], committed: Mapping[tuple[str, int], int]
+    client: AIOKafkaConsumer, spans: Mapping[TopicPartition, range], committed: Mapping[TopicPartition, int]
 ) -> tuple[PartitionLag, ...]:
     # After a loss of records a group reads from the beginning what is there.
     nexts = {
