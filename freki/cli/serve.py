@@ -1,13 +1,10 @@
 """`freki serve`: documents, queries and judgements over HTTP and gRPC, and a page for people."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from contextlib import (
     AbstractAsyncContextManager,
     AbstractContextManager,
     AsyncExitStack,
-    asynccontextmanager,
-    suppress,
 )
 from socket import socket
 from types import FrameType
@@ -16,26 +13,23 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from freki.cli.context import command, errors, of_local_stack, read_or_exit
+from freki.cli.refused_tokens import recording
 from freki.cli.reloading import on_hangup, source_of
 from freki.client.tasks import cancel_and_wait
-from freki.infra.api.callers import Callers, OnRefused
+from freki.infra.api.callers import Callers
 from freki.infra.api.certificate import Certificate, open_certificate
 from freki.infra.api.sizes import QuerySizes
 from freki.infra.extras import require
 from freki.infra.listening import listening, server_config, signals_handled_by
 from freki.infra.settings import ServeSettings, Settings
 from freki.infra.telemetry.logs import set_up_logging
-from freki.operators.audit_chain import Event
-from freki.schemas import AuditKind, TenantId
+from freki.schemas import TenantId
 from freki.schemas.errors import Unavailable
-from freki.schemas.identity import RefusalReason
-from freki.streams.audit.log import AuditUnwritable
 from freki.streams.client import Asker
 from freki.streams.gateway import Gateway
 from freki.streams.wire.answers import open_answerer
-from freki.streams.wire.audit import open_audit
 from freki.streams.wire.authentication import open_judge
-from freki.streams.wire.connect import open_asker, open_outbox
+from freki.streams.wire.connect import open_asker
 from freki.streams.wire.gateway import open_gateway
 from freki.streams.wire.operations import Operations
 from freki.streams.wire.reload import Reloader, TakeOver, telemetry_by
@@ -86,7 +80,9 @@ async def serve(
         identify = None
         if settings.auth.required:
             identify = (await opened.enter_async_context(open_judge(settings.auth))).identify
-        on_refused = await opened.enter_async_context(_recording(settings)) if identify is not None else None
+        on_refused = (
+            await opened.enter_async_context(recording(settings, "freki serve")) if identify is not None else None
+        )
         callers = Callers(serving, identify, on_refused=on_refused)
         here = None
         if direct or serving.direct:
@@ -143,23 +139,6 @@ def _address(settings: ServeSettings, port: int) -> str:
     return f"[{settings.host}]:{port}" if ":" in settings.host else f"{settings.host}:{port}"
 
 
-@asynccontextmanager
-async def _recording(settings: Settings) -> AsyncIterator[OnRefused | None]:
-    """Open the audit log for tokens that are refused here, before a worker sees them; None if there is none."""
-    # Whoever is refused waits for it.
-    limit_s = settings.kafka.delivery_timeout_s
-    async with open_outbox(settings, limit_s=limit_s) as (outbox, _), open_audit(settings, outbox) as audit:
-
-        async def record(reason: RefusalReason, address: str) -> None:
-            event = Event(kind=AuditKind.REFUSED, subject=f"freki serve, {address}", reason=reason)
-            # Refused all the same where it cannot be written, which the log of the process says.
-            with suppress(AuditUnwritable):
-                if audit is not None:
-                    await audit.record(event)
-
-        yield None if audit is None else record
-
-
 def _announcing(settings: ServeSettings, stopping: asyncio.Event) -> type["uvicorn.Server"]:
     """Return a server that prints its address once it listens; stopping: is set when it is told to stop."""
     import uvicorn  # noqa: PLC0415 - an extra
@@ -202,8 +181,6 @@ async def _run(
         app,
         settings,
         server_header=False,
-        # It would believe whoever calls from this machine, also what proxies on it only pass on.
-        proxy_headers=False,
         timeout_graceful_shutdown=STOP_S,
         ssl_context_factory=None if certificate is None else lambda _config, _default: certificate.context,
     )

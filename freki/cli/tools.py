@@ -9,8 +9,10 @@ import typer
 
 from freki.cli.arguments import Tenant, not_empty
 from freki.cli.context import command, errors, load_settings
+from freki.cli.refused_tokens import recording
+from freki.infra.api.callers import Callers
 from freki.infra.extras import require
-from freki.infra.mcp_server import PATH, Callers, make_app, make_server, serve_http, serve_stdio
+from freki.infra.mcp_server import PATH, identify_one, make_app, make_server, serve_http, serve_stdio
 from freki.infra.telemetry.traces import tracing
 from freki.schemas import TenantId
 from freki.schemas.query_options import MAX_DEADLINE_MS
@@ -66,11 +68,16 @@ async def serve(
         toolbox = Toolbox(await opened.enter_async_context(client), caller, now=wall_clock)
         server = make_server(tools(), toolbox.call, instructions=INSTRUCTIONS)
         if http:
-            callers = None
+            identify, issuer = identify_one(settings.mcp, caller.tenant), None
             if settings.auth.required:
                 judge = await opened.enter_async_context(open_judge(settings.auth))
-                callers = Callers(issuer=settings.auth.issuer or "", identify=judge.identify)
-            app = make_app(server, settings.mcp, callers=callers)
+                identify, issuer = judge.identify, settings.auth.issuer or ""
+            on_refused = None
+            if identify is not None and settings.audit.enabled:
+                # Without a log the server starts before the broker.
+                on_refused = await opened.enter_async_context(recording(settings, "freki mcp"))
+            callers = Callers(settings.serve, identify, on_refused=on_refused)
+            app = make_app(server, settings.mcp, callers=callers, issuer=issuer)
             told = f"serving at http://{settings.mcp.host}:{settings.mcp.port}{PATH} until Ctrl-C"
             await serve_http(app, settings.mcp, announce=partial(errors.print, told))
         else:

@@ -65,6 +65,8 @@ def server_config(app: Any, settings: ServeSettings | McpSettings, **options: An
         port=settings.port,
         log_level=logging.WARNING,
         access_log=False,
+        # It would believe whoever calls from this machine, also what proxies on it only pass on.
+        proxy_headers=False,
         timeout_keep_alive=IDLE_S,
         **options,
     )

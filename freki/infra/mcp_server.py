@@ -3,20 +3,21 @@
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from contextvars import ContextVar
 from http import HTTPStatus
 from socket import socket
 from typing import TYPE_CHECKING, Any
 
-import structlog
 from pydantic import ValidationError
 
 from freki import __version__
-from freki.infra.api.callers import SEVERAL_TOKENS
+from freki.infra.api.callers import Caller, Callers, CallRefused, Identify, Wrong
+from freki.infra.api.forwarded import FORWARDED
 from freki.infra.listening import listening, server_config, signals_handled_by
 from freki.infra.settings import McpSettings
+from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
-from freki.schemas.names import record
 from freki.schemas.tools import Bearer, Tool, ToolReply
 
 if TYPE_CHECKING:
@@ -24,25 +25,19 @@ if TYPE_CHECKING:
     from mcp.server.auth.settings import AuthSettings
     from mcp.server.context import ServerRequestContext
     from mcp.server.lowlevel import Server
+    from mcp.server.transport_security import TransportSecurityMiddleware
     from mcp.shared.message import SessionMessage
     from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
     from starlette.applications import Starlette
+    from starlette.responses import Response
     from starlette.types import ASGIApp, Receive, Scope, Send
-
-_log = structlog.get_logger(__name__)
 
 Call = Callable[[str, Mapping[str, Any], Bearer | None], Awaitable[ToolReply]]
 PATH = "/mcp"
 
 
-@record
-class Callers:
-    """Callers with tokens of their own: the server is an OAuth resource server, as the protocol says."""
-
-    issuer: str
-    """URL of the authorization server."""
-    identify: Callable[[bytes], Awaitable[Identity | RefusalReason]]
-    """Returns who calls, or why the token is refused."""
+_caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
+"""Who sends the request that is being answered."""
 
 
 def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Server":
@@ -142,58 +137,95 @@ async def serve_http(app: "Starlette", settings: McpSettings, *, announce: Calla
     await Announcing(server_config(app, settings, lifespan="on")).serve()
 
 
-def make_app(server: "Server", settings: McpSettings, *, callers: Callers | None = None) -> "Starlette":
+def make_app(server: "Server", settings: McpSettings, *, callers: Callers, issuer: str | None = None) -> "Starlette":
     """Return the application at `/mcp`, which accepts configured host names only, so that no web page can call it.
 
-    callers: None: all share one identity. Raises Misconfigured if other machines could call it without a token, or no
-    host name is allowed.
+    callers: tells who calls, by `identify_one` where the settings have a token for all; issuer: URL of the
+    authorization server, where callers have tokens of their own: then the server is an OAuth resource server, as the
+    protocol says.
+    Raises Misconfigured if other machines could call it without a token, or no host name is allowed.
     """
     from mcp.server.auth.middleware.bearer_auth import BearerAuthBackend  # noqa: PLC0415 - an extra
-    from mcp.server.transport_security import TransportSecuritySettings  # noqa: PLC0415
+    from mcp.server.transport_security import TransportSecurityMiddleware, TransportSecuritySettings  # noqa: PLC0415
     from starlette.middleware.authentication import AuthenticationMiddleware  # noqa: PLC0415
 
-    _check_reach(settings, callers)
+    _check_reach(settings, issuer)
     hosts = [f"{host}:*" for host in _names(settings.host)] + list(settings.allowed_hosts)
-    verifier: _OneToken | _VerifiedToken | None = None
-    auth = None
-    if callers is not None:
-        verifier, auth = _VerifiedToken(callers), _resource(settings, callers)
-    elif settings.token is not None:
-        verifier = _OneToken(settings.token.get_secret_value())
+    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
+    auth = None if issuer is None else _resource(settings, issuer)
+    verifier = _Judged(issuer) if callers.have_tokens else None
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,
         json_response=True,
         host=settings.host,
-        transport_security=TransportSecuritySettings(
-            allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts]
-        ),
+        transport_security=security,
         token_verifier=verifier,
         auth=auth,
     )
     if verifier is not None and auth is None:
         app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
-    if verifier is not None:
-        app.add_middleware(_OneAuthorization)
+    app.add_middleware(_Door, callers=callers, security=TransportSecurityMiddleware(security))
     return app
 
 
-class _OneAuthorization:
-    """Refuses calls with several tokens: a proxy that checks calls may have read another one."""
+def identify_one(settings: McpSettings, tenant: TenantId) -> Identify | None:
+    """Return what compares tokens with the one of the settings, whose callers count as one; None without one."""
+    if settings.token is None:
+        return None
+    expected = settings.token.get_secret_value().encode()
 
-    def __init__(self, app: "ASGIApp") -> None:
+    async def identify(token: bytes) -> Identity | RefusalReason:
+        if not secrets.compare_digest(token, expected):
+            return RefusalReason.UNKNOWN_KEY
+        return Identity(tenant=tenant, principals=(), subject="FREKI_MCP__TOKEN", token_id=None)
+
+    return identify
+
+
+class _Door:
+    """Judges calls of the protocol as `freki serve` judges its own, before their bodies are read."""
+
+    def __init__(self, app: "ASGIApp", callers: Callers, security: "TransportSecurityMiddleware") -> None:
         self._app = app
+        self._callers = callers
+        self._security = security
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
-        from starlette.responses import PlainTextResponse  # noqa: PLC0415 - an extra
-
         app: ASGIApp = self._app
-        if [name for name, _ in scope.get("headers", ())].count(b"authorization") > 1:
-            app = PlainTextResponse(SEVERAL_TOKENS, HTTPStatus.BAD_REQUEST)
+        # Where to get a token is told to everybody.
+        if scope["type"] == "http" and scope["path"] == PATH:
+            app = await self._judge(scope) or app
         await app(scope, receive, send)
 
+    async def _judge(self, scope: "Scope") -> "Response | None":
+        """Note who calls; return what refuses the call, unless the rest of the application does, or nobody."""
+        from starlette.requests import Request  # noqa: PLC0415 - an extra
+        from starlette.responses import PlainTextResponse  # noqa: PLC0415
 
-def _resource(settings: McpSettings, callers: Callers) -> "AuthSettings":
+        request = Request(scope)
+        # First, so that no web page uses up the failures of the address of its reader.
+        if (refusal := await self._security.validate_request(request)) is not None:
+            return refusal
+        _caller.set(None)
+        try:
+            _caller.set(
+                await self._callers.caller(
+                    request.headers.getlist("authorization"),
+                    address=request.client.host if request.client else "unknown",
+                    forwarded=request.headers.getlist(FORWARDED),
+                )
+            )
+        except CallRefused as refused:
+            if refused.wrong is Wrong.TOO_MANY:
+                headers = {"retry-after": str(refused.retry_after_s)}
+                return PlainTextResponse(refused.detail, HTTPStatus.TOO_MANY_REQUESTS, headers)
+            if refused.wrong is Wrong.SEVERAL_TOKENS:
+                return PlainTextResponse(refused.detail, HTTPStatus.BAD_REQUEST)
+        return None
+
+
+def _resource(settings: McpSettings, issuer: str) -> "AuthSettings":
     """Describe the server as a protected resource (RFC 9728), for clients that look for its authorization server."""
     from mcp.server.auth.settings import AuthSettings  # noqa: PLC0415 - an extra
 
@@ -201,11 +233,11 @@ def _resource(settings: McpSettings, callers: Callers) -> "AuthSettings":
     try:
         # The audience is verified with the other claims.
         return AuthSettings.model_validate(
-            {"issuer_url": callers.issuer, "resource_server_url": url, "validate_token_resource": False}
+            {"issuer_url": issuer, "resource_server_url": url, "validate_token_resource": False}
         )
     except ValidationError as error:
         raise Misconfigured(
-            f"FREKI_AUTH__ISSUER={callers.issuer} and FREKI_MCP__URL={url} must be URLs: clients ask the first for"
+            f"FREKI_AUTH__ISSUER={issuer} and FREKI_MCP__URL={url} must be URLs: clients ask the first for"
             " tokens for the second"
         ) from error
 
@@ -223,50 +255,30 @@ def _bearer() -> Bearer | None:
 _TENANT = "tenant"
 
 
-class _VerifiedToken:
-    """Verifies tokens of an issuer."""
+class _Judged:
+    """Takes the token of who was let in."""
 
-    def __init__(self, callers: Callers) -> None:
-        self._callers = callers
-
-    async def verify_token(self, token: str) -> "AccessToken | None":
-        from mcp.server.auth.provider import AccessToken  # noqa: PLC0415 - an extra
-
-        identity = await self._callers.identify(token.encode())
-        if isinstance(identity, RefusalReason):
-            _log.info("call refused", reason=identity)
-            return None
-        return AccessToken(
-            token=token,
-            client_id=identity.subject,
-            scopes=[],
-            subject=identity.subject,
-            claims={"iss": self._callers.issuer, _TENANT: identity.tenant},
-        )
-
-
-class _OneToken:
-    """Verifies the one configured token."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token.encode()
+    def __init__(self, issuer: str | None) -> None:
+        self._issuer = issuer
 
     async def verify_token(self, token: str) -> "AccessToken | None":
         from mcp.server.auth.provider import AccessToken  # noqa: PLC0415 - an extra
 
-        if not secrets.compare_digest(token.encode(), self._token):
+        caller = _caller.get()
+        if caller is None:
             return None
-        return AccessToken(token=token, client_id="freki", scopes=[])
+        own = None if self._issuer is None else {"iss": self._issuer, _TENANT: caller.tenant}
+        return AccessToken(token=caller.token or token, client_id=caller.name, scopes=[], claims=own)
 
 
-def _check_reach(settings: McpSettings, callers: Callers | None) -> None:
-    if callers is not None and settings.token is not None:
+def _check_reach(settings: McpSettings, issuer: str | None) -> None:
+    if issuer is not None and settings.token is not None:
         raise Misconfigured(
             "FREKI_MCP__TOKEN is one token for all callers, and with FREKI_AUTH__JWKS each has its own: leave it out"
         )
     if settings.host in _LOOPBACK:
         return
-    if settings.token is None and callers is None:
+    if settings.token is None and issuer is None:
         raise Misconfigured(
             f"FREKI_MCP__HOST is {settings.host}, which others can reach: set FREKI_AUTH__JWKS or"
             " FREKI_MCP__TOKEN, or leave the host out"

@@ -17,8 +17,9 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import SecretStr
 
 from freki.client.exchange import AlreadyAsked, NotSent
-from freki.infra.mcp_server import Callers, make_app, make_server
-from freki.infra.settings import McpSettings
+from freki.infra.api.callers import Callers, OnRefused
+from freki.infra.mcp_server import identify_one, make_app, make_server
+from freki.infra.settings import McpSettings, ServeSettings
 from freki.operators.errors import InvalidQuery
 from freki.operators.validate_query import validate_query
 from freki.schemas import (
@@ -522,16 +523,17 @@ LISTING = {"jsonrpc": "2.0", "id": 1, "method": "tools/list", "params": {}}
 HEADERS = {"accept": "application/json, text/event-stream", "mcp-protocol-version": "2025-11-25"}
 
 
-async def posted(settings: McpSettings, host: str = "127.0.0.1:8765", **headers: str) -> int:
+async def posted(settings: McpSettings, host: str = "127.0.0.1:8765", *, path: str = "/mcp", **headers: str) -> int:
     """Ask for the tools as a client at this host does; give the status."""
     import httpx
 
-    app = make_app(make_server(tools(), toolbox(Down(TimeoutError())).call, instructions=""), settings)
+    server = make_server(tools(), toolbox(Down(TimeoutError())).call, instructions="")
+    app = make_app(server, settings, callers=Callers(ServeSettings(), identify_one(settings, TenantId("t"))))
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url=f"http://{host}") as client,
     ):
-        answer = await client.post("/mcp", json=LISTING, headers={**HEADERS, **headers})
+        answer = await client.post(path, json=LISTING, headers={**HEADERS, **headers})
         assert answer.status_code != 200 or len(answer.json()["result"]["tools"]) == len(ARGUMENTS)
         return answer.status_code
 
@@ -575,12 +577,21 @@ async def identify(token: bytes) -> Identity | RefusalReason:
 
 
 @asynccontextmanager
-async def resource_server(line: QueryClient, issuer: str = "https://issuer.example.org") -> AsyncIterator[Any]:
-    """Serve callers with tokens of their own; give a client."""
+async def resource_server(
+    line: QueryClient,
+    issuer: str = "https://issuer.example.org",
+    *,
+    settings: McpSettings | None = None,
+    on_refused: OnRefused | None = None,
+    **serving: Any,
+) -> AsyncIterator[Any]:
+    """Serve callers with tokens of their own, or with that of the settings; give a client."""
     import httpx
 
     server = make_server(tools(), toolbox(line).call, instructions="")
-    app = make_app(server, McpSettings(), callers=Callers(issuer=issuer, identify=identify))
+    one = settings and identify_one(settings, TenantId("t"))
+    callers = Callers(ServeSettings(**serving), one or identify, on_refused=on_refused)
+    app = make_app(server, settings or McpSettings(), callers=callers, issuer=None if one else issuer)
     async with (
         app.router.lifespan_context(app),
         httpx.AsyncClient(transport=httpx.ASGITransport(app=app), base_url="http://127.0.0.1:8765") as client,
@@ -641,16 +652,57 @@ async def test_who_has_no_valid_token_is_told_where_to_get_one() -> None:
     assert not line.asked
 
 
+@pytest.mark.parametrize("settings", [None, McpSettings(token=SecretStr("token of ada"))])
+async def test_refused_tokens_are_recorded_and_limited_by_the_address_that_a_trusted_proxy_tells(
+    settings: McpSettings | None,
+) -> None:
+    recorded: list[tuple[RefusalReason, str]] = []
+
+    async def on_refused(reason: RefusalReason, address: str) -> None:
+        recorded.append((reason, address))
+
+    given: dict[str, Any] = {"on_refused": on_refused, "failures_per_minute": 2, "trusted_proxies": ["127.0.0.1"]}
+    async with resource_server(Recording(), settings=settings, **given) as client:
+
+        async def status_of(client_address: str, token: str | None, **headers: str) -> int:
+            told = {**HEADERS, "x-forwarded-for": client_address, **headers}
+            if token is not None:
+                told["authorization"] = f"Bearer {token}"
+            answer = await client.post("/mcp", json=LISTING, headers=told)
+            assert (answer.status_code == 429) == ("retry-after" in answer.headers)
+            return int(answer.status_code)
+
+        # Of pages of other sites, whoever reads them.
+        assert [await status_of("192.0.2.1", None, origin="http://evil.example") for _ in range(3)] == [403] * 3
+        assert await status_of("192.0.2.1", "forged") == 401
+        assert await status_of("192.0.2.1", None) == 401
+        assert await status_of("192.0.2.1", "token of ada") == 429
+        assert await status_of("192.0.2.2", "token of ada") == 200
+
+    reason = RefusalReason.SIGNATURE if settings is None else RefusalReason.UNKNOWN_KEY
+    assert recorded == [(reason, "192.0.2.1")]
+
+
+async def test_calls_of_one_user_are_limited() -> None:
+    async with resource_server(Recording(), calls_per_minute=1) as client:
+        told = [
+            await client.post("/mcp", json=LISTING, headers={**HEADERS, "authorization": f"Bearer {token}"})
+            for token in [*TOKENS] * 2
+        ]
+
+    assert [answer.status_code for answer in told] == [200, 200, 429, 429]
+
+
 async def test_a_server_with_two_kinds_of_tokens_or_without_an_issuer_does_not_start() -> None:
     with pytest.raises(Misconfigured, match="FREKI_AUTH__ISSUER"):
         async with resource_server(Recording(), issuer="nobody"):
             pass
     server = make_server(tools(), toolbox(Recording()).call, instructions="")
-    callers = Callers(issuer="https://issuer.example.org", identify=identify)
+    callers, issuer = Callers(ServeSettings(), identify), "https://issuer.example.org"
     with pytest.raises(Misconfigured, match="FREKI_MCP__TOKEN"):
-        make_app(server, McpSettings(token=SecretStr("s3cret")), callers=callers)
+        make_app(server, McpSettings(token=SecretStr("s3cret")), callers=callers, issuer=issuer)
     with pytest.raises(Misconfigured, match="FREKI_MCP__ALLOWED_HOSTS"):
-        make_app(server, McpSettings(host="0.0.0.0"), callers=callers)  # noqa: S104 - refused
+        make_app(server, McpSettings(host="0.0.0.0"), callers=callers, issuer=issuer)  # noqa: S104 - refused
 
 
 @pytest.mark.parametrize(

@@ -62,7 +62,10 @@ class McpSettings(SettingsSection):
 
 
 class ServeSettings(SettingsSection):
-    """Server of `freki serve`: HTTP and gRPC for services, and a page for people; `docs/serve.md` explains it."""
+    """Server of `freki serve`: HTTP and gRPC for services, and a page for people; `docs/serve.md` explains it.
+
+    The limits of calls, and the proxies, also count for `freki mcp --http`.
+    """
 
     host: str = Field(
         default="127.0.0.1", description="Address to listen on; other than loopback needs FREKI_AUTH__JWKS"
@@ -96,7 +99,7 @@ class ServeSettings(SettingsSection):
     calls_per_minute: int = Field(
         default=0,
         ge=0,
-        description="Maximum number of calls of one user, else of one address; 0: any",
+        description="Maximum number of calls of one user, else of one address, also of `freki mcp --http`; 0: any",
         json_schema_extra=RELOADS,
     )
     operators: tuple[TenantPrincipal, ...] = Field(

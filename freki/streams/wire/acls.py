@@ -177,8 +177,9 @@ def _of_operators(settings: Settings, replies: Sequence[Topic]) -> dict[str, lis
             *_audited(settings),
         ],
         "import": [*_may("Read", topics.documents), *_audited(settings)],
-        # These use the store alone, and `freki serve` also has the rights of `publish`, `ask` and others.
-        **({name: _audited(settings) for name in ("export", "serve")} if settings.audit.enabled else {}),
+        # The first uses the store alone; servers also have the rights of `ask`, `freki serve` also those of `publish`
+        # and others.
+        **({name: _audited(settings) for name in ("export", "serve", "mcp")} if settings.audit.enabled else {}),
         # Also for `freki verify --repair`. Deleting needs the rights of a producer.
         "reindex": [*_may(("Read", "Write"), topics.documents), *_may("Read", topics.outcomes)],
         "dead-letters": [
