@@ -151,7 +151,9 @@ def make_app(server: "Server", settings: McpSettings, *, callers: Callers, issue
 
     _check_reach(settings, issuer)
     hosts = [f"{host}:*" for host in _names(settings.host)] + list(settings.allowed_hosts)
-    security = TransportSecuritySettings(allowed_hosts=hosts, allowed_origins=[f"http://{host}" for host in hosts])
+    security = TransportSecuritySettings(
+        allowed_hosts=hosts, allowed_origins=[f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
+    )
     auth = None if issuer is None else _resource(settings, issuer)
     verifier = _Judged(issuer) if callers.have_tokens else None
     app = server.streamable_http_app(
@@ -165,6 +167,8 @@ def make_app(server: "Server", settings: McpSettings, *, callers: Callers, issue
     )
     if verifier is not None and auth is None:
         app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
+    # It would lead to http: behind a proxy with TLS, and to whatever host the request names.
+    app.router.redirect_slashes = False
     app.add_middleware(_Door, callers=callers, security=TransportSecurityMiddleware(security))
     return app
 
@@ -193,6 +197,8 @@ class _Door:
 
     async def __call__(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
         app: ASGIApp = self._app
+        if scope["type"] == "http" and scope["path"] == f"{PATH}/":
+            scope = {**scope, "path": PATH, "raw_path": PATH.encode()}
         # Where to get a token is told to everybody.
         if scope["type"] == "http" and scope["path"] == PATH:
             app = await self._judge(scope) or app

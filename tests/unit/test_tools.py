@@ -545,6 +545,24 @@ async def test_this_machine_may_call_and_a_web_page_that_pretends_to_be_it_may_n
     assert await posted(McpSettings(), origin="http://evil.example") == 403
 
 
+async def test_no_call_is_sent_elsewhere() -> None:
+    settings = McpSettings(token=SecretStr("s3cret"))
+
+    # A redirection would go to http: behind a proxy with TLS, and to whatever host the request names.
+    assert await posted(settings, path="/mcp/") == 401
+    assert await posted(settings, path="/mcp/", authorization="Bearer s3cret") == 200
+    assert await posted(settings, path="/mcp/", host="evil.example", authorization="Bearer s3cret") == 421
+    assert await posted(settings, path="/.well-known/oauth-protected-resource/mcp/", host="evil.example") == 404
+
+
+async def test_pages_of_the_server_itself_may_call_also_behind_a_proxy_with_tls() -> None:
+    settings = McpSettings(allowed_hosts=("freki.example.org",))
+
+    for scheme in ("http", "https"):
+        assert await posted(settings, host="freki.example.org", origin=f"{scheme}://freki.example.org") == 200
+    assert await posted(settings, host="freki.example.org", origin="https://evil.example") == 403
+
+
 async def test_where_a_token_is_set_nobody_calls_without_it() -> None:
     settings = McpSettings(host="192.0.2.7", token=SecretStr("s3cret"))
 
