@@ -400,6 +400,35 @@ async def test_what_changes_while_a_process_stands_still_in_the_last_look_at_roo
     assert not any(text in result.context for text in TEXTS)
 
 
+@pytest.mark.parametrize("explain", [False, True], ids=["plain", "explained"])
+@pytest.mark.parametrize("texts", [None, ["das amt entscheidet"]], ids=["deleted", "replaced"])
+async def test_what_changes_while_an_answer_waits_for_those_before_it_to_be_sent_is_noticed(
+    world: World, texts: Sequence[str] | None, *, explain: bool
+) -> None:
+    now_ns = 0
+    await world.feed(revision("b", 1, ["der antrag kostet eine gebühr"]))
+    asked = retriever(world, clock_ns=lambda: now_ns)
+    query = ContextQuery(
+        query_id=QueryId("q"), tenant=TENANT, text="Antrag und Gebühr", asked_at=now(), explain=explain
+    )
+
+    results: list[ContextResult] = []
+    async for _, result, _ in asked.answer([(query, ""), (query, "")]):
+        results.append(result)
+        if len(results) == 1:
+            # The other one is composed by now.
+            await asyncio.sleep(0.1)
+            now_ns += MAX_RECHECK_NS + 1
+            await world.feed(revision("a", 2, texts))
+
+    first, second = results
+    assert {hit.text for hit in first.hits} > set(TEXTS[:1])
+    assert {hit.document_id for hit in second.hits} == {"b"}
+    assert not any(text in second.context for text in TEXTS)
+    assert (second.explanation is not None) == explain
+    assert len(second.notices) == len(set(second.notices))
+
+
 async def test_a_store_that_is_always_slow_is_asked_twice_at_most_which_documents_stand(world: World) -> None:
     now_ns = 0
 

@@ -20,6 +20,7 @@ from freki.schemas import ChunkKind, ContextQuery, ContextResult, Notice, Notice
 from freki.schemas.arrays import Floats
 from freki.schemas.embeddings import QueryEmbedding
 from freki.schemas.index import Watermark
+from freki.schemas.names import record
 from freki.streams.observe.meters import Meters
 from freki.streams.ports import Embedder, EmbedTexts
 from freki.streams.retrieve.budget.admit import AdmissionControl
@@ -39,6 +40,7 @@ from freki.streams.retrieve.steps.exact import apply_exact
 from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import LOOK_BEYOND, FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
+from freki.streams.retrieve.steps.live import may_leave
 from freki.streams.retrieve.steps.locate import STEP as LOCATE
 from freki.streams.retrieve.steps.locate import locate, still_allowed, still_standing
 from freki.streams.retrieve.steps.query_embeddings import EmbedQueries, QueryEmbeddings
@@ -65,6 +67,19 @@ Answered = tuple[int, ContextResult, Retrieval]
 """Place of a query in its batch, its result, and all that was retrieved for it."""
 OnStep = Callable[[QueryId, StageTime], None]
 """Hears of each step of a query as soon as it has ended."""
+
+
+@record
+class _Finished:
+    """An answer that may leave."""
+
+    answered: Answered
+    retrieval: Retrieval
+    """The retrieval before the result was composed."""
+    notices: slice
+    """Notices in the log of the query that composing added."""
+    looked_ns: int
+    """Time of the last look at its documents, by the clock of the query."""
 
 
 class Retriever:
@@ -186,7 +201,7 @@ class Retriever:
             ]
             tasks += finishing
             for finished in asyncio.as_completed(finishing):
-                yield await finished
+                yield await self._as_of_now(await finished, watermarks)
         finally:
             self._in_flight.end(parsed)
             for task in tasks:
@@ -301,32 +316,50 @@ class Retriever:
         watermarks: Sequence[Watermark],
         *,
         widened: Callable[[], Awaitable[LoadedCandidates]] | None,
-    ) -> Answered:
+    ) -> _Finished:
         """Run the steps of one query, with the candidates of further searches if there are any."""
         query = found.query
         # What searching took is also how long the last look at roots may take.
         searched = self._learn(query)
         candidates = found.candidates if widened is None else await widened()
         retrieval = await self._retrieval(query, candidates)
-        log = query.log
+        finished = await self._told(place, retrieval, watermarks)
+        self._learn(query, after=searched)
+        return finished
+
+    async def _told(self, place: int, retrieval: Retrieval, watermarks: Sequence[Watermark]) -> _Finished:
+        """Compose the result of a retrieval whose hits stand, with its explanation where one is asked for."""
+        query = retrieval.query
+        log, looked_ns = query.log, query.log.clock_ns()
         while True:
             before = len(log.notices)
             result, composed = self._composed(retrieval, watermarks)
-            after = len(log.notices)
+            notices = slice(before, len(log.notices))
             self._in_flight.end([query])
             if not query.query.explain and not query.query.expect:
                 break
             explanation = await self._explain(composed)
             # What was expected may have been looked up for seconds.
             standing = await self._standing(retrieval)
+            looked_ns = log.clock_ns()
             if standing is retrieval:
                 result = replace(result, explanation=explanation, stages=log.times())
                 break
             # Notices of the composed result go with it; those of looking up and of the last look at documents stay.
-            del log.notices[before:after]
+            del log.notices[notices]
             retrieval = standing
-        self._learn(query, after=searched)
-        return place, result, composed
+        return _Finished(answered=(place, result, composed), retrieval=retrieval, notices=notices, looked_ns=looked_ns)
+
+    async def _as_of_now(self, finished: _Finished, watermarks: Sequence[Watermark]) -> Answered:
+        """Return an answer, composed again where a document went while others were sent, or the process stood still."""
+        log = finished.retrieval.query.log
+        if may_leave(finished.looked_ns, now_ns=log.clock_ns()):
+            return finished.answered
+        standing = await self._standing(finished.retrieval)
+        if standing is finished.retrieval:
+            return finished.answered
+        del log.notices[finished.notices]
+        return (await self._told(finished.answered[0], standing, watermarks)).answered
 
     def _composed(self, retrieval: Retrieval, watermarks: Sequence[Watermark]) -> tuple[ContextResult, Retrieval]:
         """Compose a result; return it, and the retrieval with what had no room."""
