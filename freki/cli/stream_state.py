@@ -14,7 +14,7 @@ from freki.schemas.avro import Codec, DamagedError, UndecodableError
 from freki.schemas.names import document_of_key
 from freki.streams.deliver.key_order import KeyOrder
 from freki.streams.ingest.chunk import content_hash
-from freki.streams.messages import Stored, recorded_at, version_in
+from freki.streams.messages import Stored, has_unreadable_version, recorded_at, version_in
 from freki.streams.wire.connect import open_registry
 from freki.streams.wire.from_settings import topics_of, wall_clock
 
@@ -149,6 +149,12 @@ def take(stream: Stream, stored: Stored, codec: Codec[DocumentChange], rejected:
         return
     if not is_outdated:
         stream.undecodable.discard(name)
+    if change is None and has_unreadable_version(stored.headers):
+        # It was rejected, and what compaction left of the document is no proof of what it is.
+        stream.note_last(name, stored, has_content=False)
+        if not is_outdated:
+            stream.undecodable.add(name)
+        return
     has_content = change is not None and change.operation is not Operation.DELETE
     stream.note_last(name, stored, has_content=has_content, version=None if change is None else change.version)
     # A change under a foreign key was rejected under the document id in that key.

@@ -6,7 +6,7 @@ from typing import Generic, TypeVar
 from opentelemetry.context import Context
 
 from freki.client.messages import TOKEN_HEADER, VERSION_HEADER, Headers, Outgoing, Stored
-from freki.schemas.names import LARGEST_INTEGER, Timestamp
+from freki.schemas.names import LARGEST_INTEGER, Timestamp, is_known
 
 __all__ = [
     "LAST_EDITION",
@@ -19,6 +19,7 @@ __all__ = [
     "Received",
     "Stored",
     "edition_in",
+    "has_unreadable_version",
     "header",
     "number_in",
     "place_of",
@@ -78,10 +79,18 @@ def version_in(headers: Headers) -> int:
     return number_in(headers, VERSION_HEADER)
 
 
+def has_unreadable_version(headers: Headers) -> bool:
+    """Return whether the version in the headers of a tombstone is damaged: nobody knows which version it deletes."""
+    return header(headers, VERSION_HEADER) is not None and not version_in(headers)
+
+
 def recorded_at(headers: Headers, timestamp: Timestamp) -> Timestamp:
-    """Return when a record was first recorded: the earlier one of its timestamp and its `RECORDED_AT_HEADER`."""
-    first = number_in(headers, RECORDED_AT_HEADER)
-    return Timestamp(min(first, timestamp)) if first else timestamp
+    """Return when a record was first recorded: the earlier one of its timestamp and its `RECORDED_AT_HEADER`.
+
+    A time before 1971 in the header is none beside that of a broker: such a document would be due by no rule, ever.
+    """
+    first = Timestamp(number_in(headers, RECORDED_AT_HEADER))
+    return min(first, timestamp) if first and (is_known(first) or not is_known(timestamp)) else timestamp
 
 
 def edition_in(headers: Headers) -> int:

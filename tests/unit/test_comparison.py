@@ -129,6 +129,20 @@ def test_a_tombstone_of_a_version_is_a_deletion_of_it_where_partitions_were_adde
             assert stream.expected[KEY].deleted is deletes
 
 
+def test_a_null_value_whose_version_is_damaged_deletes_nothing_and_proves_nothing() -> None:
+    codec, headers = Codec(DocumentChange), (("freki-version", b"0x3"),)
+    stream = Stream()
+    take(stream, Event(key=b"t/d", value=codec.encode(change(1))), codec, ())
+    take(stream, Event(key=b"t/d", value=None, headers=headers, offset=1, timestamp_ms=2_000), codec, ())
+
+    assert not stream.deleted
+    assert stream.undecodable == {"t/d"}
+
+    take(stream, Event(key=b"t/d", value=codec.encode(change(2)), offset=2, timestamp_ms=3_000), codec, ())
+
+    assert stream.undecodable == set()
+
+
 def test_a_document_in_several_partitions_is_the_same_difference_in_whatever_order_they_are_read() -> None:
     value = Codec(DocumentChange).encode(change(1))
     records = [Event(key=b"t/d", value=value, partition=partition, offset=1) for partition in (0, 1, 2, 0)]

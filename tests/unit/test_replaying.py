@@ -2,14 +2,16 @@ from collections.abc import AsyncIterator
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from freki.operators.map_envelope.envelope import ordered
 from freki.schemas import DocumentChange, DocumentId, IndexOutcome, Operation, OutcomeStatus, TenantId, Timestamp
 from freki.schemas.avro import Codec
-from freki.schemas.names import LARGEST_INTEGER
+from freki.schemas.names import FIRST_YEAR_MS, LARGEST_INTEGER
 from freki.streams.deliver.dead_letters import DeadLetter, replay
 from freki.streams.deliver.replay import Latest, latest_of, refusal_of_change, refusal_of_part
-from freki.streams.messages import Headers, number_in
+from freki.streams.messages import Headers, number_in, recorded_at
 from freki.streams.wire.replaying import Letters
 from tests.unit.deliveries import Event, dead_letter
 from tests.unit.pipelines import Pipeline
@@ -193,6 +195,27 @@ async def test_the_receipt_of_a_tombstone_that_is_rejected_has_the_version_of_it
 
     [receipt] = [Codec(IndexOutcome).decode(one.value or b"") for one in pipeline.producer.to("outcomes")]
     assert (receipt.status, receipt.version) == (OutcomeStatus.REJECTED, 3)
+
+
+@pytest.mark.parametrize(
+    "version", [b"", b"0", b"-1", b"3.0", b" 3", b"0x3", b"\xff", b"%d" % (LARGEST_INTEGER + 1), b"9" * 5_000]
+)
+async def test_a_null_value_whose_version_is_damaged_deletes_nothing_and_is_a_dead_letter(version: bytes) -> None:
+    pipeline = Pipeline()
+
+    await pipeline.take("documents", Event(key=KEY, value=None, headers=(("freki-version", version),)))
+
+    [receipt] = [Codec(IndexOutcome).decode(one.value or b"") for one in pipeline.producer.to("outcomes")]
+    assert receipt.status is OutcomeStatus.REJECTED
+    assert "freki-version: it is no whole number" in receipt.reason
+    assert len(pipeline.producer.to("dead-letters")) == 1
+    assert not pipeline.producer.to("chunks") + pipeline.producer.to("chunks-express")
+
+
+@given(header=st.integers(1, FIRST_YEAR_MS - 1), at=st.integers(FIRST_YEAR_MS, LARGEST_INTEGER))
+def test_a_time_before_1971_in_a_header_is_none_beside_that_of_the_broker(header: int, at: int) -> None:
+    """A rule of retention counts from it, and takes such a time for none: the document would never be due."""
+    assert recorded_at((("freki-recorded-at", b"%d" % header),), Timestamp(at)) == at
 
 
 @pytest.mark.parametrize(

@@ -34,7 +34,16 @@ from freki.streams.deliver.outbox import Sink
 from freki.streams.ingest.limit_changes import check_batch, removal_of, upsert_of
 from freki.streams.ingest.outline import Outline, Outliner
 from freki.streams.limits.changes import ChangeLimits
-from freki.streams.messages import Outgoing, Received, edition_in, recorded_at, request_in, version_in
+from freki.streams.messages import (
+    VERSION_HEADER,
+    Outgoing,
+    Received,
+    edition_in,
+    has_unreadable_version,
+    recorded_at,
+    request_in,
+    version_in,
+)
 from freki.streams.observe import attributes
 from freki.streams.observe.tracing import UNTRACED, Attributes, describe, of_document, step
 from freki.streams.ports import ClaimReader, Scanner
@@ -181,6 +190,11 @@ class Chunker:
         tenant, slash, document_id = key.partition("/")
         if not (tenant and slash and document_id):
             raise InvalidChange(f"key: {key[:200]!r} is not tenant/document_id, so the tombstone names no document")
+        if has_unreadable_version(received.headers):
+            raise InvalidChange(
+                f"{VERSION_HEADER}: it is no whole number from 1 to 2^63-1, so nobody knows which version the null "
+                "value deletes; send the version in decimal digits, or no such header to delete all recorded before"
+            )
         version = version_in(received.headers)
         operation = RevisionOperation.DELETE if version else RevisionOperation.TOMBSTONE
         return self._removal(operation, TenantId(tenant), DocumentId(document_id), recorded, version=version)
