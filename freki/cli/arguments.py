@@ -31,6 +31,12 @@ def not_empty(value: str | list[str] | None) -> str | list[str] | None:
     words = [value] if isinstance(value, str) else value or []
     if not all(word.strip() for word in words):
         raise typer.BadParameter(_EMPTY)
+    return utf_8(value)
+
+
+def utf_8(value: str | list[str] | None) -> str | list[str] | None:
+    """Refuse a word of bytes that are not UTF-8; called by typer as `not_empty`, where an empty word has a meaning."""
+    words = [value] if isinstance(value, str) else value or []
     if any("\ud800" <= character <= "\udfff" for word in words for character in word):
         raise typer.BadParameter("it is not UTF-8: write it in this encoding")
     return value

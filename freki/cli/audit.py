@@ -148,7 +148,9 @@ async def search(  # noqa: PLR0913 - options
         list[AuditKind] | None, typer.Option(case_sensitive=False, help="Of this kind; again for more")
     ] = None,
     since: Annotated[datetime | None, typer.Option(help="From this time on, UTC")] = None,
-    text: Annotated[str | None, typer.Option(help="Of exactly this query; needs FREKI_AUDIT__KEY_FILE")] = None,
+    text: Annotated[
+        str | None, typer.Option(help="Of exactly this query; needs FREKI_AUDIT__KEY_FILE", callback=not_empty)
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print entries, oldest first; exit code 1 if there are lines that are none."""

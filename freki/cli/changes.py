@@ -78,10 +78,12 @@ class FileArguments(ArgumentGroup):
             help="Folder below which paths count in ids; default: the given folder, or that of a file",
         ),
     ] = None
-    language: Annotated[str | None, typer.Option(help="Such as de; default: detected")] = None
+    language: Annotated[str | None, typer.Option(help="Such as de; default: detected", callback=not_empty)] = None
     kind: Annotated[
         str | None,
-        typer.Option(help="Media type or extension, such as text/x-rst or rst; default: recognised"),
+        typer.Option(
+            help="Media type or extension, such as text/x-rst or rst; default: recognised", callback=not_empty
+        ),
     ] = None
     attribute: Annotated[
         list[str] | None,

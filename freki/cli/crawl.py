@@ -48,10 +48,13 @@ class CrawlArguments(ArgumentGroup):
     pages: Annotated[int, typer.Option(help="Maximum number of requested addresses", min=1)] = 1000
     host: Annotated[
         list[str] | None,
-        typer.Option(help="Host[:port] to read as well; may be repeated; default: the hosts of the URLs"),
+        typer.Option(
+            help="Host[:port] to read as well; may be repeated; default: the hosts of the URLs", callback=not_empty
+        ),
     ] = None
     private_host: Annotated[
-        list[str] | None, typer.Option(help="Host that may have a private network address; may be repeated")
+        list[str] | None,
+        typer.Option(help="Host that may have a private network address; may be repeated", callback=not_empty),
     ] = None
     browser: Annotated[bool, typer.Option(help="Run the pages' scripts in Chromium")] = True
     header: Annotated[
@@ -65,7 +68,7 @@ class CrawlArguments(ArgumentGroup):
         Path | None,
         typer.Option(parser=given_path, help="File with cookies as browsers' extensions and curl write it (Netscape)"),
     ] = None
-    proxy: Annotated[str | None, typer.Option(help="HTTP proxy, such as http://proxy:3128")] = None
+    proxy: Annotated[str | None, typer.Option(help="HTTP proxy, such as http://proxy:3128", callback=not_empty)] = None
     name: Annotated[
         str | None,
         typer.Option(help="Name under which later crawls find this one; default: the first host", callback=not_empty),

@@ -7,6 +7,7 @@ import typer
 from pydantic import TypeAdapter
 from rich.text import Text
 
+from freki.cli.arguments import not_empty
 from freki.cli.audited import record_command
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.times import time_of
@@ -76,7 +77,7 @@ def _print_group(group: LetterGroup, *, everything: bool) -> None:
 @letters_app.command("show")
 @command
 async def letters_show(
-    letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it")],
+    letter: Annotated[str, typer.Argument(help="partition/offset, as `list` shows it", callback=not_empty)],
     *,
     as_json: Json = False,
 ) -> None:
@@ -136,7 +137,9 @@ def _text(value: bytes) -> str:
 @letters_app.command("replay")
 @command
 async def letters_replay(
-    letter: Annotated[str, typer.Argument(help="partition/offset, or all: every one not settled yet")],
+    letter: Annotated[
+        str, typer.Argument(help="partition/offset, or all: every one not settled yet", callback=not_empty)
+    ],
     *,
     as_json: Json = False,
 ) -> None:

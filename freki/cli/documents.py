@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from freki.cli.arguments import Tenant, expanded, not_empty
+from freki.cli.arguments import Tenant, expanded, not_empty, utf_8
 from freki.cli.audited import record_command
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
@@ -45,7 +45,9 @@ async def list_documents(
     otherwise: Annotated[
         bool, typer.Option("--otherwise", help="Only documents made with other settings of chunks, contexts or models")
     ] = False,
-    after: Annotated[str, typer.Option(help="Begin after this id: the last one of the page before")] = "",
+    after: Annotated[
+        str, typer.Option(help="Begin after this id: the last one of the page before", callback=utf_8)
+    ] = "",
     as_json: AsJson = False,
 ) -> None:
     """List documents in the order of their ids."""

@@ -23,7 +23,7 @@ async def publish_git(
         Path, typer.Argument(parser=given_path, help="Git repository, bare or with a working tree", show_default=False)
     ],
     *,
-    branch: Annotated[str, typer.Option(help="Branch, tag or commit")] = "HEAD",
+    branch: Annotated[str, typer.Option(help="Branch, tag or commit", callback=not_empty)] = "HEAD",
     name: Annotated[
         str | None, typer.Option(help="Prefix of the document ids; default: the folder's name", callback=not_empty)
     ] = None,

@@ -39,7 +39,9 @@ async def give(
     verdict: Annotated[Verdict, typer.Argument(help="Verdict on the document", case_sensitive=False)],
     *,
     judge: Annotated[str, typer.Option("--as", help="Who judges", callback=not_empty)],
-    query: Annotated[str, typer.Option(help="Id of the query; default: shared by equal query texts")] = "",
+    query: Annotated[
+        str | None, typer.Option(help="Id of the query; default: shared by equal query texts", callback=not_empty)
+    ] = None,
     chunk: Annotated[str | None, typer.Option(help="Judge only this chunk", callback=not_empty)] = None,
     tenant: Tenant = None,
 ) -> None:

@@ -13,6 +13,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from freki.cli.arguments import not_empty
 from freki.cli.context import command, console, fail, load_settings, names_servers, nothing_runs
 from freki.cli.rows import whole_table
 from freki.cli.words import counted
@@ -29,7 +30,8 @@ async def status(
     worker: Annotated[
         list[str] | None,
         typer.Option(
-            help="URL of a worker's endpoint, such as http://10.0.0.7:9464; workers of the local stack are found"
+            help="URL of a worker's endpoint, such as http://10.0.0.7:9464; workers of the local stack are found",
+            callback=not_empty,
         ),
     ] = None,
     *,

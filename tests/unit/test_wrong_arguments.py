@@ -148,6 +148,8 @@ _EMPTY = [
     ("audit", "export", ""),
     ("audit", "verify", "--file", ""),
     ("eval", "set.yaml", "--corpus", ""),
+    ("git", ".", "--branch", ""),
+    ("judge", "give", "q", "a.md", "up", "--as", "ada", "--query", ""),
 ]
 
 
@@ -173,6 +175,28 @@ def test_an_attribute_that_is_not_utf_8_is_refused_before_a_server_is_asked(comm
 
     assert ended.exit_code == 2
     assert "it is not UTF-8" in ended.output
+
+
+_TEXTS = (
+    ("git", ".", "--branch"),
+    ("judge", "give", "q", "a.md", "up", "--as", "ada", "--query"),
+    *((command, ".", option) for command in ("publish", "watch") for option in ("--language", "--kind")),
+    *(("crawl", "https://example.org/", option) for option in ("--host", "--private-host", "--proxy")),
+    ("documents", "list", "--after"),
+    ("audit", "search", "--text"),
+    ("dead-letters", "show"),
+    ("dead-letters", "replay"),
+    ("status", "--worker"),
+)
+
+
+@pytest.mark.parametrize("command", _TEXTS, ids=" ".join)
+def test_a_text_that_is_not_utf_8_is_refused_by_the_name_of_its_option(command: tuple[str, ...]) -> None:
+    ended = CliRunner().invoke(app, [*command, "st\udce4dt"], env={"COLUMNS": "200"})
+
+    assert ended.exit_code == 2
+    assert "it is not UTF-8" in ended.output
+    assert f"'{command[-1] if command[-1].startswith('--') else 'letter'}'" in ended.output
 
 
 def callbacks(app: typer.Typer) -> Iterator[Callable[..., Any]]:
