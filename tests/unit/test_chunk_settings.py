@@ -6,7 +6,7 @@ from functools import partial
 import pytest
 
 from freki.infra.models import check_window
-from freki.infra.settings import ChunkingSettings, ModelSettings, Settings
+from freki.infra.settings import ChunkingSettings, ModelSettings, RemoteEmbedderSettings, Settings
 from freki.operators.chunk import chunk_document
 from freki.operators.identify import chunk_id
 from freki.operators.parse_text import parse_text
@@ -50,6 +50,15 @@ def test_contexts_by_a_language_model_must_fit_too() -> None:
     assert check_window(ModelSettings(), max_tokens=256, written_chars=500) == []
     with pytest.raises(Misconfigured, match="at most 228, FREKI_CONTEXTS__MAX_CHARS lower"):
         check_window(ModelSettings(), max_tokens=256, written_chars=600)
+
+
+@pytest.mark.parametrize(("window", "advice"), [(8, "choose an embedder"), (115, "choose"), (116, "at most 32")])
+def test_no_size_of_chunks_is_advised_that_is_none(window: int, advice: str) -> None:
+    remote = RemoteEmbedderSettings(url="http://host/v1", model="m", dim=4, max_tokens=window)
+    with pytest.raises(Misconfigured, match=f": (set FREKI_CHUNKING__MAX_TOKENS to )?{advice}") as refused:
+        check_window(ModelSettings(embedder="remote", remote=remote), max_tokens=256)
+
+    assert "at most -" not in str(refused.value)
 
 
 def test_a_window_of_late_chunking_is_checked_elsewhere() -> None:

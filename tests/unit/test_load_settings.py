@@ -262,6 +262,24 @@ SIMILARITY = "is more than any text has: the most is 2"
             "VERTEX_RERANKER__TOKEN=s VERTEX_RERANKER__TOKEN_COMMAND=c",
             "FREKI_VERTEX_RERANKER__TOKEN and FREKI_VERTEX_RERANKER__TOKEN_COMMAND are set",
         ),
+        ("RETRIEVAL__RERANKER=REMOTE", "FREKI_RETRIEVAL__RERANKER=REMOTE needs FREKI_REMOTE_RERANKER__URL"),
+        ("RETRIEVAL__RERANKER=VERTEX", "FREKI_RETRIEVAL__RERANKER=VERTEX needs FREKI_VERTEX_RERANKER__PROJECT"),
+        (
+            "RETRIEVAL__RERANKER=LLM LLM__URL=http://host/v1",
+            "FREKI_RETRIEVAL__RERANKER=LLM needs FREKI_LLM__MODEL: set it",
+        ),
+        ('LLM__EXTRA_BODY={"a":[NaN]}', "FREKI_LLM__EXTRA_BODY has NaN"),
+        ('LLM__EXTRA_BODY={"a":{"b":-Infinity}}', "FREKI_LLM__EXTRA_BODY has NaN"),
+        ('LLM__EXTRA_BODY={"a":1e999}', "FREKI_LLM__EXTRA_BODY has NaN"),
+        ('LLM__EXTRA_BODY={"a":"\\ud800"}', "FREKI_LLM__EXTRA_BODY has NaN"),
+        (
+            "AUDIT__ENABLED=true AUDIT__KEY_FILE=k AUDIT__DIRECTORY=log TELEMETRY__TRACE_DIR=x/../log",
+            "FREKI_TELEMETRY__TRACE_DIR=x/../log is the folder of the audit log",
+        ),
+        (
+            "AUDIT__ENABLED=true AUDIT__KEY_FILE=k TELEMETRY__TRACE_DIR=.freki/audit",
+            "FREKI_TELEMETRY__TRACE_DIR=.freki/audit is the folder of the audit log",
+        ),
         ("VERTEX_RERANKER__TOKEN_COMMAND='", "FREKI_VERTEX_RERANKER__TOKEN_COMMAND is no command"),
         ("KAFKA__OAUTH__TOKEN_COMMAND='", "FREKI_KAFKA__OAUTH__TOKEN_COMMAND is no command"),
         (
@@ -289,6 +307,8 @@ def test_settings_that_contradict_each_other_are_named_with_the_fix(
     [
         "CHUNKING__MIN_TOKENS=256",
         "CHUNKING__CODE__OVERLAP_CHARS=599",
+        "RETRIEVAL__RERANKER=REMOTE REMOTE_RERANKER__URL=http://host",
+        "AUDIT__ENABLED=true AUDIT__KEY_FILE=k AUDIT__DIRECTORY=log TELEMETRY__TRACE_DIR=log/traces",
         "MODELS__LATE_WINDOW_TOKENS=256",
         "CONTEXTS__MIN_CHARS=100000",
         "CONTEXTS__LLM=true CONTEXTS__MIN_CHARS=1200",

@@ -128,6 +128,38 @@ def test_variables_may_have_any_case_and_tables_keys(monkeypatch: pytest.MonkeyP
     assert settings.retrieval.widen == (Widening.SYNONYMS,)
 
 
+@pytest.mark.parametrize(
+    ("variable", "value", "key", "table"),
+    [
+        ("FREKI_LIMITS__TENANTS__HR__DOCUMENTS", "2", "HR", "FREKI_LIMITS__TENANTS"),
+        ("FREKI_LIMITS__TENANTS__Hr", '{"documents": 2}', "Hr", "FREKI_LIMITS__TENANTS"),
+        ("freki_limits__tenants__HR__documents", "2", "HR", "FREKI_LIMITS__TENANTS"),
+        ("FREKI_KAFKA__OAUTH__EXTENSIONS__logicalCluster", "x", "logicalCluster", "FREKI_KAFKA__OAUTH__EXTENSIONS"),
+    ],
+)
+def test_a_key_whose_case_counts_is_not_guessed(
+    variable: str, value: str, key: str, table: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(variable, value)
+
+    with pytest.raises(WrongSettings) as failure:
+        read_settings()
+
+    [problem] = failure.value.problems
+    assert problem.startswith(f"{variable}: names of variables have no case")
+    assert f"{table}='{{\"{key}\": …}}'" in problem
+
+
+def test_a_key_whose_case_counts_may_be_json_or_in_small_letters(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("FREKI_LIMITS__TENANTS", '{"HR": {"documents": 2}}')
+    monkeypatch.setenv("FREKI_LIMITS__TENANTS__sales__DOCUMENTS", "3")
+    monkeypatch.setenv("FREKI_LIMITS__TENANTS__IT__DOCUMENTS", "")
+
+    limits = Settings().limits
+
+    assert [limits.of(name)["documents"] for name in ("HR", "hr", "sales", "it")] == [2, None, 3, None]
+
+
 def test_a_profile_may_be_json_or_a_variable_for_each_of_its_fields(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("FREKI_RETRIEVAL__PROFILES__PHI3", '{"hits": 3, "context_tokens": 800}')
     monkeypatch.setenv("FREKI_RETRIEVAL__PROFILES__70B__HITS", "9")

@@ -11,10 +11,12 @@ from typing import Any, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSettingsSource
 
-from freki.infra.settings.names import names_of
+from freki.infra.settings.names import has_doubtful_key, names_of
 
 UNKNOWN = "$"
 """Prefix that marks a variable without a setting when it is passed to pydantic."""
+DOUBTFUL = "%"
+"""The same of one with a key whose case counts, and cannot be told from the name of a variable."""
 _OF_TESTS = re.compile("FREKI_TEST_.*", re.IGNORECASE)
 _OF_KUBERNETES = re.compile(
     r"FREKI(_[A-Z0-9_]+)?_(SERVICE_(HOST|PORT(_[A-Z0-9_]+)?)=.*|PORT(_\d+_(TCP|UDP|SCTP))?=(tcp|udp|sctp)://.*"
@@ -29,7 +31,12 @@ class Environment(EnvSettingsSource):
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls)
         self._unknown = [name for name in os.environ if self._is_ours(name) and not self._is_setting(name)]
-        left_out = {name.lower() for name in self._unknown}
+        self._doubtful = [
+            name
+            for name in os.environ
+            if self._is_ours(name) and os.environ[name] and has_doubtful_key(self.settings_cls, self._path_of(name))
+        ]
+        left_out = {name.lower() for name in (*self._unknown, *self._doubtful)}
         self.env_vars = {name: value for name, value in self.env_vars.items() if name not in left_out}
 
     def _is_ours(self, name: str) -> bool:
@@ -38,8 +45,11 @@ class Environment(EnvSettingsSource):
         return name.upper().startswith(self.env_prefix) and not is_foreign
 
     def _is_setting(self, name: str) -> bool:
-        path = tuple(name[len(self.env_prefix) :].lower().split(self.env_nested_delimiter or ""))
+        path = tuple(each.lower() for each in self._path_of(name))
         return path in names_of(self.settings_cls, path)
+
+    def _path_of(self, name: str) -> list[str]:
+        return name[len(self.env_prefix) :].split(self.env_nested_delimiter or "")
 
     def next_field(
         self,
@@ -63,7 +73,8 @@ class Environment(EnvSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Return the given settings and the names of unknown variables, whose values may be secrets."""
-        return {**_without_empty(super().__call__()), **{f"{UNKNOWN}{name}": None for name in self._unknown}}
+        refused = [f"{UNKNOWN}{name}" for name in self._unknown] + [f"{DOUBTFUL}{name}" for name in self._doubtful]
+        return {**_without_empty(super().__call__()), **dict.fromkeys(refused)}
 
 
 class File(TomlConfigSettingsSource):

@@ -48,13 +48,19 @@ class ChunkProfile(SettingsSection):
     overlap_chars: int = Field(ge=0, description="Characters of the text before it that a chunk remembers")
 
 
+LEAST_MAX_TOKENS = 32
+"""Lowest FREKI_CHUNKING__MAX_TOKENS."""
+
+
 class ChunkingSettings(SettingsSection):
     """Chunk sizes and limits."""
 
     min_tokens: int = Field(default=30, ge=1, description="Smaller neighbours are joined, also adjacent sections")
     min_chars: int = Field(default=0, ge=0, description="Minimum number of characters of a chunk, besides `min_tokens`")
     max_tokens: int = Field(
-        default=256, ge=32, description="Maximum number of tokens of a chunk; with its context it must fit the embedder"
+        default=256,
+        ge=LEAST_MAX_TOKENS,
+        description="Maximum number of tokens of a chunk; with its context it must fit the embedder",
     )
     overlap_tokens: int | None = Field(
         default=None, ge=0, description="Maximum number of tokens of an overlap, besides the characters of its format"

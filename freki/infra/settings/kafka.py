@@ -6,6 +6,7 @@ from typing import Literal, Self
 
 from pydantic import Field, SecretStr, model_validator
 
+from freki.infra.settings.names import ExactName
 from freki.infra.settings.section import SecretFile, ServerUrl, SettingsSection, check_command, is_address
 
 _PLACES = ("token_url", "token_file", "token_command")
@@ -26,7 +27,7 @@ class OAuthSettings(SettingsSection):
         default=None, description="With OAUTHBEARER: file that something keeps a fresh token in"
     )
     token_command: str | None = Field(default=None, description="With OAUTHBEARER: command that prints a token")
-    extensions: Mapping[str, str] = Field(
+    extensions: Mapping[ExactName, str] = Field(
         default={}, description="SASL extensions that the broker asks for, such as Confluent's `logicalCluster`"
     )
     timeout_s: float = Field(default=10.0, gt=0, description="Longest wait for a token")

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 
 from pydantic import Field
 
+from freki.infra.settings.names import ExactName
 from freki.infra.settings.section import SettingsSection
 
 
@@ -30,7 +31,7 @@ class TenantLimitSettings(SettingsSection):
 class LimitSettings(TenantLimitSettings):
     """Limits of each tenant; `docs/security.md` explains them."""
 
-    tenants: Mapping[str, TenantLimitSettings] = Field(
+    tenants: Mapping[ExactName, TenantLimitSettings] = Field(
         default={},
         description="Limits of single tenants by name, besides or instead of those above, as JSON: "
         '`{"hr": {"documents": 1000, "queries_per_minute": null}}`',

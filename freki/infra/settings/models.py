@@ -1,5 +1,6 @@
 """Settings of the models: embedders, rerankers and the language model."""
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal, Self
@@ -187,9 +188,16 @@ class VertexRerankerSettings(SettingsSection):
         return self
 
 
-def _without_own(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+def _sendable(fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    try:
+        json.dumps(fields, ensure_ascii=False, allow_nan=False).encode()
+    except ValueError as error:
+        # Environment and TOML can say NaN, infinity and half of a character; no request can.
+        raise ValueError(
+            "FREKI_LLM__EXTRA_BODY has NaN, infinity or a lone surrogate, which no request can have: leave it out"
+        ) from error
     if own := sorted(_OWN_FIELDS & fields.keys()):
-        raise ValueError(f"Freki sets {', '.join(own)} itself; leave it out")
+        raise ValueError(f"FREKI_LLM__EXTRA_BODY: Freki sets {', '.join(own)} itself; leave it out")
     return fields
 
 
@@ -205,7 +213,7 @@ class LlmSettings(SettingsSection):
     model: str | None = Field(default=None, description="Name of the model, as the server knows it")
     api_key: SecretStr | None = Field(default=None, description="Bearer token")
     api_key_file: SecretFile = Field(default=None, description="File that holds it")
-    extra_body: Annotated[dict[str, JsonValue], AfterValidator(_without_own)] = Field(
+    extra_body: Annotated[dict[str, JsonValue], AfterValidator(_sendable)] = Field(
         default={},
         description="Further fields of each request, such as those that switch off thinking: docs/contexts.md",
     )

@@ -2,10 +2,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Any, get_args, get_origin
+from typing import Annotated, Any, get_args, get_origin
 
 from pydantic import BaseModel
 
+EXACT = "compared letter by letter"
+ExactName = Annotated[str, EXACT]
+"""Key of a table whose case counts, which the name of a variable does not have."""
 Names = tuple[str, ...]
 """Path of a setting from the outermost section, such as `("retrieval", "top_k")`."""
 
@@ -19,6 +22,17 @@ def names_of(kind: Any, path: Sequence[str] = ()) -> Iterator[Names]:  # noqa: A
         yield (name,)
         for rest in names_of(inner, path[1:]):
             yield (name, *rest)
+
+
+def has_doubtful_key(kind: Any, path: Sequence[str]) -> bool:  # noqa: ANN401 - any type
+    """Return whether a path, as a variable spells it, has a key with capitals where the case of keys counts."""
+    if not path:
+        return False
+    name, *rest = path
+    if get_origin(kind) is Mapping and EXACT in getattr(get_args(kind)[0], "__metadata__", ()) and name != name.lower():
+        return True
+    found = dict(_inner(kind, name.lower())).get(name.lower())
+    return found is not None and has_doubtful_key(found, rest)
 
 
 def nearest(path: Names, kind: type[BaseModel]) -> Names | None:

@@ -30,6 +30,7 @@ from freki.infra.settings.retrieval import FeedbackSettings, RetrievalSettings
 from freki.infra.settings.scan import ScanSettings
 from freki.infra.settings.section import Clearable, TenantName, check_ascending
 from freki.infra.settings.services import LocalSettings, McpSettings, ServeSettings, TelemetrySettings
+from freki.schemas import RerankerChoice
 from freki.schemas.stalling import MAX_BATCH_S
 
 
@@ -120,6 +121,8 @@ class Settings(BaseSettings, Clearable):
         self._check_erasure()
         self._check_names()
         self._check_times()
+        self._check_folders()
+        self._check_reranker()
         if self.retrieval.feedback and not self.feedback.read:
             raise ValueError(
                 f"FREKI_RETRIEVAL__FEEDBACK={self.retrieval.feedback} counts judgements that nobody reads: set "
@@ -168,6 +171,28 @@ class Settings(BaseSettings, Clearable):
             raise ValueError(
                 f"{others} and FREKI_PARSING__TIMEOUT_S let one document take {self.document_s:g} s, and a worker that "
                 f"is busy for {MAX_BATCH_S:g} s counts as stalled and starts anew: lower one of them"
+            )
+
+    def _check_folders(self) -> None:
+        """Refuse traces in the folder of the audit log: the oldest files of a folder of traces are removed."""
+        traces, audit = self.telemetry.trace_dir, self.audit.directory or self.local.state_dir / "audit"
+        if self.audit.enabled and traces is not None and traces.expanduser().resolve() == audit.expanduser().resolve():
+            raise ValueError(
+                f"FREKI_TELEMETRY__TRACE_DIR={traces} is the folder of the audit log, FREKI_AUDIT__DIRECTORY, whose "
+                "files would be removed as old traces: choose another one"
+            )
+
+    def _check_reranker(self) -> None:
+        """Refuse a reranker that no query could be answered with: each answer would say that it is missing."""
+        needed = {
+            RerankerChoice.REMOTE: {"REMOTE_RERANKER__URL": self.remote_reranker.url},
+            RerankerChoice.VERTEX: {"VERTEX_RERANKER__PROJECT": self.vertex_reranker.project},
+            RerankerChoice.LLM: {"LLM__URL": self.llm.url, "LLM__MODEL": self.llm.model},
+        }.get(self.retrieval.reranker, {})
+        if missing := [f"FREKI_{name}" for name, value in needed.items() if value is None]:
+            raise ValueError(
+                f"FREKI_RETRIEVAL__RERANKER={self.retrieval.reranker} needs {' and '.join(missing)}: set it, or choose "
+                "another reranker"
             )
 
     def _check_names(self) -> None:

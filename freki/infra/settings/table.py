@@ -17,7 +17,9 @@ HEAD = """# Settings
 
 Each setting is an environment variable, or a line in `freki.toml` in the folder where Freki is started:
 `FREKI_KAFKA__BOOTSTRAP=kafka:9092` and `[kafka]` with `bootstrap = "kafka:9092"` say the same; the environment wins.
-Variables may have any case. Lists and tables are JSON there, and so may be a section: `FREKI_KAFKA={"partitions": 12}`.
+Variables may have any case; a key of a table whose case counts, such as the name of a tenant, is JSON or in small
+letters: `FREKI_LIMITS__TENANTS={"HR": {"documents": 2}}`.
+Lists and tables are JSON there, and so may be a section: `FREKI_KAFKA={"partitions": 12}`.
 An empty value counts as not set, in both places: deployment tools hand it over for what nobody set. `none` is the word
 for no value, for settings without a default (–), lists, tables and `FREKI_MODELS__RERANKER`; a secret may read `none`.
 A secret may lie in a file, as Docker and Kubernetes hand them over: `FREKI_KAFKA__PASSWORD_FILE=/run/secrets/kafka` in
