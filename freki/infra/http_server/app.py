@@ -1,6 +1,7 @@
 """The application of the HTTP API: documents, queries and judgements as JSON, and the page."""
 
 import asyncio
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Mapping
 from http import HTTPStatus
@@ -11,6 +12,7 @@ import structlog
 from fastapi import Depends, FastAPI, Query
 from fastapi.dependencies.models import Dependant
 from fastapi.exceptions import RequestValidationError
+from pydantic import BeforeValidator
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, Response
@@ -80,8 +82,17 @@ _STORED = {
 Next = Callable[[Request], Awaitable[Response]]
 
 
+def _in_digits(given: object) -> object:
+    if isinstance(given, str) and not re.fullmatch("-?[0-9]+", given):
+        # Pydantic reads 1_0 as 10.
+        raise ValueError("it is no number in digits")
+    return given
+
+
+Digits = Annotated[int, BeforeValidator(_in_digits)]
+"""Whole number in an address."""
 Wait = Annotated[
-    int, Query(ge=0, le=MOST_WAIT_MS, description="Wait so long for the receipt, in milliseconds; 0: answer at once")
+    Digits, Query(ge=0, le=MOST_WAIT_MS, description="Wait so long for the receipt, in milliseconds; 0: answer at once")
 ]
 Named = Annotated[str | None, Query(alias="tenant", description="Tenant; default: of the server, or of the token")]
 _MOST_ERRORS = 50
@@ -89,9 +100,9 @@ _MOST_ERRORS = 50
 _PRINCIPAL = "principal"
 """The one parameter that may come several times."""
 Principals = Annotated[tuple[str, ...], Query(alias=_PRINCIPAL, description="Without tokens: who asks")]
-Limit = Annotated[int, Query(ge=1, le=100, description="Most documents or chunks of the page")]
+Limit = Annotated[Digits, Query(ge=1, le=100, description="Most documents or chunks of the page")]
 Cursor = Annotated[str | None, Query(description="`next` of the page before")]
-Version = Annotated[int, Query(ge=0, le=LARGEST_INTEGER, description="0: now, in milliseconds")]
+Version = Annotated[Digits, Query(ge=0, le=LARGEST_INTEGER, description="0: now, in milliseconds")]
 
 
 def make_app(

@@ -1,10 +1,9 @@
 """What requests of the HTTP API hold: the records of the topics, without what the API fills in."""
 
 import json
-import math
 from base64 import b64decode
 from dataclasses import MISSING, Field, fields
-from functools import cache, partial
+from functools import partial
 from http import HTTPStatus
 from typing import TYPE_CHECKING, Any, get_type_hints
 
@@ -22,7 +21,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.avro.hints import bare, branches_of, is_record, item_of
+from freki.schemas.json_values import check_kind
 from freki.schemas.names import LARGEST_INTEGER
 
 _FILLED_IN: dict[type[Any], set[str]] = {
@@ -33,19 +32,15 @@ _FILLED_IN: dict[type[Any], set[str]] = {
 """What the API knows itself."""
 
 
-_FIRST_INEXACT = 2.0**53
-"""From here on a number with a point or an exponent is read as one of its neighbours."""
-
-
 class Part(BaseModel):
-    """Base of what bodies hold: no unknown fields, and no numbers that are other ones than was meant."""
+    """Base of what bodies hold: no unknown fields, and no values that would be read as other ones than was meant."""
 
     model_config = ConfigDict(extra="forbid")
 
     @field_validator("*", mode="before")
     @classmethod
-    def _holds_numbers(cls, given: object, info: ValidationInfo) -> object:
-        _check_numbers(given, cls.model_fields[info.field_name or ""].annotation)
+    def _is_of_kind(cls, given: object, info: ValidationInfo) -> object:
+        check_kind(given, cls.model_fields[info.field_name or ""].annotation)
         return given
 
 
@@ -66,28 +61,6 @@ class Body(Part):
             # Writing takes a little more of the stack than reading did.
             raise ValueError("it is nested too deep") from error
         return given
-
-
-def _check_numbers(given: object, hint: Any) -> None:  # noqa: ANN401 - a type
-    """Raise ValueError for a number that pydantic would read as another one, also within lists and records."""
-    kinds = {bare(kind) for kind in branches_of(hint)}
-    if isinstance(given, list):
-        for item in filter(None, map(item_of, kinds)):
-            for each in given:
-                _check_numbers(each, item)
-    elif isinstance(given, dict):
-        for record in filter(is_record, kinds):
-            for name, inner in _hints_of(record).items():
-                _check_numbers(given.get(name), inner)
-    elif isinstance(given, bool) and kinds & {int, float} and bool not in kinds:
-        # Pydantic reads them as 1 and 0: such a version is older than all that follow.
-        raise ValueError(f"{json.dumps(given)} is no number")
-    elif isinstance(given, float) and int in kinds and _FIRST_INEXACT <= abs(given) < math.inf:
-        # Two versions would be one, of which the index takes the first alone.
-        raise ValueError(f"{given} stands for several whole numbers; write all digits, without point or exponent")
-
-
-_hints_of = cache(get_type_hints)
 
 
 def _body(name: str, record: type[Any], **more: tuple[Any, Any]) -> type[BaseModel]:

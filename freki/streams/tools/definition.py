@@ -5,12 +5,13 @@ Source of the three tools: A-RAG, arXiv:2602.03442.
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Self, get_args
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator, model_validator
 
 from freki.operators.validate_query import MAX_READ
 from freki.schemas import ChunkId, DocumentId, Filter, FilterOperator, RequestKind
+from freki.schemas.json_values import check_kind
 from freki.schemas.query_options import QUERY_OPTIONS
 from freki.schemas.tools import Tool
 from freki.streams.tools.json_schema import untitled
@@ -42,10 +43,8 @@ class Arguments(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _is_no_truth_value(cls, given: object, info: ValidationInfo) -> object:
-        # Pydantic reads them as 1 and 0.
-        if isinstance(given, bool) and int in get_args(cls.model_fields[info.field_name or ""].annotation):
-            raise ValueError(f"{str(given).lower()} is no number")
+    def _is_of_kind(cls, given: object, info: ValidationInfo) -> object:
+        check_kind(given, cls.model_fields[info.field_name or ""].annotation)
         return given
 
     @abstractmethod
