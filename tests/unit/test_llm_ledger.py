@@ -63,6 +63,16 @@ async def test_the_next_day_begins_anew(tmp_path: Path) -> None:
     assert await counted.take(100)
 
 
+async def test_midnight_within_a_reservation_counts_the_day_before_for_no_other(tmp_path: Path) -> None:
+    await ledger(tmp_path).take(90)
+    looks = iter(["2026-01-01"])
+    at_midnight = TokenLedger(tmp_path / "state" / "tokens", most=100, day=lambda: next(looks, "2026-01-02"))
+
+    await at_midnight.take(1)
+
+    assert await at_midnight.take(100)
+
+
 async def test_without_a_limit_all_is_granted(tmp_path: Path) -> None:
     counted = ledger(tmp_path, most=0)
 

@@ -50,11 +50,13 @@ class TokenLedger:
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)
             with self._lock:
-                used = self._used() + tokens
+                # Once: midnight between two looks would count the tokens of one day for the next.
+                today = self._day()
+                used = self._used(today) + tokens
                 if self._most and used > self._most and not by_force:
                     return False
                 written = self._path.with_name(f"{self._path.name}.new")
-                written.write_text(f"{self._day()} {max(0, used)}\n", encoding="ascii")
+                written.write_text(f"{today} {max(0, used)}\n", encoding="ascii")
                 written.replace(self._path)
                 return True
         except Timeout as error:
@@ -62,7 +64,7 @@ class TokenLedger:
         except OSError as error:
             raise Misconfigured(f"FREKI_LLM__LEDGER={self._path} cannot be written: {error}") from error
 
-    def _used(self) -> int:
+    def _used(self, today: str) -> int:
         try:
             day, tokens = self._path.read_text(encoding="ascii").split()
             used = int(tokens)
@@ -70,4 +72,4 @@ class TokenLedger:
             return 0
         except ValueError as error:
             raise Misconfigured(f"FREKI_LLM__LEDGER={self._path} holds no day and number: remove it") from error
-        return used if day == self._day() else 0
+        return used if day == today else 0
