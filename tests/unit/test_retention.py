@@ -17,11 +17,23 @@ from freki.infra.settings import RetentionRule as RuleSettings
 from freki.infra.signing import make_key
 from freki.operators.identify import root_id
 from freki.operators.retain import RetentionAction, RetentionClock, RetentionRule, due_by
-from freki.schemas import Coverage, DocumentId, ErasureReport, ErasureStatus, Hold, PlannedErasure, TenantId, Timestamp
+from freki.schemas import (
+    Coverage,
+    DocumentId,
+    ErasureReport,
+    ErasureStatus,
+    Hold,
+    PlannedErasure,
+    SignedReport,
+    TenantId,
+    Timestamp,
+)
+from freki.schemas.avro import Codec
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.findings import CoveredDocuments, UnreadRecords
 from freki.schemas.index import Generation, Root
 from freki.schemas.index.roots import deleted
+from freki.streams.privacy.erasure import fits_record
 from freki.streams.privacy.retention import Retention, RetentionRun, open_reports
 from freki.streams.wire.erasing.retention import signer_of
 from tests.contract.index_records import root
@@ -30,6 +42,7 @@ from tests.memory_index import MemoryIndex
 
 pytestmark = pytest.mark.usefixtures("folder")
 
+CODEC = Codec(ErasureReport)
 DAY = 86_400_000
 NOW = Timestamp(1_000 * DAY)
 NAMES = [DocumentId(name) for name in "abcd"]
@@ -95,6 +108,8 @@ class Applied:
         self.refused: dict[TenantId, InfraError] = {}
         """Tenants whose reports and entries of the audit log cannot be sent, and why."""
         self.rules = list(rules)
+        self.room = 1_000_000
+        """Maximum size of a report."""
         self.retention = Retention(
             self.index,
             self.world,
@@ -104,6 +119,7 @@ class Applied:
             erasure=lambda _: self.world.erasure(),
             record=self._record,
             keep=self._keep,
+            fits=lambda begun: fits_record(begun, size=len(CODEC.encode(begun)), most=self.room),
             begun=self._begun,
             last=self._last,
             now=lambda: NOW,
@@ -129,6 +145,8 @@ class Applied:
     async def _keep(self, report: ErasureReport) -> None:
         if report.tenant in self.refused:
             raise self.refused[report.tenant]
+        if len(CODEC.encode(report)) > self.room:
+            raise Rejected("the record is too large")
         self.reports[report.request_id] = report
 
     async def _begun(self, prefix: str) -> Sequence[ErasureReport]:
@@ -347,6 +365,57 @@ async def test_what_fails_in_one_tenant_stops_no_other_and_is_told(error: InfraE
 
     assert applied.gone == {*NAMES[:2]}
     assert (done.erased, done.failures) == (2, (f"tenant a: {error}",) * times), "what does not answer is asked once"
+
+
+async def test_an_erasure_whose_report_would_be_too_large_for_a_record_is_done_in_parts() -> None:
+    names = [DocumentId(f"{n:0>200}") for n in range(40)]
+    whole, _ = await erased_by_rule(names)
+    await whole.retention.run()
+    (largest,) = (len(CODEC.encode(report)) for report in whole.reports.values())
+    applied, _ = await erased_by_rule(names)
+    applied.room = largest - 1
+
+    done = await applied.retention.run()
+
+    assert (applied.gone, done) == ({*names}, RetentionRun(erased=len(names)))
+    assert len(applied.reports) > 1
+    named = [each.document_id for report in applied.reports.values() for each in report.documents]
+    assert sorted(named) == names
+    assert all((report.status, len(report.reports)) == (ErasureStatus.ERASED, 1) for report in applied.reports.values())
+    assert not any(each.content for each in applied.world.documents.values())
+
+
+@pytest.mark.parametrize("earlier", [0, 2])
+async def test_a_report_that_is_too_large_for_a_record_is_shortened_and_says_so_and_retention_goes_on(
+    earlier: int,
+) -> None:
+    applied, roots = await erased_by_rule(NAMES[:2])
+    signed = SignedReport(report=json.dumps({"documents": [], "removed": ["x" * 2_000]}), signature="s")
+    broken = ErasureReport(
+        request_id="retention:gone:1",
+        tenant=TENANT,
+        status=ErasureStatus.BEGUN,
+        message="",
+        covers=Coverage(documents=(NAMES[0],)),
+        requested_by="retention:old",
+        reason="",
+        at=NOW,
+        documents=(PlannedErasure(document_id=NAMES[0], version=roots[0].version, claims=("s3://" + "x" * 2_000,)),),
+        reports=(signed,) * earlier,
+    )
+    applied.reports[broken.request_id] = broken
+    await applied.index.commit([deleted(roots[0], tombstoned_at=Timestamp(0))], [])
+    applied.room = 3_000 if earlier else 1_200
+
+    done = await applied.retention.run()
+
+    kept = applied.reports[broken.request_id]
+    assert kept.status is ErasureStatus.ERASED
+    assert "left out, since the report was too large for a record" in kept.message
+    assert [failure for failure in done.failures if broken.request_id in failure] == list(done.failures)
+    assert len(done.failures) == 1
+    assert open_reports(applied.reports.values()) == []
+    assert applied.gone == {*NAMES[:2]}
 
 
 async def test_an_erasure_that_is_incomplete_is_not_counted_as_one_and_is_ended_by_the_next_run() -> None:

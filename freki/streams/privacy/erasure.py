@@ -10,6 +10,7 @@ from freki.operators.identify import root_id
 from freki.schemas import (
     Coverage,
     DocumentId,
+    ErasureReport,
     ErasureStatus,
     PlannedErasure,
     SignedReport,
@@ -26,6 +27,11 @@ DELETED_TOGETHER = 50
 SEARCHES = 4
 """Most searches for records that came since the first one, each but the last followed by their removal."""
 FORMAT = 2
+
+_AROUND_BYTES = 40
+"""Of JSON around an id or an address in a signed report."""
+_OF_DOCUMENTS = 0.9
+"""Share of a report that may be about single documents; the rest names topics and partitions."""
 
 Sign = Callable[[bytes], str]
 Record = Callable[[TenantId, Sequence[PlannedErasure]], Awaitable[None]]
@@ -298,3 +304,14 @@ def signed(body: Mapping[str, Any], sign: Sign) -> SignedReport:
 def canonical(body: Any) -> bytes:  # noqa: ANN401 - JSON
     """Return what the signature of a report covers."""
     return json.dumps(body, sort_keys=True, separators=(",", ":")).encode("ascii")
+
+
+def fits_record(begun: ErasureReport, *, size: int, most: int) -> bool:
+    """Return whether the report on an erasure that is begun will fit a record at its end, too; size: so far."""
+    return size + sum(map(_described_bytes, begun.documents)) <= most * _OF_DOCUMENTS
+
+
+def _described_bytes(planned: PlannedErasure) -> int:
+    """Return about how much a signed report says of a document: its id, and each claim as found, removed and named."""
+    claims = sum(3 * (len(uri.encode()) + _AROUND_BYTES) for uri in planned.claims)
+    return len(json.dumps(planned.document_id)) + _AROUND_BYTES + claims

@@ -23,7 +23,6 @@ from freki.schemas import (
     ErasureRequest,
     ErasureStatus,
     Hold,
-    PlannedErasure,
     TenantId,
     Timestamp,
 )
@@ -37,17 +36,13 @@ from freki.streams.deliver.outbox import Sink
 from freki.streams.deliver.replies import Replies, with_message
 from freki.streams.messages import TOKEN_HEADER, Received, header
 from freki.streams.ports.erasure import HoldBook
-from freki.streams.privacy.erasure import Erasure, ErasureOutcome, ErasurePlan
+from freki.streams.privacy.erasure import Erasure, ErasureOutcome, ErasurePlan, fits_record
 
 ErasureFor = Callable[[str, str], Erasure]
 """Returns an erasure, given who asked, and the id of the request."""
 Identify = Callable[[bytes], Awaitable[Identity | RefusalReason]]
 """Returns who asks by a token, or why it is refused."""
 _EXPIRED = frozenset({RefusalReason.EXPIRED, RefusalReason.TOO_OLD})
-_AROUND_BYTES = 40
-"""Of JSON around an id or an address in a signed report."""
-_OF_DOCUMENTS = 0.9
-"""Share of a report that may be about single documents; the rest names topics and partitions."""
 _KEY_MARK = 16
 """Characters by which a hash says of which key it is."""
 _REFUSED = "the request is refused: its token is not accepted, or may not request erasures of this tenant"
@@ -167,8 +162,7 @@ class ErasureRequests:
 
     def _check_size(self, begun: ErasureReport) -> None:
         """Raise InvalidRequest where the report might become larger than a record: nobody would keep the proof."""
-        size = len(self._sink.encode(begun)) + sum(map(_described_bytes, begun.documents))
-        if size > self._rules.max_report_bytes * _OF_DOCUMENTS:
+        if not fits_record(begun, size=len(self._sink.encode(begun)), most=self._rules.max_report_bytes):
             raise InvalidRequest(
                 f"covers: the report on {len(begun.documents)} documents would not fit a record; name them in several "
                 "requests, or erase them by `freki erase`"
@@ -279,12 +273,6 @@ class ErasureRequests:
 def report_key(tenant: TenantId, request_id: str) -> bytes:
     """Return the key of the reports on a request."""
     return key_of_texts(tenant, request_id)
-
-
-def _described_bytes(planned: PlannedErasure) -> int:
-    """Return about how much a signed report says of a document: its id, and each claim as found, removed and named."""
-    claims = sum(3 * (len(uri.encode()) + _AROUND_BYTES) for uri in planned.claims)
-    return len(json.dumps(planned.document_id)) + _AROUND_BYTES + claims
 
 
 def _refusal_key(key: bytes) -> bytes:

@@ -3,6 +3,7 @@
 import json
 from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 
@@ -20,7 +21,7 @@ from freki.schemas import (
     TenantId,
     Timestamp,
 )
-from freki.schemas.errors import InfraError, Misconfigured, Unavailable
+from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
 from freki.schemas.names import record
 from freki.streams.batches import batched
 from freki.streams.ports import DocumentIndex
@@ -36,6 +37,8 @@ RecordRule = Callable[[TenantId, str, Sequence[PlannedErasure]], Awaitable[None]
 """Writes to the audit log which documents are to go by which rule."""
 Keep = Callable[[ErasureReport], Awaitable[None]]
 """Puts the report of an erasure on its topic."""
+Fits = Callable[[ErasureReport], bool]
+"""Returns whether the report on an erasure that is begun will fit a record, also at its end."""
 Begun = Callable[[str], Awaitable[Sequence[ErasureReport]]]
 """Returns the last reports of the erasures that are to go on, of those whose request id has a prefix."""
 Last = Callable[[TenantId, str], Awaitable[ErasureReport | None]]
@@ -88,6 +91,7 @@ class Retention:
         erasure: Callable[[str], Erasure] | None,
         record: RecordRule,
         keep: Keep,
+        fits: Fits,
         begun: Begun,
         last: Last,
         now: Callable[[], Timestamp],
@@ -101,6 +105,7 @@ class Retention:
         self._erasure = erasure
         self._record = record
         self._keep = keep
+        self._fits = fits
         self._begun = begun
         self._last = last
         self._now = now
@@ -204,8 +209,39 @@ class Retention:
             at=self._now(),
             documents=tuple(ours),
         )
-        await self._keep(begun)
-        return _sum(later, await self._finish(begun))
+        for part in self._parts(begun):
+            shortened = await self._keep_fitting(part)
+            later = _sum(_sum(later, shortened), await self._finish(part))
+        return later
+
+    def _parts(self, begun: ErasureReport) -> list[ErasureReport]:
+        """Return an erasure in as many parts as it takes for the report on each to fit a record."""
+        half = len(begun.documents) // 2
+        if not half or self._fits(begun):
+            return [begun]
+        halves = (begun.documents[:half], begun.documents[half:])
+        return [
+            part
+            for number, documents in enumerate(halves, start=1)
+            for part in self._parts(
+                replace(
+                    begun,
+                    request_id=f"{begun.request_id}.{number}",
+                    covers=Coverage(documents=tuple(each.document_id for each in documents)),
+                    documents=documents,
+                )
+            )
+        ]
+
+    async def _keep_fitting(self, report: ErasureReport) -> RetentionRun:
+        """Keep a report, shortened as far as its topic wants, which it says: else each run would fail at it again."""
+        forms = [report, *_shortened(report)]
+        for form in forms[:-1]:
+            with suppress(Rejected):
+                await self._keep(form)
+                return _noted(report, form)
+        await self._keep(forms[-1])
+        return _noted(report, forms[-1])
 
     async def _go_on(self, report: ErasureReport) -> RetentionRun:
         """Finish an erasure; of one that met holds what was deleted before, as the rules decide on the others."""
@@ -224,8 +260,8 @@ class Retention:
         report = replace(report, documents=still, message=message, at=self._now())
         if still:
             return _sum(kept, await self._finish(report))
-        await self._keep(report if report.reports else replace(report, status=ErasureStatus.REJECTED))
-        return kept
+        ended = report if report.reports else replace(report, status=ErasureStatus.REJECTED)
+        return _sum(kept, await self._keep_fitting(ended))
 
     async def _still_to_go(self, report: ErasureReport) -> tuple[PlannedErasure, ...]:
         """Return the documents of an erasure that broke off which are deleted already, or which its rule still erases.
@@ -256,7 +292,7 @@ class Retention:
         later = frozenset(erased.body.get("later_versions", ()))
         # Another process may have gone on with it at the same time, and its proof stays.
         before = await self._last(begun.tenant, begun.request_id) or begun
-        await self._keep(
+        shortened = await self._keep_fitting(
             replace(
                 begun,
                 status=erased.status,
@@ -270,7 +306,7 @@ class Retention:
         # One that got a later version may have been held since.
         gone = len(begun.documents) - len(later.union(erased.held))
         done = RetentionRun(erased=gone) if erased.is_whole else RetentionRun(incomplete=gone)
-        return _sum(done, RetentionRun(held=len(erased.held), later=len(later)))
+        return _sum(_sum(done, shortened), RetentionRun(held=len(erased.held), later=len(later)))
 
     def _erasure_for(self, rule: str) -> Erasure:
         if self._erasure is None:
@@ -316,6 +352,30 @@ def _reports(before: Sequence[SignedReport], last: SignedReport | None) -> tuple
         if not body["removed"] and all(each["id"] in named for each in body["documents"]):
             repeated = repeated[:-1]
     return (*first, *repeated, last)
+
+
+def _noted(report: ErasureReport, kept: ErasureReport) -> RetentionRun:
+    """Return what is to be told of a report that was kept, perhaps in a shorter form."""
+    told = f"tenant {report.tenant}: {report.request_id}: {kept.message}"
+    return RetentionRun(failures=() if kept is report else (told,))
+
+
+def _shortened(report: ErasureReport) -> list[ErasureReport]:
+    """Return shorter forms of a report that is too large for a record, the most complete first; each says so."""
+    documents = tuple(replace(each, claims=()) for each in report.documents)
+    forms = {
+        "earlier signed reports": replace(report, reports=report.reports[-1:]),
+        "earlier signed reports and addresses of claims": replace(
+            report, reports=report.reports[-1:], documents=documents
+        ),
+        "all signed reports and addresses of claims": replace(report, reports=(), documents=documents),
+    }
+    note = "left out, since the report was too large for a record (FREKI_KAFKA__MAX_MESSAGE_BYTES)"
+    return [
+        replace(form, message="; ".join(filter(None, (report.message, f"{what}: {note}"))))
+        for what, form in forms.items()
+        if form != report
+    ]
 
 
 def _sum(first: RetentionRun, second: RetentionRun) -> RetentionRun:

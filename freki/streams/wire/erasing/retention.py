@@ -14,6 +14,7 @@ from freki.schemas.avro import Codec
 from freki.schemas.errors import Misconfigured
 from freki.streams.audit.log import AuditLog
 from freki.streams.deliver.outbox import Sink
+from freki.streams.privacy.erasure import fits_record
 from freki.streams.privacy.requests import report_key
 from freki.streams.privacy.retention import Retention
 from freki.streams.topics import DAY_MS
@@ -64,6 +65,9 @@ def retention_of(
     async def keep(report: ErasureReport) -> None:
         await reports.send(reports.record(report, key=report_key(report.tenant, report.request_id)))
 
+    def fits(begun: ErasureReport) -> bool:
+        return fits_record(begun, size=len(reports.encode(begun)), most=settings.kafka.max_message_bytes)
+
     return Retention(
         places.index,
         places,
@@ -73,6 +77,7 @@ def retention_of(
         erasure=erase,
         record=partial(_record, audit, by),
         keep=keep,
+        fits=fits,
         begun=book.begun,
         last=book.of,
         now=wall_clock,
