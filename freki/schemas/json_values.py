@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from functools import cache
 from types import NoneType
 from typing import Annotated, Any, get_args, get_origin, get_type_hints
@@ -11,12 +12,14 @@ from freki.schemas.avro.hints import bare, branches_of, is_record
 _FIRST_INEXACT = 2.0**53
 """From here on a number with a point or an exponent is read as one of its neighbours."""
 _NUMBERS = frozenset({int, float})
+_DIGITS = re.compile(r"-?(0|[1-9][0-9]*)")
 
 
 def check_kind(given: object, hint: Any) -> None:  # noqa: ANN401 - a type
     """Raise ValueError for a value that pydantic would read as another one, also within lists and records.
 
-    A number is a number, no text (`"1_0"` would be 10) and no truth value, and a truth value is one.
+    A number is no truth value, and a truth value no number. A text is a whole number where it is one in digits: JSON of
+    protocol buffers has numbers of 64 bits as texts, since JavaScript cannot write them otherwise. `"1_0"` is none.
     """
     kinds = {_plain(kind) for kind in branches_of(_plain(hint))}
     if isinstance(given, list):
@@ -36,7 +39,7 @@ def _check_scalar(given: object, kinds: set[Any]) -> None:
     if isinstance(given, bool) and numbers and bool not in kinds:
         # Pydantic reads them as 1 and 0: such a version is older than all that follow.
         raise ValueError(f"{json.dumps(given)} is no number")
-    if isinstance(given, str) and numbers and kinds <= _NUMBERS | {NoneType}:
+    if isinstance(given, str) and numbers and kinds <= _NUMBERS | {NoneType} and not _DIGITS.fullmatch(given):
         raise ValueError("a text is no number: write it without quotes")
     if isinstance(given, str | int | float) and not isinstance(given, bool) and bool in kinds <= {bool, NoneType}:
         raise ValueError("it is no truth value: write true or false")

@@ -249,7 +249,7 @@ async def test_text_of_documents_stands_between_marks_that_it_cannot_write(line:
         ("semantic_search", {"query": "a", "top_k": True}, "true is no number"),
         ("chunk_read", {"document_id": "a", "neighbours": False}, "false is no number"),
         ("keyword_search", {"keywords": ["a"], "top_k": "1_0"}, "a text is no number"),
-        ("chunk_read", {"document_id": "a", "neighbours": "2"}, "a text is no number"),
+        ("chunk_read", {"document_id": "a", "neighbours": "2.0"}, "a text is no number"),
         ("chunk_read", {"document_id": "a", "section": "off"}, "no truth value"),
         ("chunk_read", {"document_id": "a", "section": 1}, "no truth value"),
         ("chunk_read", {"chunk_ids": ["QUELLE-1"]}, "chunk_ids.0"),
