@@ -384,3 +384,30 @@ def test_many_beginnings_of_armour_take_no_longer() -> None:
     text = "-----BEGIN PGP SIGNED MESSAGE-----\n-----BEGIN PGP MESSAGE-----\n" * 20_000
 
     assert _parse(f"Subject: x\n\n{text}").text
+
+
+@pytest.mark.parametrize(
+    ("field", "subject"),
+    [
+        ("=?utf-8?q?Pr=C3=BCfung?=\n der Miete", "Prüfung der Miete"),
+        ("=?utf-8?q?=C3=9Cber?=\n die =?iso-8859-1?q?H=F6he?=\n der Miete", "Über die Höhe der Miete"),
+        ("=?utf-8?q?Pr=C3?=\n =?utf-8?q?=BCfung_?=  =?iso-8859-1?q?f=FCr_?= =?utf-8?q?alle?=", "Prüfung für alle"),
+        ("Prüfung =?utf-8?q?der?= Höhe", "Prüfung der Höhe"),
+        ("=?utf-8?q?Fragen_ohne_Ende", "=?utf-8?q?Fragen_ohne_Ende"),
+    ],
+)
+def test_words_of_a_subject_stay_apart_where_its_lines_end(field: str, subject: str) -> None:
+    assert _parse(f"Subject: {field}\nFrom: a\n\nx".encode()).title == subject
+
+
+@pytest.mark.parametrize("word", ["=?utf-8?q?a?= ", "=?utf-8?q?a", "\n ", "=?utf-8?b?YQ==?= x\n "])
+def test_a_subject_of_many_words_is_read(word: str) -> None:
+    # What is quadratic would run into the suite's timeout.
+    assert _parse(f"Subject: a{word * 200_000}\n\nx".encode()).title
+
+
+@pytest.mark.parametrize("command", ["<param>", "<param><a>", "<param>x</param", "<", "<<"])
+def test_many_commands_of_enriched_text_are_read(command: str) -> None:
+    content = f"Content-Type: text/enriched\n\n{command * 100_000}Ende"
+
+    assert _parse(content).text.endswith("Ende")

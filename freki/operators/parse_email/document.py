@@ -5,8 +5,6 @@ from codecs import BOM_UTF8
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from email import message_from_bytes
-from email.errors import HeaderParseError
-from email.header import decode_header
 from email.message import Message
 from email.policy import Compat32
 from email.utils import collapse_rfc2231_value
@@ -14,9 +12,10 @@ from types import MappingProxyType
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_email.armour import without_armour
-from freki.operators.parse_email.content import UTF_8, content_of, without_commands
+from freki.operators.parse_email.content import content_of, without_commands
+from freki.operators.parse_email.words import decoded
 from freki.schemas.charsets import text_codec
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, concatenated, one_line, printable
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, concatenated, one_line
 
 Parse = Callable[[str], ParsedDocument]
 
@@ -150,7 +149,7 @@ def _attachments(mail: Message) -> Iterator[str]:
     for part in mail.walk():
         name = _filename(part)
         if name:
-            yield one_line(_decoded(name))
+            yield one_line(decoded(name))
         elif part is not mail and part.get_content_type() == _FORWARDED:
             yield next((subject for inner in _parts(part) if (subject := _header(inner, "Subject"))), _FORWARDED)
 
@@ -158,19 +157,7 @@ def _attachments(mail: Message) -> Iterator[str]:
 def _header(mail: Message, name: str) -> str:
     """Return the text of a header; raw bytes are decoded as UTF-8."""
     values = [value for key, value in mail.raw_items() if key.lower() == name.lower()]
-    return one_line(_decoded(str(values[0]))) if values else ""
-
-
-def _decoded(value: str) -> str:
-    raw = value.encode(UTF_8, errors="surrogateescape").decode(UTF_8, errors="replace")
-    try:
-        words = [
-            word if isinstance(word, str) else word.decode(text_codec(charset or UTF_8), errors="replace")
-            for word, charset in decode_header(raw)
-        ]
-    except (HeaderParseError, LookupError, UnicodeError):
-        return printable(raw)
-    return printable("".join(words))
+    return one_line(decoded(str(values[0]))) if values else ""
 
 
 def _headed(subject: str, head: Mapping[str, str]) -> ParsedDocument:

@@ -30,7 +30,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.XLSX: 7,
     Profile.ODS: 4,
     Profile.CSV: 5,
-    Profile.EMAIL: 12,
+    Profile.EMAIL: 13,
     Profile.MARKDOWN: 6,
     Profile.RST: 4,
     Profile.TEXT: 11,
