@@ -371,3 +371,22 @@ def test_how_a_word_is_pronounced_is_left_out() -> None:
     parts = "<ruby><rb>漢</rb><rt>kan<rb>字</rb><rt>ji</ruby>"
 
     assert parse_html(f"<p>{ruby} {parts}</p>").text == "東京駅 漢字"
+
+
+def test_sections_that_a_button_in_their_heading_opens_are_read() -> None:
+    document = parse_html(
+        '<h2>Fragen</h2><h3><button aria-expanded="false" aria-controls="a">Welche Unterlagen?</button></h3>'
+        '<div id="a" hidden><p>Ausweis.</p></div><div role="heading" aria-level="3"><button aria-expanded="false" '
+        'aria-controls="b">Wie teuer?</button></div><div id="b" style="display:none">10 Euro.</div>'
+        '<h3>Termin <button>Drucken</button></h3><button aria-expanded="false" aria-controls="c">Menü</button>'
+        '<ul id="c" hidden><li>Start</ul><div id="d" hidden>Nein</div><p hidden="until-found">Gefunden</p>'
+    )
+
+    assert headings(document) == [(2, "Fragen"), (3, "Welche Unterlagen?"), (3, "Wie teuer?"), (3, "Termin")]
+    assert texts(document, BlockKind.PROSE) == ["Ausweis.", "10 Euro.", "Gefunden"]
+
+
+def test_of_many_attributes_the_first_count() -> None:
+    many = " ".join(f"a{number}='{number}'" for number in range(20_000))
+
+    assert parse_html(f"<p hidden {many}>Nein</p><p {many} hidden>Ja</p>").text == "Ja"

@@ -1,11 +1,11 @@
 """The readable text and outline of an HTML page."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from freki.operators.parse_html.readable import main_parts, walk
+from freki.operators.parse_html.readable import main_parts, opened_panels, walk
 from freki.operators.parse_html.writer import HEADINGS, HtmlOutlineWriter
 from freki.schemas.outline import ParsedDocument, as_attributes, one_line, tidy
 
@@ -48,12 +48,20 @@ _OPEN_DESPITE_SLASH = {
 _MAX_DEPTH = 512
 
 
+_LONG_TAG, _MAX_TAG_ATTRIBUTES = 4000, 500
+"""Characters of a tag whose attributes are counted, and their maximum: the parser compares each one with all others."""
+_MANY_ATTRIBUTES = re.compile(
+    rf"""<[^\s/>]+(?:[\s/]+[^\s/=>]+(?:\s*=\s*(?:"[^"]*"|'[^']*'|[^\s"'>]+))?){{{_MAX_TAG_ATTRIBUTES}}}"""
+)
+
+
 def parse_html(source: str) -> ParsedDocument:
     r"""Parse the visible content of a page into headings, paragraphs, lists, tables and preformatted code.
 
     If the page has `<main>` or `role="main"`, only that is read, with the h1 above it where it has none. Headings are
     h1 to h6 and `role="heading"` with its `aria-level`. Navigation, search, dialogs, cookie banners, the footer and the
-    asides of the page, scripts, styles, templates and hidden elements are left out. Blocks are separated by a blank
+    asides of the page, scripts, styles, templates and hidden elements are left out, but not what a button in a heading
+    opens, as in accordions. Blocks are separated by a blank
     line, items and rows by a line end, cells by ` | `. Empty and spanned cells are kept where text follows in the row,
     unless their column has no text at all. A list or table that contains a heading or a table is layout: its parts are
     separate blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang`
@@ -64,9 +72,10 @@ def parse_html(source: str) -> ParsedDocument:
     tree = LexborHTMLParser(_flattened(_undeclared(tidy(source))))
     root = tree.body or tree.root
     layout = _layout(tree)
-    writer = _written(main_parts(tree), layout)
+    panels = opened_panels(tree)
+    writer = _written(main_parts(tree), layout, panels)
     if not writer.blocks and root:
-        writer = _written([root], layout)
+        writer = _written([root], layout, panels)
     title = tree.css_first("title")
     return ParsedDocument(
         text="".join(writer.text),
@@ -93,7 +102,7 @@ def _flattened(source: str) -> str:
 
     def kept(tag: re.Match[str]) -> str:
         nonlocal depth
-        whole, end, name = tag[0], tag[1], tag[2].lower()
+        whole, end, name = _bounded(tag[0]), tag[1], tag[2].lower()
         if name in _REMOVED:
             return _REMOVED[name]
         if whole[-2] == "/" and not end and name not in open_despite_slash:
@@ -109,15 +118,21 @@ def _flattened(source: str) -> str:
     return _TAG.sub(kept, _AIDS.sub("", source))
 
 
+def _bounded(tag: str) -> str:
+    """Cut a tag after its first attributes."""
+    many = _MANY_ATTRIBUTES.match(tag) if len(tag) > _LONG_TAG else None
+    return tag if many is None else f"{many[0]}>"
+
+
 def _is_xhtml(source: str) -> bool:
     head = source[:_HEAD_CHARS]
     return _XHTML in head or head.lstrip().startswith("<?xml")
 
 
-def _written(roots: Iterable[LexborNode], layout: set[int]) -> HtmlOutlineWriter:
+def _written(roots: Iterable[LexborNode], layout: set[int], panels: Collection[str]) -> HtmlOutlineWriter:
     writer = HtmlOutlineWriter(layout)
     for root in roots:
-        for node, entering in walk(root):
+        for node, entering in walk(root, panels):
             if entering:
                 writer.enter(node)
             else:

@@ -7,7 +7,7 @@ from unicodedata import normalize
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 _UNREAD = {
-    *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "button", "select"),
+    *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "select"),
     *("datalist", "search", "dialog", "rt", "rtc", "rp"),
 }
 _UNREAD_ROLES = {
@@ -18,6 +18,7 @@ _AROUND = {"footer", "aside"}
 """Elements outside of the content, unless they are within a section of it."""
 _CONTENT = {"main", "article", "section", "blockquote", "figure", "details", "td"}
 _CONTENT_ROLES = {"main", "article"}
+_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _MAIN = "main, [role=main]"
 _NO_OVERLAYS = {
     *("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6"),
@@ -54,11 +55,21 @@ def _is_within(node: LexborNode, tags: Collection[str], roles: Collection[str]) 
     return False
 
 
-def walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
-    """Yield each readable node twice, on entering and on leaving; without recursion, however deep."""
+def opened_panels(tree: LexborHTMLParser) -> frozenset[str]:
+    """Return the ids of elements that titles of sections open, as in accordions: they are hidden until then."""
+    buttons = tree.css("button[aria-controls]")
+    titles = [button.attributes for button in buttons if _is_title(button, button.attributes)]
+    return frozenset(name for title in titles for name in (title.get("aria-controls") or "").split())
+
+
+def walk(root: LexborNode, panels: Collection[str]) -> Iterator[tuple[LexborNode, bool]]:
+    """Yield each readable node twice, on entering and on leaving; without recursion, however deep.
+
+    panels: ids of elements that are read although they are hidden.
+    """
     node, end = root, root.mem_id
     while True:
-        readable = _is_readable(node)
+        readable = _is_readable(node, panels)
         if readable:
             yield node, True
         child = node.first_child if readable else None
@@ -75,18 +86,31 @@ def walk(root: LexborNode) -> Iterator[tuple[LexborNode, bool]]:
         node = node.next
 
 
-def _is_readable(node: LexborNode) -> bool:
+def _is_readable(node: LexborNode, panels: Collection[str]) -> bool:
     if node.is_text_node:
         return True
     if not node.is_element_node or node.tag in _UNREAD:
         return False
     attributes = node.attributes
-    if "hidden" in attributes or attributes.get("aria-hidden") == "true" or attributes.get("role") in _UNREAD_ROLES:
+    if node.tag == "button" and not _is_title(node, attributes):
         return False
-    if _INVISIBLE.search(attributes.get("style") or "") or _is_overlay(node, attributes):
+    if attributes.get("role") in _UNREAD_ROLES or _is_overlay(node, attributes):
+        return False
+    if _is_hidden(attributes) and (attributes.get("id") or "") not in panels:
         return False
     around = node.tag in _AROUND or attributes.get("role") == "complementary"
     return not around or _is_within(node, _CONTENT, _CONTENT_ROLES)
+
+
+def _is_title(button: LexborNode, attributes: Mapping[str, str | None]) -> bool:
+    """Return whether a button is the title of what it opens: it stands in a heading."""
+    return "aria-expanded" in attributes and _is_within(button, _HEADINGS, {"heading"})
+
+
+def _is_hidden(attributes: Mapping[str, str | None]) -> bool:
+    # What is hidden until it is found is content that browsers search.
+    hidden = "hidden" in attributes and (attributes.get("hidden") or "").lower() != "until-found"
+    return hidden or attributes.get("aria-hidden") == "true" or bool(_INVISIBLE.search(attributes.get("style") or ""))
 
 
 def _is_overlay(node: LexborNode, attributes: Mapping[str, str | None]) -> bool:
