@@ -16,6 +16,8 @@ MAX_ATTRIBUTES = 32
 _MAX_NAME_CHARS = 64
 PAGES_WITHOUT_TEXT = "pages_without_text"
 """Attribute that lists pages with unreadable content, as "3, 7-9"."""
+ATTACHMENTS = "attachments"
+"""Attribute that lists files in a mail or PDF that are not read, by their names."""
 
 
 class BlockKind(StrEnum):
@@ -218,6 +220,17 @@ def tidy(source: str) -> str:
 def one_line(text: str) -> str:
     """Return the text with white space collapsed to single spaces and stripped."""
     return " ".join(text.split())
+
+
+def listed(names: Sequence[str]) -> str:
+    """Return names as an attribute such as "a.pdf, b.pdf", truncated to its size with their number."""
+    shown = [one_line(printable(name)) for name in names]
+    text = ", ".join(shown)
+    if len(text) <= MAX_ATTRIBUTE_CHARS:
+        return text
+    end = f", ... ({len(shown)} files)"
+    # A name alone may be longer.
+    return (text[: MAX_ATTRIBUTE_CHARS - len(end)].rpartition(", ")[0] or text[:_MAX_NAME_CHARS]) + end
 
 
 def as_attributes(fields: Iterable[tuple[str, str]]) -> dict[str, str]:

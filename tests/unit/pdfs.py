@@ -46,15 +46,18 @@ def pdf(
     locked: bool = False,
     rotation: int = 0,
     crop: str = "",
+    attached: Sequence[str] = (),
 ) -> bytes:
     """Write a PDF of pages, each given by its operators; bookmarks are titles with their 0-based page.
 
-    fields: of a form on each page, without the brackets; crop: the box that is shown of each page.
+    fields: of a form on each page, without the brackets; crop: the box that is shown of each page;
+    attached: names of embedded files.
     """
     first_page = 7 + len(bookmarks)
     filled = range(first_page + 2 * len(pages), first_page + 2 * len(pages) + len(fields))
     objects = {
-        1: b"<</Type/Catalog/Pages 2 0 R/Outlines 5 0 R/Lang(de-DE)/AcroForm<</Fields[%s]>>>>" % _references(filled),
+        1: b"<</Type/Catalog/Pages 2 0 R/Outlines 5 0 R/Lang(de-DE)/AcroForm<</Fields[%s]>>%s>>"
+        % (_references(filled), _embedded(attached)),
         2: b"<</Type/Pages/Count %d/Kids[%s]>>"
         % (len(pages), b" ".join(b"%d 0 R" % (first_page + 2 * number) for number in range(len(pages)))),
         3: b"<</Type/Font/Subtype/Type1/BaseFont/Helvetica/Encoding/WinAnsiEncoding>>",
@@ -86,6 +89,12 @@ def pdf(
         number: b"<</Type/Annot/Subtype/Widget%s>>" % field for number, field in zip(filled, fields, strict=True)
     }
     return written(objects, trailer=_WRONG_PASSWORD if locked else b"")
+
+
+def _embedded(names: Sequence[str]) -> bytes:
+    files = (f"<feff{name.encode('utf-16-be').hex()}>" for name in names)
+    entries = "".join(f"{file}<</Type/Filespec/F{file}/UF{file}/EF<</F 6 0 R>>>>" for file in files)
+    return f"/Names<</EmbeddedFiles<</Names[{entries}]>>>>".encode() if names else b""
 
 
 def pdf_with_font(page: bytes, font: bytes, more: bytes = b"") -> bytes:

@@ -137,6 +137,21 @@ async def test_the_receipt_of_an_indexed_document_says_what_of_it_cannot_be_foun
     assert nothing.reason.startswith("the document holds no text")
 
 
+async def test_the_receipt_of_a_mail_or_pdf_names_the_files_in_it() -> None:
+    world, attached = World(), {"attachments": "factur-x.xml"}
+
+    (pdf,) = await world.feed(
+        revision("a", 1, ["u"], media_type="application/pdf", attributes={**attached, "pages_without_text": "3"})
+    )
+    (mail,) = await world.feed(revision("b", 1, ["u"], media_type="message/rfc822", attributes=attached))
+    (markdown,) = await world.feed(revision("c", 1, ["u"], media_type="text/markdown", attributes=attached))
+
+    assert pdf.reason.startswith("no text was found on pages 3: run OCR")
+    for receipt in (pdf, mail):
+        assert receipt.reason.endswith("attached files are not indexed, publish them on their own: factur-x.xml")
+    assert not markdown.reason
+
+
 async def test_new_readers_rewrite_rows_without_embedding() -> None:
     world = World()
     await world.feed(revision("a", 1, ["u", "v"]))

@@ -411,3 +411,18 @@ def test_many_commands_of_enriched_text_are_read(command: str) -> None:
     content = f"Content-Type: text/enriched\n\n{command * 100_000}Ende"
 
     assert _parse(content).text.endswith("Ende")
+
+
+def test_many_attachments_are_named_as_far_as_an_attribute_holds() -> None:
+    mail = _mail("Guten Tag")
+    for number in range(12):
+        mail.add_attachment(b"x", maintype="application", subtype="pdf", filename=f"Anlage {number} zum Bescheid.pdf")
+    long = _mail("Guten Tag")
+    long.add_attachment(b"x", maintype="application", subtype="pdf", filename="a" * 300)
+
+    named = _parse(mail.as_bytes()).attributes["attachments"]
+
+    assert named.startswith("Anlage 0 zum Bescheid.pdf, Anlage 1")
+    assert named.endswith(".pdf, ... (12 files)")
+    assert len(named) <= 256
+    assert _parse(long.as_bytes()).attributes["attachments"].startswith("aaa")

@@ -684,6 +684,15 @@ def test_notes_on_a_page_are_left_out() -> None:
     assert parse_pdf(_mended(content)).text == "Antrag"
 
 
+def test_embedded_files_are_named() -> None:
+    invoice = parse_pdf(pdf(shown(72, 700, "Rechnung"), attached=["factur-x.xml", "Anlage Größe.pdf"]))
+
+    assert invoice.attributes["attachments"] == "factur-x.xml, Anlage Größe.pdf"
+    assert "attachments" not in parse_pdf(pdf(shown(72, 700, "Rechnung"))).attributes
+    with pytest.raises(UnreadableContent, match=r"no text on 1 of 1 pages.*send them on their own: Akte\.pdf"):
+        parse_pdf(pdf(pictured(), attached=["Akte.pdf"]))
+
+
 def _mended(content: bytes) -> bytes:
     """Return a PDF whose objects have moved without its table, so that readers look for them."""
     return content.replace(b"startxref\n", b"startxref\n9")

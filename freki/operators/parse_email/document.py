@@ -15,7 +15,16 @@ from freki.operators.parse_email.armour import without_armour
 from freki.operators.parse_email.content import content_of, without_commands
 from freki.operators.parse_email.words import decoded
 from freki.schemas.charsets import text_codec
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, concatenated, one_line
+from freki.schemas.outline import (
+    ATTACHMENTS,
+    Block,
+    BlockKind,
+    ParsedDocument,
+    as_attributes,
+    concatenated,
+    listed,
+    one_line,
+)
 
 Parse = Callable[[str], ParsedDocument]
 
@@ -60,7 +69,7 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse, markdown: Par
         if mail.get_content_type() in _SEALED:
             raise UnreadableContent("encrypted, or signed such that only mail programs can read it: save it without")
         bodies = _bodies(mail, {_HTML: html, _PLAIN: _unsealed(text), _MARKDOWN: markdown, _ENRICHED: _plain(text)})
-        attached = ", ".join(_attachments(mail))
+        attached = listed(list(_attachments(mail)))
         head = {name: _header(mail, name) for name in _SHOWN}
         subject = _header(mail, "Subject")
     except RecursionError as error:
@@ -70,7 +79,7 @@ def parse_email(content: bytes | str, *, html: Parse, text: Parse, markdown: Par
         raise UnreadableContent("no mail that can be taken apart: save it again as EML") from error
     joined = concatenated([_headed(subject, head), *bodies])
     lang = next((body.attributes["lang"] for body in bodies if "lang" in body.attributes), "")
-    attributes = as_attributes([*head.items(), ("attachments", attached), ("lang", lang)])
+    attributes = as_attributes([*head.items(), (ATTACHMENTS, attached), ("lang", lang)])
     return replace(joined, title=subject or None, attributes=attributes)
 
 

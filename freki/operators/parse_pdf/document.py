@@ -22,11 +22,20 @@ from freki.operators.parse_pdf.lines import (
     upright,
 )
 from freki.operators.parse_pdf.tables import Grid, Table, grids, table_of
-from freki.schemas.outline import MAX_ATTRIBUTE_CHARS, PAGES_WITHOUT_TEXT, ParsedDocument, as_attributes, assemble
+from freki.schemas.outline import (
+    ATTACHMENTS,
+    MAX_ATTRIBUTE_CHARS,
+    PAGES_WITHOUT_TEXT,
+    ParsedDocument,
+    as_attributes,
+    assemble,
+    listed,
+)
 from freki.schemas.stated_time import stated_time
 
 MAX_PAGES = 5000
 _MAX_BOOKMARKS = 10_000
+_MAX_ATTACHMENTS = 1000
 _MAX_SCANNED_SHARE = 0.9
 _TITLE_PREFIX = "Microsoft Word - "
 _FIELDS = ("Author", "Subject", "Keywords")
@@ -51,7 +60,7 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
     are not, as PDFium does not tell them. Contents of form fields are included where they are displayed. Paragraphs are
     joined across lines and pages, and hyphenated words are joined. The attribute `pages_without_text` lists pages that
     are pictures with few words, or whose fonts, or those of some of their lines, do not map to characters, as "3, 7-9";
-    such lines are left out.
+    such lines are left out; `attachments` has the names of embedded files, which are not read.
     Raises UnreadableContent for files that are damaged or encrypted, have more than `max_pages` pages, or are a form
     that only Adobe's programs lay out; NoText where more than nine in ten pages have no text.
     """
@@ -66,6 +75,7 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
             _refuse_placeholder(pdf, pages)
             read = [_page(pdf, number) for number in range(pages)]
             bookmarks = list(islice(_bookmarks(pdf), _MAX_BOOKMARKS))
+            attached = listed(list(_attachments(pdf)))
             title, attributes = _stated(pdf, "Title"), [(name, _stated(pdf, name)) for name in _FIELDS]
             attributes.append(("lang", _language(pdf)))
             attributes += [(name, stated_time(_stated(pdf, key))) for name, key in _TIMES.items()]
@@ -73,9 +83,10 @@ def parse_pdf(content: bytes, *, max_pages: int = MAX_PAGES) -> ParsedDocument:
         raise UnreadableContent(_reason(error, content)) from error
     empty = sum(not page.items for page in read)
     if empty > _MAX_SCANNED_SHARE * pages:
-        raise NoText(f"no text on {empty} of {pages} pages, so this is {_SCAN}")
+        also = f"; attached files are not read, send them on their own: {attached}" if attached else ""
+        raise NoText(f"no text on {empty} of {pages} pages, so this is {_SCAN}{also}")
     unread = [number for number, page in enumerate(read) if page.is_unread]
-    attributes.append((PAGES_WITHOUT_TEXT, _ranges(unread)))
+    attributes += [(PAGES_WITHOUT_TEXT, _ranges(unread)), (ATTACHMENTS, attached)]
     items = [item for page in read for item in page.items]
     return assemble(
         layout(items, bookmarks, pages=pages),
@@ -167,6 +178,14 @@ def _bookmarks(pdf: PdfDocument) -> Iterator[Bookmark]:
         title = _text_of(lambda buffer, size, bookmark=bookmark: raw.FPDFBookmark_GetTitle(bookmark, buffer, size))
         if title.strip() and page is not None:
             yield Bookmark(title, page, bookmark.level + 1)
+
+
+def _attachments(pdf: PdfDocument) -> Iterator[str]:
+    """Yield the names of embedded files, such as the documents of a portfolio or the data of an invoice."""
+    for number in range(min(raw.FPDFDoc_GetAttachmentCount(pdf), _MAX_ATTACHMENTS)):
+        file = raw.FPDFDoc_GetAttachment(pdf, number)
+        name = file and _text_of(lambda buffer, size, file=file: raw.FPDFAttachment_GetName(file, buffer, size))
+        yield name or "unnamed"
 
 
 def _stated(pdf: PdfDocument, name: str) -> str:

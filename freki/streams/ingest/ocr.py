@@ -7,7 +7,7 @@ import structlog
 from freki.operators.errors import NoText, UnreadableContent
 from freki.operators.recognise import scan_type
 from freki.schemas.errors import Misconfigured, Rejected
-from freki.schemas.outline import PAGES_WITHOUT_TEXT
+from freki.schemas.outline import ATTACHMENTS, PAGES_WITHOUT_TEXT
 from freki.streams.ingest.parse import Parse, Parsed
 from freki.streams.ports import Ocr
 
@@ -42,12 +42,15 @@ class OcrParser:
         if PAGES_WITHOUT_TEXT not in parsed.document.attributes:
             return parsed
         try:
-            return await self._read(name, content)
+            found = await self._read(name, content)
         except Misconfigured:
             raise
         except (Rejected, UnreadableContent) as error:
             _log.warning("some pages of a document have no text, and OCR failed", reason=str(error))
             return parsed
+        attached = parsed.document.attributes.get(ATTACHMENTS)
+        attributes = {**found.document.attributes, **({ATTACHMENTS: attached} if attached else {})}
+        return replace(found, document=replace(found.document, attributes=attributes))
 
     async def _read_or_refuse(self, name: str, content: bytes, error: NoText) -> Parsed:
         try:

@@ -21,7 +21,7 @@ from freki.streams.ingest.short_calls import ShortCalls
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
     Profile.HTML: 6,
-    Profile.PDF: 7,
+    Profile.PDF: 8,
     Profile.EPUB: 6,
     Profile.DOCX: 10,
     Profile.ODT: 7,

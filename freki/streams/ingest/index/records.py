@@ -8,7 +8,7 @@ from freki.operators.breadcrumb import with_context
 from freki.operators.fence import Action, Decision
 from freki.schemas import ChunkId, ContextualChunk, IndexOutcome, OutcomeStatus, Revision, RevisionOperation, Timestamp
 from freki.schemas.index import Attempt, IndexedChunk, ManifestEntry, ManifestPage, PageId, Root, RowId, deleted
-from freki.schemas.outline import PAGES_WITHOUT_TEXT
+from freki.schemas.outline import ATTACHMENTS, PAGES_WITHOUT_TEXT
 from freki.streams.ingest.index.pieces import Piece
 from freki.streams.ports import AnalyseText, EmbeddingCacheKey
 
@@ -189,6 +189,10 @@ class Effect(NamedTuple):
     reason: str = ""
 
 
+_WITH_ATTACHMENTS = {"application/pdf", "message/rfc822"}
+"""Media types whose attribute `attachments` is the parser's; others may have one in their front matter."""
+
+
 def receipt(piece: Piece, effect: Effect, tally: EmbedCounts, *, generation: str) -> IndexOutcome:
     """Return the receipt of a revision."""
     revision = piece.revision
@@ -218,7 +222,12 @@ def remark(revision: Revision, chunks: int) -> str:
     if not chunks:
         return "the document holds no text: no query can find it"
     unread = revision.attributes.get(PAGES_WITHOUT_TEXT)
-    return f"no text was found on pages {unread}: run OCR over the document, such as ocrmypdf" if unread else ""
+    attached = revision.attributes.get(ATTACHMENTS) if revision.media_type in _WITH_ATTACHMENTS else None
+    remarks = (
+        f"no text was found on pages {unread}: run OCR over the document, such as ocrmypdf" if unread else "",
+        f"attached files are not indexed, publish them on their own: {attached}" if attached else "",
+    )
+    return "; ".join(filter(None, remarks))
 
 
 def written_status(piece: Piece, base: Root | None) -> OutcomeStatus:
