@@ -1,8 +1,10 @@
 """An XLSX becomes its sheets, each a page."""
 
 import re
+from collections.abc import Mapping
 from datetime import datetime, timedelta
 from io import BytesIO
+from types import MappingProxyType
 from zipfile import ZipFile
 
 import pytest
@@ -232,3 +234,29 @@ def test_a_percentage_of_any_size_is_read(written: str, shown: str) -> None:
     (table,) = texts(parse_xlsx(_edited(content.getvalue(), "<v>0.5</v>", f"<v>{written}</v>")), BlockKind.TABLE)
 
     assert table == f"{shown} | Rest"
+
+
+@pytest.mark.parametrize("part", ["xl/worksheets/sheet1.xml", "xl/theme/theme1.xml", "xl/workbook.xml"])
+@pytest.mark.parametrize("suffix", [".bin", ".XML"])
+def test_parts_of_other_names_are_checked(part: str, suffix: str) -> None:
+    other = part.removesuffix(".xml") + suffix
+    content = _renamed(xlsx({"A": [["a", "b"]]}), {part: other}, before={other: "<!DOCTYPE x>"})
+
+    assert texts(parse_xlsx(_renamed(xlsx({"A": [["a", "b"]]}), {part: other})), BlockKind.TABLE) == ["a | b"]
+    with pytest.raises(UnreadableContent, match="declares a document type"):
+        parse_xlsx(content)
+
+
+def _renamed(content: bytes, names: Mapping[str, str], before: Mapping[str, str] = MappingProxyType({})) -> bytes:
+    """Rename parts, with all that refers to them; before: what is written before the root of a part."""
+    renamed: dict[str, bytes] = {}
+    with ZipFile(BytesIO(content)) as packed:
+        for name in packed.namelist():
+            text = packed.read(name)
+            for old, new in names.items():
+                text = text.replace(old.encode(), new.encode())
+            folder, _, file = name.rpartition("/_rels/")
+            owner = names.get(f"{folder}/{file.removesuffix('.rels')}", "")
+            target = f"{folder}/_rels/{owner.rpartition('/')[2]}.rels" if owner else names.get(name, name)
+            renamed[target] = before.get(target, "").encode() + text
+    return archive(renamed)

@@ -117,11 +117,27 @@ class Package:
     def check_all(self, checker: Callable[[], C]) -> dict[str, C]:
         """Check the limits for every XML part, for a reader without limits of its own; return the checker of each."""
         checked: dict[str, C] = {}
-        for name in sorted(self._names):
-            if name.endswith((".xml", ".rels")):
-                checked[name] = checker()
-                self._parse(name, checked[name])
+        for name in sorted(self._xml_parts()):
+            checked[name] = checker()
+            self._parse(name, checked[name])
         return checked
+
+    def _xml_parts(self) -> frozenset[str]:
+        """Return the parts that readers take for XML: by name, stated type, or as sheets of a workbook."""
+        named = {name for name in self._names if name.lower().endswith((".xml", ".rels"))}
+        types = self.tree("[Content_Types].xml")
+        stated = {
+            entry.get("PartName", "").removeprefix("/"): entry.get("ContentType", "").lower()
+            for entry in (() if types is None else types)
+        }
+        xml = {name for name, kind in stated.items() if kind.endswith("xml")}
+        workbooks = {self.main(), *(name for name in xml if stated[name].endswith("main+xml"))}
+        return self._names & named.union(xml, *map(self._sheets, workbooks))
+
+    def _sheets(self, workbook: str) -> set[str]:
+        tree = self.tree(workbook)
+        ids = {sheet.get("{r}id") for sheet in (() if tree is None else tree.iter("{x}sheet"))}
+        return {relation.target for relation in self.relations(workbook) if relation.id in ids}
 
     def relations(self, name: str = "") -> Iterator[Relation]:
         """Yield the references of a part within the package; without a name, of the package itself."""

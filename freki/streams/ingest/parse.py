@@ -27,7 +27,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODT: 7,
     Profile.ODP: 7,
     Profile.PPTX: 3,
-    Profile.XLSX: 7,
+    Profile.XLSX: 8,
     Profile.ODS: 4,
     Profile.CSV: 5,
     Profile.EMAIL: 13,
