@@ -39,6 +39,9 @@ STACK = pytest.StashKey[Stack]()
 FOLDERS = pytest.StashKey[Path]()
 SERVERS = ("broker", "store")
 SHOWN = "shown"
+WITH_STACKS = ("acceptance", "integration", "kafka", "own_stack")
+WITH_STACKS_TIMEOUT_S = 1800
+"""Their processes and those of other tests share few cores: what takes half a minute alone took five beside others."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,6 +63,9 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Groups | Non
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name in WITH_STACKS:
+            item.add_marker(pytest.mark.timeout(WITH_STACKS_TIMEOUT_S))
     if is_one_of_several(config):
         arrange(items)
 
