@@ -1,6 +1,10 @@
 """A DOCX becomes what a reader sees of it."""
 
+from collections.abc import Sequence
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office import parse_docx
@@ -639,3 +643,77 @@ def test_how_a_word_is_pronounced_is_left_out() -> None:
     ruby = f"<w:r><w:ruby><w:rubyPr/><w:rt>{reading}</w:rt><w:rubyBase>{base}</w:rubyBase></w:ruby></w:r>"
 
     assert parse_docx(docx(f"<w:p>{ruby}<w:r><w:t>駅</w:t></w:r></w:p>")).text == "東京駅"
+
+
+def _run(inner: str) -> str:
+    return f"<w:r>{inner}</w:r>"
+
+
+def _character(kind: str) -> str:
+    return _run(f'<w:fldChar w:fldCharType="{kind}"/>')
+
+
+def _shown(text: str) -> str:
+    return _run(f'<w:t xml:space="preserve">{text}</w:t>')
+
+
+def _field(instruction: str, result: str) -> str:
+    return f"{_character('begin')}{instruction}{_character('separate')}{result}{_character('end')}"
+
+
+def _code(text: str) -> str:
+    return _run(f'<w:instrText xml:space="preserve">{text}</w:instrText>')
+
+
+def test_a_field_that_another_depends_on_is_not_shown() -> None:
+    salutation = _field(_code("MERGEFIELD Anrede"), _shown("Herr"))
+    condition = _field(
+        _code("IF ") + salutation + _code(' = "Herr" "Sehr geehrter Herr" "Sehr geehrte Frau"'),
+        _shown("Sehr geehrter Herr"),
+    )
+    name = _field(_code("MERGEFIELD Name"), _shown("Müller"))
+
+    document = parse_docx(docx(f"<w:p>{condition}{_shown(' ')}{name}{_shown(',')}</w:p>"))
+
+    assert document.text == "Sehr geehrter Herr Müller,"
+
+
+def test_what_a_field_without_a_result_depends_on_is_not_shown() -> None:
+    reference = _field(_code("REF a"), _shown("Frist") + _run("<w:br/>"))
+    entry = _character("begin") + _code("XE ") + reference + _character("end")
+
+    assert parse_docx(docx(f"<w:p>{_shown('vor')}{entry}{_shown('her')}</w:p>")).text == "vorher"
+
+
+@pytest.mark.parametrize("field", [_character("begin"), _character("begin") * 2 + _character("end")])
+def test_a_field_that_never_ends_hides_nothing(field: str) -> None:
+    assert parse_docx(docx(f"<w:p>{field}{_shown('Text')}</w:p>")).text == "Text"
+
+
+_Piece = str | tuple[Sequence["_Piece"], Sequence["_Piece"] | None]
+"""A text, or instruction and result of a field."""
+_PIECES = st.recursive(
+    st.sampled_from("abc"),
+    lambda inner: st.tuples(st.lists(inner, max_size=3), st.none() | st.lists(inner, max_size=3)),
+    max_leaves=20,
+)
+
+
+def _written(piece: _Piece) -> str:
+    if isinstance(piece, str):
+        return _shown(piece)
+    instruction, result = piece
+    separate = "" if result is None else _character("separate")
+    inner = [*map(_written, instruction), separate, *map(_written, result or ())]
+    return f"{_character('begin')}{''.join(inner)}{_character('end')}"
+
+
+def _visible(piece: _Piece) -> str:
+    return piece if isinstance(piece, str) else "".join(map(_visible, piece[1] or ()))
+
+
+@given(st.lists(_PIECES, max_size=5))
+def test_of_all_fields_the_results_alone_are_shown(pieces: Sequence[_Piece]) -> None:
+    document = parse_docx(docx(f"<w:p>{''.join(map(_written, pieces))}</w:p>"))
+
+    assert document.text == "".join(map(_visible, pieces))

@@ -30,6 +30,7 @@ _BOX = "{w}txbxContent"
 _EMBEDDED = "{w}altChunk"
 """A whole file, mostly HTML, that programs leave for Word to convert: without it, much or all of a text is missing."""
 _VANISH = "{w}rPr/{w}vanish"
+_FIELD = "{w}fldChar"
 _NO_LIST = {"", "0"}
 
 
@@ -66,6 +67,7 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
             if styles.hidden:
                 _hide(element, styles.hidden)
             _accept_deletions(element)
+            _hide_instructions(element)
         parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes).read_all(body)
         if not any(part.heading_level for part in parts):
             bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, bold=True)
@@ -303,6 +305,31 @@ def _hide(element: Element, styles: Container[str]) -> None:
         for run in list(paragraph.iter("{w}r")):
             if run.find(_VANISH) is None and (around in styles or value(run, "{w}rPr/{w}rStyle") in styles):
                 run.clear()
+
+
+def _hide_instructions(element: Element) -> None:
+    """Take away results of fields that are part of the instruction of another field, which is not shown.
+
+    A mail merge chooses its salutation so: `{ IF { MERGEFIELD Anrede } = "Herr" "Sehr geehrter Herr" "…" }`.
+    """
+    inside = list[list[Element] | None]()
+    """Fields that have begun, innermost last: the texts of the instruction, None once the result began."""
+    instructions = list[list[Element]]()
+    """Those whose result has not begun."""
+    for node in element.iter():
+        if instructions and (node.tag in _TEXTS or node.tag in _SIGNS):
+            instructions[-1].append(node)
+        elif node.tag == _FIELD:
+            kind = node.get("{w}fldCharType")
+            if kind == "begin":
+                instructions.append([])
+                inside.append(instructions[-1])
+            elif inside and kind in ("separate", "end"):
+                if inside.pop() is not None:
+                    for hidden in instructions.pop():
+                        hidden.tag, hidden.text = "{w}t", ""
+                if kind == "separate":
+                    inside.append(None)
 
 
 def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:

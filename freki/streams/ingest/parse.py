@@ -23,7 +23,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.HTML: 6,
     Profile.PDF: 8,
     Profile.EPUB: 6,
-    Profile.DOCX: 10,
+    Profile.DOCX: 11,
     Profile.ODT: 7,
     Profile.ODP: 7,
     Profile.PPTX: 3,
