@@ -5,11 +5,17 @@ import signal
 from rich.text import Text
 
 from freki.cli.context import console
+from freki.cli.terminal import heard_or_not
 from freki.infra.local.children import Died, Event, NotReady, Ready, Restarting, Started, Stopped
 
 
 def report(event: Event) -> None:
-    """Print an event of a child process."""
+    """Print an event of a child process. Raises nothing: else a log pipe that ended would end the processes."""
+    with heard_or_not(console):
+        _print(event)
+
+
+def _print(event: Event) -> None:
     match event:
         case Started(name=name, pid=pid):
             console.print(f"[dim]{name}: started, process {pid}[/]")

@@ -1,7 +1,10 @@
 """Consoles that write no control characters of documents: these could hide text, rename windows or forge output."""
 
+import errno
+import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
@@ -45,3 +48,21 @@ def make_console(*, stderr: bool = False) -> Console:
 def clean(console: Console) -> None:
     """Let a console replace control characters from now on."""
     console.push_render_hook(_Clean())
+
+
+@contextmanager
+def heard_or_not(console: Console) -> Iterator[None]:
+    """Print what nothing depends on: go on where the reader ended, the terminal was closed or the disk is full."""
+    try:
+        yield
+    except SystemExit:
+        # So rich answers a broken pipe, of which it is quiet from then on.
+        if not console.quiet:
+            raise
+    except OSError as error:
+        if error.errno == errno.EIO:
+            # A closed terminal does not come back, and what is left for it would fail again when Python ends.
+            console.quiet = True
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, console.file.fileno())
+            os.close(nowhere)

@@ -8,6 +8,7 @@ import typer
 from freki.cli.context import command, console, load_settings
 from freki.cli.show import building
 from freki.cli.show_processes import report
+from freki.cli.terminal import heard_or_not
 from freki.infra.local import apache_kafka
 from freki.infra.local import stack as local
 from freki.infra.local.state import StackState
@@ -43,4 +44,5 @@ async def up(
             console.print(f"[yellow]{left}; {found.milvus.generation} answers from now on[/]")
 
     await local.up(settings, on_ready=on_ready, report=report, prepare=apply_topics, prepare_store=prepare_store)
-    console.print("stopped")
+    with heard_or_not(console):
+        console.print("stopped")
