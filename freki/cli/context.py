@@ -19,7 +19,7 @@ from freki.infra.durable_files import FULL
 from freki.infra.local.state import is_changing, nearest_stack, settings_for
 from freki.infra.settings import Settings
 from freki.infra.settings.read import WrongSettings, read_settings
-from freki.infra.telemetry.logs import mute_libraries
+from freki.infra.telemetry.logs import set_up_command_logging
 from freki.operators.errors import InvalidQuery, OperatorError
 from freki.schemas.avro import UndecodableError, UnencodableError
 from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailable
@@ -77,7 +77,7 @@ def command(function: Callable[P, Coroutine[Any, Any, R]]) -> Callable[P, R]:
     @wraps(function)
     @ending.exit_if_abandoned()
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        mute_libraries()
+        set_up_command_logging()
         try:
             return ending.run(function(*args, **kwargs))
         except (KeyboardInterrupt, asyncio.CancelledError):

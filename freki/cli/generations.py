@@ -21,7 +21,7 @@ from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building, show_error
 from freki.cli.slow import told_if_slow
-from freki.cli.terminal import heard_or_not
+from freki.cli.terminal import ignoring_output_errors
 from freki.cli.until_passed import STAGES, until_passed
 from freki.cli.words import counted
 from freki.client.tasks import cancel_and_wait
@@ -299,7 +299,7 @@ async def _filling(settings: Settings, hold: Sequence[int]) -> AsyncIterator[Sup
 def _report(event: Event) -> None:
     if not isinstance(event, Died):
         return
-    with heard_or_not(errors):
+    with ignoring_output_errors(errors):
         show_error(errors, f"{event.name} died ({event.how}) and is started again")
         for line in event.last_lines:
             errors.print(Text(f"  {line}", style="dim"))

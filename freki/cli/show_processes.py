@@ -5,13 +5,13 @@ import signal
 from rich.text import Text
 
 from freki.cli.context import console
-from freki.cli.terminal import heard_or_not
+from freki.cli.terminal import ignoring_output_errors
 from freki.infra.local.children import Died, Event, NotReady, Ready, Restarting, Started, Stopped
 
 
 def report(event: Event) -> None:
     """Print an event of a child process. Raises nothing: else a log pipe that ended would end the processes."""
-    with heard_or_not(console):
+    with ignoring_output_errors(console):
         _print(event)
 
 

@@ -51,7 +51,7 @@ def clean(console: Console) -> None:
 
 
 @contextmanager
-def heard_or_not(console: Console) -> Iterator[None]:
+def ignoring_output_errors(console: Console) -> Iterator[None]:
     """Print what nothing depends on: go on where the reader ended, the terminal was closed or the disk is full."""
     try:
         yield

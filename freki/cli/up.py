@@ -8,7 +8,7 @@ import typer
 from freki.cli.context import command, console, load_settings
 from freki.cli.show import building
 from freki.cli.show_processes import report
-from freki.cli.terminal import heard_or_not
+from freki.cli.terminal import ignoring_output_errors
 from freki.infra.local import apache_kafka
 from freki.infra.local import stack as local
 from freki.infra.local.state import StackState
@@ -44,5 +44,5 @@ async def up(
             console.print(f"[yellow]{left}; {found.milvus.generation} answers from now on[/]")
 
     await local.up(settings, on_ready=on_ready, report=report, prepare=apply_topics, prepare_store=prepare_store)
-    with heard_or_not(console):
+    with ignoring_output_errors(console):
         console.print("stopped")

@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import pytest
+import structlog
 import typer
 from typer.testing import CliRunner
 
@@ -40,6 +41,27 @@ def test_a_path_that_the_user_may_not_open_is_named(capsys: pytest.CaptureFixtur
     assert ended.value.exit_code == 2
     told = "".join(capsys.readouterr().err.split("\n"))
     assert f"no permission for {closed}" in told
+
+
+def test_what_is_logged_in_a_command_is_no_part_of_its_result(capsys: pytest.CaptureFixture[str]) -> None:
+    log = structlog.get_logger("freki.library")
+
+    @command
+    async def show() -> None:
+        text = "Gehalt: 5.000 Euro"
+        try:
+            [].pop(len(text))
+        except IndexError:
+            log.exception("https://ada:secret@store.example cannot be reached")
+        print('{"rank": 1}')  # noqa: T201 - what a program reads
+
+    show()
+
+    shown = capsys.readouterr()
+    assert shown.out == '{"rank": 1}\n'
+    assert "store.example cannot be reached" in shown.err
+    assert "IndexError: pop from empty list" in shown.err
+    assert not [word for word in ("secret", "5.000") if word in shown.err]
 
 
 def test_a_lack_of_rights_that_no_path_explains_is_shown_whole() -> None:

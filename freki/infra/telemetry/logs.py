@@ -98,11 +98,24 @@ def _add(record: logging.LogRecord, note: str) -> None:
         record.msg = f"{record.msg} ({note})"
 
 
-def mute_libraries() -> None:
-    """Suppress what libraries log of failures that they also raise: commands print the raised error."""
+def set_up_command_logging() -> None:
+    """Send log output of a command to standard error: standard output is for its result, which programs read.
+
+    What libraries log of failures that they also raise is suppressed: commands print the raised error.
+    """
     for name in ("aiokafka", "kafka"):
         logging.getLogger(name).setLevel(logging.CRITICAL)
     stamina.instrumentation.set_on_retry_hooks(())
+    structlog.configure(
+        processors=[
+            structlog.stdlib.add_log_level,
+            _without_traceback,
+            _plain(),
+            _mask,
+        ],
+        # The stream as it is when a line is written: tests and embedding programs replace it.
+        logger_factory=lambda *_: structlog.PrintLogger(sys.stderr),
+    )
 
 
 def set_up_logging(settings: TelemetrySettings) -> None:
@@ -121,13 +134,10 @@ def set_up_logging(settings: TelemetrySettings) -> None:
         logger_factory=structlog.stdlib.LoggerFactory(),
         wrapper_class=structlog.stdlib.BoundLogger,
     )
-    # Plain tracebacks: rich ones print local variables, and so the text of documents.
     renderers: list[Processor] = (
         [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
         if settings.log_format == "json"
-        else [
-            structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
-        ]
+        else [_plain()]
     )
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(
@@ -146,6 +156,11 @@ def set_up_logging(settings: TelemetrySettings) -> None:
     root.setLevel(settings.log_level)
     for name in _CHATTY:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
+
+
+def _plain() -> Processor:
+    """Return a renderer for people, with plain tracebacks: rich ones print local variables, so texts of documents."""
+    return structlog.dev.ConsoleRenderer(colors=sys.stderr.isatty(), exception_formatter=structlog.dev.plain_traceback)
 
 
 def _mask(_logger: WrappedLogger, _method: str, line: object) -> str:
