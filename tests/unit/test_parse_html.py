@@ -390,3 +390,16 @@ def test_of_many_attributes_the_first_count() -> None:
     many = " ".join(f"a{number}='{number}'" for number in range(20_000))
 
     assert parse_html(f"<p hidden {many}>Nein</p><p {many} hidden>Ja</p>").text == "Ja"
+
+
+def test_what_tabs_show_is_read_whichever_is_chosen() -> None:
+    content = (
+        '<div role="tablist"><button role="tab" aria-controls="a">Ablauf</button></div>'
+        '<div role="tabpanel" id="a">Stellen Sie den Antrag.</div>'
+        '<div role="tabpanel" id="b" hidden>Es kostet 10 Euro.</div>'
+        '<div role="dialog"><div role="tabpanel" hidden>Cookies</div></div>'
+    )
+
+    document = parse_html(content)
+
+    assert document.text == "Stellen Sie den Antrag.\n\nEs kostet 10 Euro."

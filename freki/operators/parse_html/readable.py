@@ -14,6 +14,8 @@ _UNREAD_ROLES = {
     *("navigation", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"),
     *("contentinfo", "doc-toc", "doc-pagelist"),
 }
+_PANEL = "tabpanel"
+"""Role of content that shows once its tab is chosen: all but one of them are hidden."""
 _AROUND = {"footer", "aside"}
 """Elements outside of the content, unless they are within a section of it."""
 _CONTENT = {"main", "article", "section", "blockquote", "figure", "details", "td"}
@@ -96,7 +98,7 @@ def _is_readable(node: LexborNode, panels: Collection[str]) -> bool:
         return False
     if attributes.get("role") in _UNREAD_ROLES or _is_overlay(node, attributes):
         return False
-    if _is_hidden(attributes) and (attributes.get("id") or "") not in panels:
+    if _is_hidden(attributes) and attributes.get("role") != _PANEL and (attributes.get("id") or "") not in panels:
         return False
     around = node.tag in _AROUND or attributes.get("role") == "complementary"
     return not around or _is_within(node, _CONTENT, _CONTENT_ROLES)
