@@ -13,6 +13,7 @@ import pytest
 import structlog
 from hypothesis import settings
 
+from freki.infra.cores import usable_cores
 from freki.infra.local.ports import LOOPBACK
 from freki.infra.settings import KafkaSettings, MilvusSettings
 from tests.side_by_side import Groups, arrange, is_one_of_several, is_shared_out
@@ -87,7 +88,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         written = ends_of_logs(item.config.stash[FOLDERS], after_s=time.time() - report.duration - 60)
         report.sections += [(f"log {name}", end) for name, end in written.items()]
         # What was slow where nothing is wrong shows only here.
-        report.sections.append(("machine", f"load {os.getloadavg()}, {os.cpu_count()} processors"))
+        report.sections.append(("machine", f"load {os.getloadavg()}, {usable_cores()} cores"))
     return report
 
 

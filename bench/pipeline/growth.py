@@ -6,7 +6,6 @@ chunks by the pipeline's `Indexer`, with vectors of a fake model of the same dim
 """
 
 import asyncio
-import os
 import time
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -23,6 +22,7 @@ from bench.pipeline.fit import Fit, fit
 from bench.pipeline.ground import Figures, Ground, Stack, ask, fill, outliner, percentiles, publish, questions
 from bench.pipeline.plots import lines
 from bench.pipeline.processes import KIB, cpu_by_name, cpu_spent, memory
+from freki.infra.cores import usable_cores
 from freki.infra.milvus.index import MilvusIndex
 from freki.infra.milvus.layout import CHUNKS, size_of
 from freki.infra.milvus.rows import chunk_row
@@ -82,7 +82,7 @@ async def measure(ground: Ground) -> Figures:
 
 async def _pipeline(ground: Ground, asked: Sequence[str], workers: int) -> list[Figures]:
     """Fill one stack incrementally and run queries at each size. The models share the cores equally."""
-    cores = ground.settings.models.threads or len(os.sched_getaffinity(0))
+    cores = ground.settings.models.threads or usable_cores()
     models = ground.settings.models.model_copy(update={"threads": max(1, cores // workers)})
     shared = replace(ground, settings=ground.settings.model_copy(update={"models": models}))
     stages = (("chunk", "contextualise"), *[("embed",)] * workers, ("retrieve",))

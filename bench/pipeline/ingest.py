@@ -1,7 +1,6 @@
 """Cost of the pipeline relative to its model, by process and topic, and of edits relative to first indexing."""
 
 import asyncio
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -27,6 +26,7 @@ from bench.pipeline.ground import (
 )
 from bench.pipeline.plots import bars
 from bench.pipeline.processes import cpu_spent
+from freki.infra.cores import usable_cores
 from freki.infra.kafka import Reader
 from freki.infra.models import OnnxEmbedder
 from freki.infra.models.cache import obtain
@@ -140,7 +140,7 @@ async def _bare(embedder: OnnxEmbedder, texts: Sequence[str], advance: Advance) 
 def _one_call_model(settings: Settings) -> Model:
     models = settings.models
     directory = obtain(models, models.embedder, ModelKind.EMBEDDER)
-    return open_model(directory, threads=models.threads or os.cpu_count() or 1)
+    return open_model(directory, threads=models.threads or usable_cores())
 
 
 async def _one_call(model: Model, texts: Sequence[str], advance: Advance) -> Spent:

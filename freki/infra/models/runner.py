@@ -1,7 +1,6 @@
 """Execution of a model in threads of its own."""
 
 import asyncio
-import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from functools import partial
@@ -10,6 +9,7 @@ from itertools import count
 from threading import Lock
 from typing import Any, ParamSpec, Self, TypeVar
 
+from freki.infra.cores import usable_cores
 from freki.infra.models.cache import obtain
 from freki.infra.models.descriptions import ModelKind
 from freki.infra.models.session import Model, open_model
@@ -32,7 +32,7 @@ class Runner:
     """
 
     def __init__(self, settings: ModelSettings, chosen: str, kind: ModelKind, *, side_by_side: bool = False) -> None:
-        threads = settings.threads or os.cpu_count() or 1
+        threads = settings.threads or usable_cores()
         self.at_once = threads if side_by_side else 1
         self._open = partial(_obtain_and_open, settings, chosen, kind, threads=threads // self.at_once)
         self._threads = ThreadPoolExecutor(self.at_once, thread_name_prefix=f"freki-{kind}")

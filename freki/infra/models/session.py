@@ -1,6 +1,5 @@
 """An open model: tokens in; vectors, token states or scores out."""
 
-import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ import onnxruntime as ort
 from numpy.typing import NDArray
 from onnxruntime.capi import onnxruntime_pybind11_state as ort_errors
 
+from freki.infra.cores import usable_cores
 from freki.infra.models.descriptions import ModelKind, Pooling
 from freki.infra.models.manifest import VOCABULARY, ModelManifest, dim_of, fingerprint_of, read_manifest
 from freki.infra.models.tensors import DISTILLED, FIELDS, TOKENS
@@ -253,7 +253,7 @@ def open_model(directory: Path, *, threads: int, providers: Sequence[str] = (CPU
         )
     manifest = read_manifest(directory)
     options = ort.SessionOptions()
-    options.intra_op_num_threads = threads or os.cpu_count() or 1
+    options.intra_op_num_threads = threads or usable_cores()
     # Spinning threads raise the CPU time of a short query from 4 to 11 ms.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     # Errors are raised anyway; warnings concern the export of the model.

@@ -96,7 +96,8 @@ class ModelSettings(SettingsSection):
         default=0,
         ge=0,
         le=1024,
-        description="Threads a model uses, of which the embedder gives each batch one; 0: all cores",
+        description="Threads a model uses, of which the embedder gives each batch one; 0: one for each core that the "
+        "process may use, in a container up to its limit",
     )
     batch_tokens: int = Field(
         default=512,

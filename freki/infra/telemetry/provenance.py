@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
+from freki.infra.cores import usable_cores
+
 _HOME = Path(__file__).parents[3]
 _LIBRARIES = ("onnxruntime", "pymilvus", "milvus-lite", "faust-streaming", "numpy")
 _TIMEOUT_S = 10.0
@@ -18,7 +20,7 @@ def provenance() -> Mapping[str, str]:
     return {
         "freki": metadata.version("freki"),
         "commit": _commit(),
-        "machine": f"{_processor()}, {os.cpu_count()} cores, {_memory()}",
+        "machine": f"{_processor()}, {usable_cores()} cores, {_memory()}",
         "system": f"{platform.system()} {platform.release()}, Python {platform.python_version()}",
         "libraries": ", ".join(f"{name} {metadata.version(name)}" for name in _LIBRARIES),
     }
