@@ -355,7 +355,7 @@ async def test_a_group_is_rewound_only_once_nothing_reads_as_it(world: World) ->
 async def test_a_topic_that_is_created_anew_is_read_from_its_beginning_by_readers_that_are_open(
     world: World, open_it: Callable[[World], Reader | ServiceReader]
 ) -> None:
-    async with Admin(world.kafka) as admin, open_it(world) as reader, asyncio.timeout(30):
+    async with Admin(world.kafka) as admin, open_it(world) as reader, asyncio.timeout(PATIENCE_S):
         records = aiter(reader)
         await world.publish(*numbered(0, 1))
         assert (await anext(records)).key == b"0"
