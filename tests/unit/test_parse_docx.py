@@ -717,3 +717,35 @@ def test_of_all_fields_the_results_alone_are_shown(pieces: Sequence[_Piece]) -> 
     document = parse_docx(docx(f"<w:p>{''.join(map(_written, pieces))}</w:p>"))
 
     assert document.text == "".join(map(_visible, pieces))
+
+
+def _chart(*texts: str) -> str:
+    points = "".join(f"<dgm:pt><dgm:t><a:p><a:r><a:t>{text}</a:t></a:r></a:p></dgm:t></dgm:pt>" for text in texts)
+    return f'<dgm:dataModel {_DIAGRAM}><dgm:ptLst>{points}<dgm:pt type="pres"/></dgm:ptLst></dgm:dataModel>'
+
+
+_DRAWING = "http://schemas.openxmlformats.org/drawingml/2006"
+_DIAGRAM = f'xmlns:dgm="{_DRAWING}/diagram" xmlns:a="{_DRAWING}/main"'
+
+
+@pytest.mark.parametrize(
+    ("around", "expected"),
+    [
+        ("{}", "Aufbau\n\n- Leitung\n- Referat 1\n- Referat 2\n\nEnde"),
+        ("<w:tbl><w:tr><w:tc>{}</w:tc></w:tr></w:tbl>", "Aufbau\n\n- Leitung\n- Referat 1\n- Referat 2\n\nEnde"),
+        ("<w:p><w:del>{}</w:del></w:p>", "Aufbau\n\nEnde"),
+    ],
+)
+def test_texts_of_a_diagram_are_read_in_its_place(around: str, expected: str) -> None:
+    chart = f'<w:p><w:r><w:drawing><dgm:relIds {_DIAGRAM} r:dm="diagramData"/></w:drawing></w:r></w:p>'
+    document = parse_docx(
+        docx(
+            paragraph("Aufbau") + around.format(chart) + chart.replace("diagramData", "missing") + paragraph("Ende"),
+            parts={
+                "word/_rels/document.xml.rels": relations(diagramData="diagrams/data1.xml"),
+                "word/diagrams/data1.xml": _chart("Leitung", "Referat 1", " ", "Referat 2"),
+            },
+        )
+    )
+
+    assert document.text == expected

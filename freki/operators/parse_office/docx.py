@@ -22,11 +22,13 @@ _WRAPPERS = {
     *("{mc}AlternateContent", "{mc}Choice"),
 }
 _TEXTS = {"{w}t", "{m}t", "{a}t"}
-_SIGNS = {"{w}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}ptab": "\t", "{w}noBreakHyphen": "-"}
+_SIGNS = {"{w}br": "\n", "{a}br": "\n", "{w}cr": "\n", "{w}tab": "\t", "{w}ptab": "\t", "{w}noBreakHyphen": "-"}
 _UNREAD = {"{w}del", "{w}moveFrom", "{w}pPr", "{w}rPr", "{w}rt", "{mc}Fallback"}
 _REFERENCES = {"{w}footnoteReference": "footnote", "{w}endnoteReference": "endnote"}
 _DELETED_MARKS = ("{w}pPr/{w}rPr/{w}del", "{w}pPr/{w}rPr/{w}moveFrom")
 _BOX = "{w}txbxContent"
+_DIAGRAM = "{dgm}relIds"
+"""Names the parts of a diagram (SmartArt), such as an organisation chart."""
 _EMBEDDED = "{w}altChunk"
 """A whole file, mostly HTML, that programs leave for Word to convert: without it, much or all of a text is missing."""
 _VANISH = "{w}rPr/{w}vanish"
@@ -50,9 +52,10 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     A heading is a paragraph with an outline level, of its own or by its style; the style "Title" is level 1. Where none
     has any, headings are short lines in bold that do not end like a sentence: level 1, with a number below. Headings
     and items have the numbers that Word displays. A table that contains a heading or a table is layout: its parts are
-    separate blocks. Deleted and hidden text, comments, headers and footers are left out. There are no pages, which
-    depend on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than
-    `max_unpacked_bytes` unpacked, or nested too deep, and for those that embed files as text.
+    separate blocks. The texts of a diagram (SmartArt) are a list. Deleted and hidden text, comments, headers and
+    footers are left out. There are no pages, which depend on the renderer. Raises UnreadableContent for files that are
+    damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep, and for those that embed files as
+    text.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         main = package.main()
@@ -63,14 +66,15 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
         if next(body.iter(_EMBEDDED), None) is not None:
             raise UnreadableContent("embeds text of another format (altChunk): open it in Word and save it again")
         styles, notes, numbers = _styles(package.related(main, "styles")), _notes(package, main), "numbering"
+        diagrams = _diagrams(package, main)
         for element in [body, *notes.values()]:
             if styles.hidden:
                 _hide(element, styles.hidden)
             _accept_deletions(element)
             _hide_instructions(element)
-        parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes).read_all(body)
+        parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes, diagrams).read_all(body)
         if not any(part.heading_level for part in parts):
-            bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, bold=True)
+            bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, diagrams, bold=True)
             parts, stated = unless_most_are_headings(bold.read_all(body)[0], parts)
         title, attributes = package.properties()
     return assemble(parts, title=title or stated, attributes=attributes)
@@ -80,7 +84,13 @@ class _Reader:
     """Processes paragraphs and tables in order."""
 
     def __init__(
-        self, styles: _Styles, numbering: Numbering, notes: Mapping[tuple[str, str], Element], *, bold: bool = False
+        self,
+        styles: _Styles,
+        numbering: Numbering,
+        notes: Mapping[tuple[str, str], Element],
+        diagrams: Mapping[str, Element],
+        *,
+        bold: bool = False,
     ) -> None:
         """Create a reader; bold: whether lines in bold are headings."""
         self.writer = OfficeOutlineWriter()
@@ -88,6 +98,7 @@ class _Reader:
         self._styles = styles
         self._numbering = numbering
         self._notes = dict(notes)
+        self._diagrams = dict(diagrams)
         self._bold = bold
 
     def read_all(self, body: Element) -> tuple[Sequence[Part], str]:
@@ -117,8 +128,18 @@ class _Reader:
         elif text:
             self.writer.prose(text)
         self._add_notes(paragraph, without=_BOX)
-        for box in _boxes(paragraph):
-            self.read(box)
+        for drawn in _drawn(paragraph):
+            if drawn.tag == _BOX:
+                self.read(drawn)
+            else:
+                self._add_diagram(drawn.get("{r}dm", ""))
+
+    def _add_diagram(self, reference: str) -> None:
+        """Add the texts of a diagram, where it is referred to first."""
+        diagram = self._diagrams.pop(reference, None)
+        for text in map(_text, _all(diagram, "{a}p")):
+            if text.strip():
+                self.writer.item(text.strip())
 
     def _place(self, paragraph: Element) -> tuple[str, int]:
         """Return list and depth of a paragraph, its own or those of its style; an empty list for none."""
@@ -171,7 +192,8 @@ class _Reader:
                 self.writer.note("" if note is None else _text(note))
 
     def _is_layout(self, cell: Element) -> bool:
-        return cell.find(".//{w}tbl") is not None or any(self._level(child) for child in cell.iter("{w}p"))
+        has_parts = any(cell.find(f".//{tag}") is not None for tag in ("{w}tbl", _DIAGRAM))
+        return has_parts or any(self._level(child) for child in cell.iter("{w}p"))
 
 
 def _columns_of(element: Element, path: str, *, first: int = 0) -> int:
@@ -198,13 +220,13 @@ def _flat(element: Element) -> Iterator[Element]:
             yield child
 
 
-def _boxes(element: Element) -> Iterator[Element]:
-    """Yield the outermost text boxes."""
+def _drawn(element: Element) -> Iterator[Element]:
+    """Yield the outermost text boxes and the references to diagrams."""
     for child in element:
-        if child.tag == _BOX:
+        if child.tag in (_BOX, _DIAGRAM):
             yield child
         elif child.tag not in _UNREAD:
-            yield from _boxes(child)
+            yield from _drawn(child)
 
 
 def _runs(element: Element) -> Iterator[Element]:
@@ -404,6 +426,13 @@ def _notes(package: Package, main: str) -> dict[tuple[str, str], Element]:
         for name in _REFERENCES.values()
         for note in _all(package.related(main, f"{name}s"), f"{{w}}{name}")
     }
+
+
+def _diagrams(package: Package, main: str) -> dict[str, Element]:
+    """Return the contents of diagrams by the ids of their relations."""
+    related = [relation for relation in package.relations(main) if relation.kind == "diagramData"]
+    read = ((relation.id, package.tree(relation.target)) for relation in related)
+    return {reference: tree for reference, tree in read if tree is not None}
 
 
 def _all(element: Element | None, tag: str) -> Iterator[Element]:

@@ -42,6 +42,8 @@ _PREFIXES = {
     f"{_STRICT}/presentationml/main": "p",
     f"{_OOXML}/drawingml/2006/main": "a",
     f"{_STRICT}/drawingml/main": "a",
+    f"{_OOXML}/drawingml/2006/diagram": "dgm",
+    f"{_STRICT}/drawingml/diagram": "dgm",
     f"{_OOXML}/officeDocument/2006/relationships": "r",
     f"{_STRICT}/officeDocument/relationships": "r",
     f"{_OOXML}/officeDocument/2006/math": "m",
