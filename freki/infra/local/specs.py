@@ -29,7 +29,10 @@ MISCONFIGURED = frozenset({2})
 
 
 def workers_of(settings: Settings, *, cores: int | None = None) -> list[tuple[str, ...]]:
-    """Return the stages of each worker process; erase only where it is enabled. cores: None: those of this machine."""
+    """Return the stages of each worker process; erase only where it is enabled.
+
+    cores: None: as many as this process may use.
+    """
     erase = ("erase",) if settings.erasure.enabled else ()
     if settings.local.has_single_worker(cores=cores or usable_cores()):
         return [("chunk", "contextualise", EMBED, "retrieve", *erase)]

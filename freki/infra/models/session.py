@@ -240,7 +240,7 @@ CPU = "CPUExecutionProvider"
 
 
 def open_model(directory: Path, *, threads: int, providers: Sequence[str] = (CPU,)) -> Model:
-    """Load a model; `threads` 0 means all cores; providers: execution providers, best first.
+    """Load a model; `threads` 0 means one for each usable core; providers: execution providers, best first.
 
     Raises Misconfigured where the files are not a model, or a provider is not there or does not start: onnxruntime
     itself would use the processor without a word.
