@@ -16,6 +16,10 @@ from freki.streams.wire.connect import open_outbox
 @asynccontextmanager
 async def recording(settings: Settings, program: str) -> AsyncIterator[OnRefused | None]:
     """Open the audit log for tokens that are refused here, before a worker sees them; None if there is none."""
+    if not settings.audit.enabled:
+        # Then nothing is connected: the server may start before the broker.
+        yield None
+        return
     # Whoever is refused waits for it.
     limit_s = settings.kafka.delivery_timeout_s
     async with open_outbox(settings, limit_s=limit_s) as (outbox, _), open_audit(settings, outbox) as audit:

@@ -1,11 +1,7 @@
 """`freki serve`: documents, queries and judgements over HTTP and gRPC, and a page for people."""
 
 import asyncio
-from contextlib import (
-    AbstractAsyncContextManager,
-    AbstractContextManager,
-    AsyncExitStack,
-)
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, AsyncExitStack
 from socket import socket
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated

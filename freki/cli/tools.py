@@ -72,10 +72,9 @@ async def serve(
             if settings.auth.required:
                 judge = await opened.enter_async_context(open_judge(settings.auth))
                 identify, issuer = judge.identify, settings.auth.issuer or ""
-            on_refused = None
-            if identify is not None and settings.audit.enabled:
-                # Without a log the server starts before the broker.
-                on_refused = await opened.enter_async_context(recording(settings, "freki mcp"))
+            on_refused = (
+                await opened.enter_async_context(recording(settings, "freki mcp")) if identify is not None else None
+            )
             callers = Callers(settings.serve, identify, on_refused=on_refused)
             app = make_app(server, settings.mcp, callers=callers, issuer=issuer)
             told = f"serving at http://{settings.mcp.host}:{settings.mcp.port}{PATH} until Ctrl-C"

@@ -5,7 +5,7 @@ It imports aiokafka: import it once that is needed.
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from typing import Any
 from uuid import UUID
 
@@ -127,6 +127,21 @@ def differ(one: str, other: str) -> bool:
     return topic != other_topic and cluster == other_cluster and bool(cluster[0])
 
 
+def after_metadata_updates(client: Any, look: Callable[[], Awaitable[None]]) -> None:  # noqa: ANN401 - aiokafka is untyped
+    """Let a client of aiokafka look at something after each update of metadata.
+
+    It also updates them where a fetch meets a topic that is gone.
+    """
+    update = client._metadata_update  # noqa: SLF001
+
+    async def updated(*args: Any) -> Any:  # noqa: ANN401
+        is_done = await update(*args)
+        await look()
+        return is_done
+
+    client._metadata_update = updated  # noqa: SLF001
+
+
 class TopicWatch:
     """Lets a consumer without a group read a topic from its beginning once it was deleted and created anew.
 
@@ -144,18 +159,9 @@ class TopicWatch:
 
     async def begin(self) -> None:
         """Note the id of the topic, and compare it with each update of metadata. Call it before taking position."""
-        client = self._consumer._client  # noqa: SLF001
         # A topic that is created anew in between then has another id.
         await self._look()
-        update = client._metadata_update  # noqa: SLF001
-
-        async def updated(*args: Any) -> Any:  # noqa: ANN401
-            # Asked for also where a fetch meets a topic that is gone.
-            is_done = await update(*args)
-            await self._look()
-            return is_done
-
-        client._metadata_update = updated  # noqa: SLF001
+        after_metadata_updates(self._consumer._client, self._look)  # noqa: SLF001
 
     async def _look(self) -> None:
         told = (await ids_of(self._consumer._client, [self._topic])).get(self._topic, "")  # noqa: SLF001

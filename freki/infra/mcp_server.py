@@ -155,7 +155,7 @@ def make_app(server: "Server", settings: McpSettings, *, callers: Callers, issue
         allowed_hosts=hosts, allowed_origins=[f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")]
     )
     auth = None if issuer is None else _resource(settings, issuer)
-    verifier = _Judged(issuer) if callers.have_tokens else None
+    verifier = _CallerVerifier(issuer) if callers.have_tokens else None
     app = server.streamable_http_app(
         streamable_http_path=PATH,
         stateless_http=True,
@@ -169,7 +169,7 @@ def make_app(server: "Server", settings: McpSettings, *, callers: Callers, issue
         app.add_middleware(AuthenticationMiddleware, backend=BearerAuthBackend(verifier))
     # It would lead to http: behind a proxy with TLS, and to whatever host the request names.
     app.router.redirect_slashes = False
-    app.add_middleware(_Door, callers=callers, security=TransportSecurityMiddleware(security))
+    app.add_middleware(_CallerMiddleware, callers=callers, security=TransportSecurityMiddleware(security))
     return app
 
 
@@ -187,8 +187,8 @@ def identify_one(settings: McpSettings, tenant: TenantId) -> Identify | None:
     return identify
 
 
-class _Door:
-    """Judges calls of the protocol as `freki serve` judges its own, before their bodies are read."""
+class _CallerMiddleware:
+    """Identifies callers as `freki serve` does, with its limits and its audit log, before bodies are read."""
 
     def __init__(self, app: "ASGIApp", callers: Callers, security: "TransportSecurityMiddleware") -> None:
         self._app = app
@@ -201,11 +201,11 @@ class _Door:
             scope = {**scope, "path": PATH, "raw_path": PATH.encode()}
         # Where to get a token is told to everybody.
         if scope["type"] == "http" and scope["path"] == PATH:
-            app = await self._judge(scope) or app
+            app = await self._refusal(scope) or app
         await app(scope, receive, send)
 
-    async def _judge(self, scope: "Scope") -> "Response | None":
-        """Note who calls; return what refuses the call, unless the rest of the application does, or nobody."""
+    async def _refusal(self, scope: "Scope") -> "Response | None":
+        """Note who calls. Return the response of a refused call; None where the rest of the application answers it."""
         from starlette.requests import Request  # noqa: PLC0415 - an extra
         from starlette.responses import PlainTextResponse  # noqa: PLC0415
 
@@ -261,8 +261,8 @@ def _bearer() -> Bearer | None:
 _TENANT = "tenant"
 
 
-class _Judged:
-    """Takes the token of who was let in."""
+class _CallerVerifier:
+    """Returns the access token of the caller that the middleware identified."""
 
     def __init__(self, issuer: str | None) -> None:
         self._issuer = issuer

@@ -339,6 +339,22 @@ async def test_an_erasure_that_broke_off_before_anything_was_deleted_ends_with_i
     assert [each.status for each in applied.reports.values()] == [ErasureStatus.REJECTED]
 
 
+def begun(tenant: TenantId, planned: PlannedErasure, *, rule: str, **fields: Any) -> ErasureReport:
+    """Make the report of an erasure by a rule that broke off."""
+    return ErasureReport(
+        request_id="retention:gone:1",
+        tenant=tenant,
+        status=ErasureStatus.BEGUN,
+        message="",
+        covers=Coverage(documents=(planned.document_id,)),
+        requested_by=f"retention:{rule}",
+        reason="",
+        at=NOW,
+        documents=(planned,),
+        **fields,
+    )
+
+
 @pytest.mark.parametrize(
     ("error", "times"), [(Rejected("the record is too large"), 2), (Unavailable("down"), 1)], ids=["refused", "down"]
 )
@@ -347,17 +363,7 @@ async def test_what_fails_in_one_tenant_stops_no_other_and_is_told(error: InfraE
     tenant = TenantId("a")
     await applied.index.commit([replace(roots[1], tenant=tenant, root_id=root_id(tenant, NAMES[1]))], [])
     # Its rule has gone, so that only its report is to be sent.
-    broken = ErasureReport(
-        request_id="retention:gone:1",
-        tenant=tenant,
-        status=ErasureStatus.BEGUN,
-        message="",
-        covers=Coverage(documents=(NAMES[1],)),
-        requested_by="retention:gone",
-        reason="",
-        at=NOW,
-        documents=(PlannedErasure(document_id=NAMES[1], version=roots[1].version),),
-    )
+    broken = begun(tenant, PlannedErasure(document_id=NAMES[1], version=roots[1].version), rule="gone")
     applied.reports[broken.request_id] = broken
     applied.refused[tenant] = error
 
@@ -391,18 +397,8 @@ async def test_a_report_that_is_too_large_for_a_record_is_shortened_and_says_so_
 ) -> None:
     applied, roots = await erased_by_rule(NAMES[:2])
     signed = SignedReport(report=json.dumps({"documents": [], "removed": ["x" * 2_000]}), signature="s")
-    broken = ErasureReport(
-        request_id="retention:gone:1",
-        tenant=TENANT,
-        status=ErasureStatus.BEGUN,
-        message="",
-        covers=Coverage(documents=(NAMES[0],)),
-        requested_by="retention:old",
-        reason="",
-        at=NOW,
-        documents=(PlannedErasure(document_id=NAMES[0], version=roots[0].version, claims=("s3://" + "x" * 2_000,)),),
-        reports=(signed,) * earlier,
-    )
+    planned = PlannedErasure(document_id=NAMES[0], version=roots[0].version, claims=("s3://" + "x" * 2_000,))
+    broken = begun(TENANT, planned, rule="old", reports=(signed,) * earlier)
     applied.reports[broken.request_id] = broken
     await applied.index.commit([deleted(roots[0], tombstoned_at=Timestamp(0))], [])
     applied.room = 3_000 if earlier else 1_200

@@ -12,7 +12,7 @@ from typing import Any, cast
 import structlog
 from aiokafka.structs import OffsetAndMetadata, TopicPartition
 
-from freki.client.topic_ids import IN_CLUSTER, differ, ids_of
+from freki.client.topic_ids import IN_CLUSTER, after_metadata_updates, differ, ids_of
 
 _log = structlog.get_logger(__name__)
 _LOOK_S = 5.0
@@ -58,7 +58,7 @@ class TopicIds:
 
     def watch(self) -> None:
         """Give commits the ids; let the consumer join its group again, which seeks offsets, once an id has changed."""
-        commit, update = self._coordinator._do_commit_offsets, self._client._metadata_update  # noqa: SLF001
+        commit = self._coordinator._do_commit_offsets  # noqa: SLF001
 
         async def commit_with_ids(assignment: Any, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:  # noqa: ANN401
             noted = self._noted
@@ -73,13 +73,8 @@ class TopicIds:
                 },
             )
 
-        async def updated(*args: Any) -> Any:  # noqa: ANN401
-            # Asked for also where a fetch meets a topic that is gone.
-            is_done = await update(*args)
-            await self._look()
-            return is_done
-
-        self._coordinator._do_commit_offsets, self._client._metadata_update = commit_with_ids, updated  # noqa: SLF001
+        self._coordinator._do_commit_offsets = commit_with_ids  # noqa: SLF001
+        after_metadata_updates(self._client, self._look)
 
     async def _look(self) -> None:
         noted, self._looked_s = self._noted, time.monotonic()

@@ -11,11 +11,11 @@ from typing import Any, get_args, get_origin
 from pydantic.fields import FieldInfo
 from pydantic_settings import BaseSettings, EnvSettingsSource, TomlConfigSettingsSource
 
-from freki.infra.settings.names import has_doubtful_key, names_of
+from freki.infra.settings.names import has_ambiguous_key, names_of
 
 UNKNOWN = "$"
 """Prefix that marks a variable without a setting when it is passed to pydantic."""
-DOUBTFUL = "%"
+AMBIGUOUS = "%"
 """The same of one with a key whose case counts, and cannot be told from the name of a variable."""
 _OF_TESTS = re.compile("FREKI_TEST_.*", re.IGNORECASE)
 _OF_KUBERNETES = re.compile(
@@ -31,12 +31,12 @@ class Environment(EnvSettingsSource):
     def __init__(self, settings_cls: type[BaseSettings]) -> None:
         super().__init__(settings_cls)
         self._unknown = [name for name in os.environ if self._is_ours(name) and not self._is_setting(name)]
-        self._doubtful = [
+        self._ambiguous = [
             name
             for name in os.environ
-            if self._is_ours(name) and os.environ[name] and has_doubtful_key(self.settings_cls, self._path_of(name))
+            if self._is_ours(name) and os.environ[name] and has_ambiguous_key(self.settings_cls, self._path_of(name))
         ]
-        left_out = {name.lower() for name in (*self._unknown, *self._doubtful)}
+        left_out = {name.lower() for name in (*self._unknown, *self._ambiguous)}
         self.env_vars = {name: value for name, value in self.env_vars.items() if name not in left_out}
 
     def _is_ours(self, name: str) -> bool:
@@ -73,7 +73,7 @@ class Environment(EnvSettingsSource):
 
     def __call__(self) -> dict[str, Any]:
         """Return the given settings and the names of unknown variables, whose values may be secrets."""
-        refused = [f"{UNKNOWN}{name}" for name in self._unknown] + [f"{DOUBTFUL}{name}" for name in self._doubtful]
+        refused = [f"{UNKNOWN}{name}" for name in self._unknown] + [f"{AMBIGUOUS}{name}" for name in self._ambiguous]
         return {**_without_empty(super().__call__()), **dict.fromkeys(refused)}
 
 

@@ -24,7 +24,7 @@ def names_of(kind: Any, path: Sequence[str] = ()) -> Iterator[Names]:  # noqa: A
             yield (name, *rest)
 
 
-def has_doubtful_key(kind: Any, path: Sequence[str]) -> bool:  # noqa: ANN401 - any type
+def has_ambiguous_key(kind: Any, path: Sequence[str]) -> bool:  # noqa: ANN401 - any type
     """Return whether a path, as a variable spells it, has a key with capitals where the case of keys counts."""
     if not path:
         return False
@@ -32,7 +32,7 @@ def has_doubtful_key(kind: Any, path: Sequence[str]) -> bool:  # noqa: ANN401 - 
     if get_origin(kind) is Mapping and EXACT in getattr(get_args(kind)[0], "__metadata__", ()) and name != name.lower():
         return True
     found = dict(_inner(kind, name.lower())).get(name.lower())
-    return found is not None and has_doubtful_key(found, rest)
+    return found is not None and has_ambiguous_key(found, rest)
 
 
 def nearest(path: Names, kind: type[BaseModel]) -> Names | None:

@@ -8,8 +8,8 @@ from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 from pydantic_settings import SettingsConfigDict
 
-from freki.infra.settings.environment import DOUBTFUL, UNKNOWN
-from freki.infra.settings.names import Names, has_doubtful_key, nearest
+from freki.infra.settings.environment import AMBIGUOUS, UNKNOWN
+from freki.infra.settings.names import Names, has_ambiguous_key, nearest
 from freki.infra.settings.root import Settings
 from freki.infra.settings.section import SECRET_TWICE, SECRET_UNUSABLE, secret_of
 from freki.schemas.errors import Misconfigured
@@ -81,8 +81,8 @@ def _problem(error: ErrorDetails) -> str:
 
 def _unknown(path: Names) -> str:
     name = path[-1]
-    if len(path) == 1 and name.startswith(DOUBTFUL):
-        return _doubtful(name.removeprefix(DOUBTFUL))
+    if len(path) == 1 and name.startswith(AMBIGUOUS):
+        return _ambiguous(name.removeprefix(AMBIGUOUS))
     if len(path) == 1 and name.startswith(UNKNOWN):
         variable = name.removeprefix(UNKNOWN)
         wrong, like = variable, nearest(tuple(variable[len(_PREFIX) :].split("__")), Settings)
@@ -94,9 +94,9 @@ def _unknown(path: Names) -> str:
     return f"{wrong}: there is no such setting; {meant or 'correct it or leave it out: docs/settings.md lists all'}"
 
 
-def _doubtful(variable: str) -> str:
+def _ambiguous(variable: str) -> str:
     path = variable[len(_PREFIX) :].split("__")
-    at = next(number for number in range(len(path)) if has_doubtful_key(Settings, path[: number + 1]))
+    at = next(number for number in range(len(path)) if has_ambiguous_key(Settings, path[: number + 1]))
     table, key = _variable(tuple(path[:at])), path[at]
     return (
         f"{variable}: names of variables have no case, and that of {key!r} counts, so it may mean {key!r} or "

@@ -61,13 +61,12 @@ def parse_html(source: str) -> ParsedDocument:
     If the page has `<main>` or `role="main"`, only that is read, with the h1 above it where it has none. Headings are
     h1 to h6 and `role="heading"` with its `aria-level`. Navigation, search, dialogs, cookie banners, the footer and the
     asides of the page, scripts, styles, templates and hidden elements are left out, but not what a button in a heading
-    opens, as in accordions. Blocks are separated by a blank
-    line, items and rows by a line end, cells by ` | `. Empty and spanned cells are kept where text follows in the row,
-    unless their column has no text at all. A list or table that contains a heading or a table is layout: its parts are
-    separate blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang`
-    and the `<meta>` author, description, keywords and date give attributes. Tags such as `<title/>` and `<path/>` are
-    elements without content; parts such as `<div/>` only in XHTML. Declarations in a document type are left out, and
-    entities that they define stay as written.
+    opens, as in accordions, or a tab. Blocks are separated by a blank line, items and rows by a line end, cells by
+    ` | `. Empty and spanned cells are kept where text follows in the row, unless their column has no text at all. A
+    list or table that contains a heading or a table is layout: its parts are separate blocks. Elements nested more than
+    512 deep are flattened. `<title>` gives the title; `lang` and the `<meta>` author, description, keywords and date
+    give attributes. Tags such as `<title/>` and `<path/>` are elements without content; parts such as `<div/>` only in
+    XHTML. Declarations in a document type are left out, and entities that they define stay as written.
     """
     tree = LexborHTMLParser(_flattened(_undeclared(tidy(source))))
     root = tree.body or tree.root

@@ -6,6 +6,8 @@ from unicodedata import normalize
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
+from freki.operators.parse_html.writer import HEADINGS
+
 _UNREAD = {
     *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "select"),
     *("datalist", "search", "dialog", "rt", "rtc", "rp"),
@@ -20,10 +22,9 @@ _AROUND = {"footer", "aside"}
 """Elements outside of the content, unless they are within a section of it."""
 _CONTENT = {"main", "article", "section", "blockquote", "figure", "details", "td"}
 _CONTENT_ROLES = {"main", "article"}
-_HEADINGS = {"h1", "h2", "h3", "h4", "h5", "h6"}
 _MAIN = "main, [role=main]"
 _NO_OVERLAYS = {
-    *("html", "body", "main", "article", "h1", "h2", "h3", "h4", "h5", "h6"),
+    *("html", "body", "main", "article", *HEADINGS),
     *("dt", "dd", "tr", "td", "th", "pre", "figure"),
 }
 """Elements of the whole page and of its content, which may have the names of overlays."""
@@ -106,7 +107,7 @@ def _is_readable(node: LexborNode, panels: Collection[str]) -> bool:
 
 def _is_title(button: LexborNode, attributes: Mapping[str, str | None]) -> bool:
     """Return whether a button is the title of what it opens: it stands in a heading."""
-    return "aria-expanded" in attributes and _is_within(button, _HEADINGS, {"heading"})
+    return "aria-expanded" in attributes and _is_within(button, HEADINGS, {"heading"})
 
 
 def _is_hidden(attributes: Mapping[str, str | None]) -> bool:

@@ -9,24 +9,8 @@ from freki.operators.parse_html.labels import ItemLabels
 from freki.schemas.outline import Block, BlockKind, header_rows, one_line
 
 _INLINE = {
-    *(
-        "abbr",
-        "acronym",
-        "bdi",
-        "bdo",
-        "button",
-        "cite",
-        "data",
-        "del",
-        "dfn",
-        "img",
-        "input",
-        "ins",
-        "kbd",
-        "label",
-        "mark",
-    ),
-    *("math", "q", "rb", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
+    *("abbr", "acronym", "bdi", "bdo", "button", "cite", "data", "del", "dfn", "img", "input", "ins", "kbd", "label"),
+    *("mark", "math", "q", "rb", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
 }
 _KINDS = {
     "ul": BlockKind.LIST,
