@@ -175,10 +175,10 @@ async def identify(token: bytes) -> Identity | RefusalReason:
 
 
 class Unlimited:
-    async def take(self, _: int) -> bool:
-        return True
+    async def take(self, _: int) -> str:
+        return "2026-01-01"
 
-    async def give_back(self, tokens: int) -> None:
+    async def give_back(self, tokens: int, *, day: str) -> None:
         """Count nothing."""
 
 

@@ -51,8 +51,9 @@ class Answerer:
         language = result.analysis.language if result.analysis else _UNKNOWN
         prompt = answer_prompt(question, sources, language=language)
         most = most_tokens(prompt, self._max_tokens)
-        if refusal := await self._refusal(most):
-            yield refusal
+        day = await self._reserve(most)
+        if isinstance(day, AnswerEnd):
+            yield day
             return
         used, ended, stopped = most, None, False
         written = self._llm.stream(prompt, max_tokens=self._max_tokens)
@@ -66,19 +67,18 @@ class Answerer:
             if isinstance(ended, StreamEnd):
                 used = ended.prompt_tokens + ended.completion_tokens
         finally:
-            await self._ledger.give_back(most - used)
+            await self._ledger.give_back(most - used, day=day)
         if not stopped:
             yield _ending(ended)
 
-    async def _refusal(self, tokens: int) -> AnswerEnd | None:
-        """Reserve tokens; otherwise return the end of an answer that cannot begin."""
+    async def _reserve(self, tokens: int) -> str | AnswerEnd:
+        """Reserve tokens, and return their day; otherwise return the end of an answer that cannot begin."""
         try:
-            if await self._ledger.take(tokens):
-                return None
+            day = await self._ledger.take(tokens)
         except InfraError as error:
             _log.warning("no tokens could be reserved", error=repr(error))
             return _end(AnswerEnding.FAILED, error.gist)
-        return _end(AnswerEnding.NO_BUDGET, "see FREKI_LLM__MAX_TOKENS_DAY")
+        return day or _end(AnswerEnding.NO_BUDGET, "see FREKI_LLM__MAX_TOKENS_DAY")
 
     def marks(self, question: str, result: ContextResult) -> list[HitMarks]:
         """Return where the words of a question stand in its hits."""

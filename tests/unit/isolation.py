@@ -230,10 +230,10 @@ def _completion(prompt: Prompt) -> Completion:
 class Unlimited:
     """Tokens without end."""
 
-    async def take(self, tokens: int) -> bool:  # noqa: ARG002 - of the port
-        return True
+    async def take(self, tokens: int) -> str:  # noqa: ARG002 - of the port
+        return "2026-01-01"
 
-    async def give_back(self, tokens: int) -> None:
+    async def give_back(self, tokens: int, *, day: str) -> None:
         pass
 
 

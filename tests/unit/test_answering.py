@@ -50,24 +50,28 @@ class Model:
             self.closed = True
 
 
+DAY = "2026-01-01"
+
+
 class Budget:
     def __init__(self, left: int = 10_000) -> None:
         self.left = left
 
-    async def take(self, tokens: int) -> bool:
+    async def take(self, tokens: int) -> str | None:
         if tokens > self.left:
-            return False
+            return None
         self.left -= tokens
-        return True
+        return DAY
 
-    async def give_back(self, tokens: int) -> None:
+    async def give_back(self, tokens: int, *, day: str) -> None:
+        assert day == DAY
         self.left += tokens
 
 
 class BadBudget(Budget):
     """A ledger whose file is broken once so many tokens were taken."""
 
-    async def take(self, tokens: int) -> bool:
+    async def take(self, tokens: int) -> str | None:
         if not self.left:
             raise Misconfigured("FREKI_LLM__LEDGER=/secret holds no day and number: remove it")
         return await super().take(tokens)

@@ -275,19 +275,23 @@ class Model:
         return [self.answer] * len(prompts)
 
 
+DAY = "2026-01-01"
+
+
 class Budget:
     """So many tokens."""
 
     def __init__(self, tokens: int) -> None:
         self.tokens = tokens
 
-    async def take(self, tokens: int) -> bool:
+    async def take(self, tokens: int) -> str | None:
         if tokens > self.tokens:
-            return False
+            return None
         self.tokens -= tokens
-        return True
+        return DAY
 
-    async def give_back(self, tokens: int) -> None:
+    async def give_back(self, tokens: int, *, day: str) -> None:
+        assert day == DAY
         self.tokens += tokens
 
 

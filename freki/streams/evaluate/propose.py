@@ -107,14 +107,14 @@ async def ask_for_questions(
             for document, passage in batch
         ]
         reserved = sum(most_tokens(each, GOLD_TOKENS) for each in prompts)
-        if not await ledger.take(reserved):
+        if (day := await ledger.take(reserved)) is None:
             left_out[UNPAID] += len(asked) - start
             break
         answers = await llm.complete(prompts, max_tokens=GOLD_TOKENS)
         used = sum(
             each.prompt_tokens + each.completion_tokens for each in answers if not isinstance(each, NoCompletion)
         )
-        await ledger.give_back(reserved - used)
+        await ledger.give_back(reserved - used, day=day)
         for (document, passage), answer in zip(batch, answers, strict=True):
             if isinstance(answer, NoCompletion):
                 left_out[f"{UNANSWERED}: {answer.gist}"] += 1

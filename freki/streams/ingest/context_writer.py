@@ -155,33 +155,35 @@ class ContextWriter:
         """Send prompts in reading order, the first one alone, so that the server caches the document's beginning."""
         pending = list(context_prompts(part.received.value, part.unwritten, self._rules))
         max_prompts = 1
-        while pending and (count := await self._reserved(part, pending[:max_prompts])):
-            await self._complete(part, pending[:count])
-            pending = pending[count:]
+        while pending and (days := await self._reserved(part, pending[:max_prompts])):
+            await self._complete(part, pending[: len(days)], days)
+            pending = pending[len(days) :]
             max_prompts = len(pending)
 
-    async def _reserved(self, part: PartProgress, prompts: Sequence[ContextPrompt]) -> int:
-        """Return how many of the first prompts fit both budgets, and reserve their tokens."""
+    async def _reserved(self, part: PartProgress, prompts: Sequence[ContextPrompt]) -> list[str]:
+        """Reserve the tokens of the first prompts that fit both budgets; return the day of each."""
+        days: list[str] = []
         earlier = self._used.get(part.revision, {}).values()
         spent = sum(use.prompt_tokens + use.completion_tokens for use in (*earlier, part.use))
-        for count, prompt in enumerate(prompts):
+        for prompt in prompts:
             spent += _max_tokens(prompt)
             if self._rules.max_tokens_document and spent > self._rules.max_tokens_document:
                 part.use = _added(part.use, replace(NOTHING, reason=DOCUMENT_SPENT))
-                return count
-            if not await self._ledger.take(_max_tokens(prompt)):
+                break
+            if (day := await self._ledger.take(_max_tokens(prompt))) is None:
                 part.use = _added(part.use, replace(NOTHING, reason=DAY_SPENT))
-                return count
-        return len(prompts)
+                break
+            days.append(day)
+        return days
 
-    async def _complete(self, part: PartProgress, prompts: Sequence[ContextPrompt]) -> None:
+    async def _complete(self, part: PartProgress, prompts: Sequence[ContextPrompt], days: Sequence[str]) -> None:
         """Complete prompts whose tokens are reserved, and add their lines and use to the part."""
         batch = part.received.value
         with step(self._tracer, "ask", kind=attributes.LLM, trace=part.received.trace) as span:
             answers = await self._answers(prompts)
             use = NOTHING
-            for prompt, answer in zip(prompts, answers, strict=True):
-                used = await self._settled(prompt, answer)
+            for prompt, answer, day in zip(prompts, answers, days, strict=True):
+                used = await self._settled(prompt, answer, day)
                 texts = usable_lines(prompt, answer, batch.revision.language)
                 lines = {place: ContextLine(text, part.writers[place]) for place, text in texts.items()}
                 part.lines |= lines
@@ -204,12 +206,12 @@ class ContextWriter:
         answers = dict(zip(chain.from_iterable(alike.values()), found, strict=True))
         return [answers[place] for place in range(len(prompts))]
 
-    async def _settled(self, prompt: ContextPrompt, answer: Completion | NoCompletion) -> LlmUse:
+    async def _settled(self, prompt: ContextPrompt, answer: Completion | NoCompletion, day: str) -> LlmUse:
         """Release the unused reserved tokens; return the use, with the reason if there is no completion."""
         if isinstance(answer, NoCompletion):
-            await self._ledger.give_back(_max_tokens(prompt))
+            await self._ledger.give_back(_max_tokens(prompt), day=day)
             return replace(NOTHING, reason=answer.reason)
-        await self._ledger.give_back(_max_tokens(prompt) - answer.prompt_tokens - answer.completion_tokens)
+        await self._ledger.give_back(_max_tokens(prompt) - answer.prompt_tokens - answer.completion_tokens, day=day)
         return replace(
             NOTHING,
             prompt_tokens=answer.prompt_tokens,

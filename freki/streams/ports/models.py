@@ -135,11 +135,12 @@ class StreamingLlm(Protocol):
 class TokenBudget(Protocol):
     """Daily token budget of a language model."""
 
-    async def take(self, tokens: int) -> bool:
-        """Reserve tokens; return False, and reserve none, if fewer are left today."""
+    async def take(self, tokens: int) -> str | None:
+        """Reserve tokens; return the day that they count for, or None, and reserve none, if fewer are left."""
 
-    async def give_back(self, tokens: int) -> None:
-        """Return unused tokens to the budget; negative: charge tokens used beyond the reservation.
+    async def give_back(self, tokens: int, *, day: str) -> None:
+        """Return unused tokens to the budget of a day; negative: charge tokens used beyond the reservation.
 
-        Raises nothing: the completion is paid for, whatever is counted for it.
+        Tokens of a day that is over change nothing: they are none of the next one. Raises nothing: the completion is
+        paid for, whatever is counted for it.
         """

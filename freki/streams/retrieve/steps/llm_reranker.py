@@ -33,14 +33,14 @@ class LlmReranker:
         prompt = grades_prompt(pairs[0].query, [pair.text for pair in pairs])
         max_tokens = TOKENS_A_GRADE * len(pairs)
         most = most_tokens(prompt, max_tokens)
-        if not await self._ledger.take(most):
+        if (day := await self._ledger.take(most)) is None:
             raise StepFailed("the language model has no tokens left today: see FREKI_LLM__MAX_TOKENS_DAY")
         (answer,) = await self._llm.complete([prompt], max_tokens=max_tokens, budget_s=budget_s)
         if isinstance(answer, NoCompletion):
-            await self._ledger.give_back(most)
+            await self._ledger.give_back(most, day=day)
             _log.warning("a language model gave no grades", reason=answer.reason)
             raise StepFailed(answer.gist)
-        await self._ledger.give_back(most - answer.prompt_tokens - answer.completion_tokens)
+        await self._ledger.give_back(most - answer.prompt_tokens - answer.completion_tokens, day=day)
         scores = read_grades(answer.text, count=len(pairs), truncated=answer.truncated)
         if all(score is None for score in scores):
             raise StepFailed(f"{self._llm.model} gave no grades")

@@ -32,34 +32,34 @@ class Rewriter:
         if not asked:
             return []
         prompts = [_prompt(query, kind) for query, kind in asked]
-        paid = [await self._is_paid(query, kind, prompt) for (query, kind), prompt in zip(asked, prompts, strict=True)]
-        bought = [prompt for prompt, has in zip(prompts, paid, strict=True) if has]
+        days = [await self._pay(query, kind, prompt) for (query, kind), prompt in zip(asked, prompts, strict=True)]
+        bought = [prompt for prompt, day in zip(prompts, days, strict=True) if day is not None]
         # The variants have to be searched for, too.
         searching = (*LOOKING_UP, *FINISHING)
         left_s = max(0.0, min(attempts.spare_s(query, before=searching) for query, _ in asked))
         limit_s = min(self.limit_s, left_s)
         answers = iter(await asyncio.gather(*(self._answer(prompt, limit_s) for prompt in bought)))
         rewritten: list[list[str]] = []
-        for (query, kind), prompt, has in zip(asked, prompts, paid, strict=True):
-            if not has:
+        for (query, kind), prompt, day in zip(asked, prompts, days, strict=True):
+            if day is None:
                 rewritten.append([])
                 continue
             answer = next(answers)
-            await self._settle(prompt, answer)
+            await self._settle(prompt, answer, day)
             rewritten.append(_texts(query, kind, answer))
         return rewritten
 
-    async def _is_paid(self, query: ParsedQuery, kind: Widening, prompt: Prompt) -> bool:
-        """Reserve the tokens of a prompt, or tell the query why it has none."""
+    async def _pay(self, query: ParsedQuery, kind: Widening, prompt: Prompt) -> str | None:
+        """Reserve the tokens of a prompt, and return their day; or tell the query why it has none."""
         try:
-            if await self._ledger.take(most_tokens(prompt, MAX_TOKENS)):
-                return True
+            if (day := await self._ledger.take(most_tokens(prompt, MAX_TOKENS))) is not None:
+                return day
             reason = "the tokens of the day are spent, FREKI_LLM__MAX_TOKENS_DAY"
         except InfraError as error:
             _log.warning("no tokens could be reserved", error=repr(error), trace_id=query.trace_id)
             reason = f"the tokens of the day cannot be counted: {error.gist}"
         query.log.notice(STEP, NoticeKind.SKIPPED, f"no {kind.lower()}: {reason}")
-        return False
+        return None
 
     async def _answer(self, prompt: Prompt, limit_s: float) -> Completion | NoCompletion:
         try:
@@ -72,9 +72,9 @@ class Rewriter:
             late = f"no answer within {limit_s:.1f} s: {reason}"
             return NoCompletion(reason=late, gist=late)
 
-    async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion) -> None:
+    async def _settle(self, prompt: Prompt, answer: Completion | NoCompletion, day: str) -> None:
         used = answer.prompt_tokens + answer.completion_tokens if isinstance(answer, Completion) else 0
-        await self._ledger.give_back(most_tokens(prompt, MAX_TOKENS) - used)
+        await self._ledger.give_back(most_tokens(prompt, MAX_TOKENS) - used, day=day)
 
 
 def is_written(kind: Widening) -> bool:
