@@ -8,10 +8,13 @@ _FIRST_MS, _LAST_MS = 631_152_000_000, 253_402_214_400_000
 
 
 def time_of(milliseconds: int) -> str:
-    """Return a time as local date and time; a dash where it is none."""
+    """Return a time as local date and time with the offset of the zone; a dash where it is none.
+
+    The offset, because one night of a year has the same hour twice.
+    """
     if not _FIRST_MS <= milliseconds < _LAST_MS:
         return NO_TIME
-    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S}"
+    return f"{datetime.fromtimestamp(milliseconds / 1000, UTC).astimezone():%Y-%m-%d %H:%M:%S %z}"
 
 
 def utc_of(milliseconds: int) -> str | None:
