@@ -22,7 +22,7 @@ class RetentionClock(StrEnum):
     """From when a rule counts."""
 
     PUBLISHED = "PUBLISHED"
-    """When the broker stored the version that is indexed."""
+    """When the broker stored the version that is indexed; where that is no time, or is ahead, when searchable."""
     OCCURRED = "OCCURRED"
     """When the source changed, as its producer says; a document without that time is never due."""
 
@@ -44,9 +44,12 @@ class RetentionRule:
     media_type: str = ""
     attributes: Mapping[str, str] = field(default_factory=dict)
 
-    def at(self, root: Root) -> Timestamp | None:
-        """Return when a document is due; None: the rule does not mean it, or it has no such time."""
-        counted = root.recorded_at if self.since is RetentionClock.PUBLISHED else root.occurred_at
+    def at(self, root: Root, *, by: Timestamp) -> Timestamp | None:
+        """Return when a document is due; None: the rule does not mean it, or it has no such time.
+
+        by: a time from which on a record's time is no time.
+        """
+        counted = _published(root, by) if self.since is RetentionClock.PUBLISHED else root.occurred_at
         is_meant = (
             not root.deleted
             and is_known(counted)
@@ -57,6 +60,15 @@ class RetentionRule:
             and self.attributes.items() <= root.attributes.items()
         )
         return Timestamp(counted + self.after_ms) if is_meant else None
+
+
+def _published(root: Root, by: Timestamp) -> Timestamp:
+    """Return since when a version is published.
+
+    The time of a record may be its producer's (`message.timestamp.type=CreateTime`): none, or one that has not come,
+    would keep a document for ever.
+    """
+    return root.recorded_at if is_known(root.recorded_at) and root.recorded_at <= by else root.searchable_at
 
 
 @record
@@ -74,7 +86,7 @@ def due_by(root: Root, rules: Sequence[RetentionRule], *, by: Timestamp) -> Due 
 
     Of several rules that are due, one that erases acts, then the one that was due first, then by name.
     """
-    return _first(root, ((at, rule) for rule in rules if (at := rule.at(root)) is not None and at <= by))
+    return _first(root, ((at, rule) for rule in rules if (at := rule.at(root, by=by)) is not None and at <= by))
 
 
 def _first(root: Root, found: Iterable[tuple[Timestamp, RetentionRule]]) -> Due | None:

@@ -33,6 +33,7 @@ from freki.schemas.errors import InfraError, Misconfigured, Rejected, Unavailabl
 from freki.schemas.findings import CoveredDocuments, UnreadRecords
 from freki.schemas.index import Generation, Root
 from freki.schemas.index.roots import deleted
+from freki.schemas.names import YEAR_10000_MS
 from freki.streams.privacy.erasure import fits_record
 from freki.streams.privacy.retention import Retention, RetentionRun, open_reports
 from freki.streams.wire.erasing.retention import signer_of
@@ -216,6 +217,26 @@ def test_a_counter_or_seconds_are_no_time_of_a_source_so_that_nothing_is_due_by_
     one = made(NAMES[0], {"occurred": 0, "published": 0, "team": "x", "media_type": "", "source_uri": None})
 
     assert due_by(replace(one, occurred_at=Timestamp(counter)), [rule], by=NOW) is None
+
+
+@given(
+    recorded=st.integers(0, 400 * DAY) | st.integers(990 * DAY, 1_100 * DAY) | st.integers(0, YEAR_10000_MS - 1),
+    days=st.integers(1, 60),
+    action=st.sampled_from(RetentionAction),
+)
+def test_whatever_time_a_producer_gives_its_record_the_document_goes_at_most_twice_as_late(
+    recorded: int, days: int, action: RetentionAction
+) -> None:
+    """With `CreateTime` a record's time is its producer's: 0, or one that is far ahead, kept it for ever."""
+    rule = RetentionRule(name="old", after_ms=days * DAY, since=RetentionClock.PUBLISHED, action=action)
+    plain = made(NAMES[0], {"occurred": 0, "published": 0, "team": "x", "media_type": "", "source_uri": None})
+    one = replace(plain, recorded_at=Timestamp(recorded), searchable_at=NOW)
+
+    once, twice = (due_by(one, [rule], by=Timestamp(NOW + times * rule.after_ms)) for times in (1, 2))
+
+    assert once is not None or twice is not None
+    if recorded >= NOW:
+        assert due_by(one, [rule], by=Timestamp(NOW + rule.after_ms - 1)) is None
 
 
 async def test_a_hold_that_is_placed_while_rules_are_applied_counts() -> None:
