@@ -1,12 +1,12 @@
 """A cache bounded by size and age."""
 
-import time
 from collections.abc import Callable, Collection, Hashable, Mapping
 from hashlib import blake2b
 from typing import Any, Generic, NamedTuple, TypeVar, cast
 
 from cachetools import TTLCache
 
+from freki.infra.elapsed import elapsed_s
 from freki.infra.telemetry.calls import Calls
 
 T = TypeVar("T")
@@ -34,7 +34,7 @@ class BoundedCache(Generic[T]):
         most_bytes: int,
         seconds: float,
         calls: Calls | None = None,
-        timer: Callable[[], float] = time.monotonic,
+        timer: Callable[[], float] = elapsed_s,
     ) -> None:
         self._name = name
         self._calls = calls or Calls()

@@ -8,7 +8,6 @@ An identity provider is asked by the client credentials grant of RFC 6749, secti
 import asyncio
 import math
 import threading
-import time
 from collections.abc import Callable, Mapping
 
 import aiokafka.abc
@@ -17,6 +16,7 @@ import httpx
 from aiokafka.errors import KafkaError
 from pydantic import BaseModel, Field, ValidationError
 
+from freki.infra.elapsed import elapsed_s
 from freki.infra.http.credentials import split_credentials, without_credentials
 from freki.infra.http.errors import gist_of, is_transient, text_of
 from freki.infra.settings import OAuthSettings
@@ -41,7 +41,7 @@ class NoToken(KafkaError):  # type: ignore[misc] # aiokafka is untyped
 class Tokens:
     """A source of tokens, cached until shortly before they expire. Thread-safe; blocks while fetching."""
 
-    def __init__(self, settings: OAuthSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: OAuthSettings, *, clock: Callable[[], float] = elapsed_s) -> None:
         if (settings.token_url or settings.token_file or settings.token_command) is None:
             raise Misconfigured(
                 "FREKI_KAFKA__SASL_MECHANISM=OAUTHBEARER needs a token: set FREKI_KAFKA__OAUTH__TOKEN_URL,"

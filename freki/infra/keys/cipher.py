@@ -2,12 +2,12 @@
 
 import asyncio
 import re
-import time
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from cachetools import TTLCache
 
+from freki.infra.elapsed import elapsed_s
 from freki.infra.keys.envelope import Damaged, DataKey, is_sealed, key_name, new_secret, renamed, seal, unseal
 from freki.infra.keys.service import KeyService, version_of
 
@@ -33,7 +33,7 @@ class Cipher:
     cache_s: how long a data key is used, and how long others stay in memory once unwrapped.
     """
 
-    def __init__(self, service: KeyService, *, cache_s: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, service: KeyService, *, cache_s: float, clock: Callable[[], float] = elapsed_s) -> None:
         self._service = service
         self._cache_s = cache_s
         self._clock = clock

@@ -6,7 +6,6 @@
 """
 
 import asyncio
-import time
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import httpx
 from pydantic import BaseModel, Field
 
+from freki.infra.elapsed import elapsed_s
 from freki.infra.rerankers.service import RankingService, ServiceReranker
 from freki.infra.settings import VertexRerankerSettings
 from freki.infra.token_sources import token_of_command, token_of_file
@@ -44,7 +44,7 @@ class VertexReranker(ServiceReranker):
 
     name = "vertex"
 
-    def __init__(self, settings: VertexRerankerSettings, *, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, settings: VertexRerankerSettings, *, clock: Callable[[], float] = elapsed_s) -> None:
         if not settings.project:
             raise Misconfigured(f"{_SECTION}__PROJECT names no project")
         self._settings = settings

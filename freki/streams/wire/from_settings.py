@@ -36,18 +36,11 @@ RETRIEVE, ERASE = "retrieve", "erase"
 """Consumer groups of the workers that answer, and of those that erase."""
 MIB = 1 << 20
 """Bytes of a mebibyte."""
-# A machine may sleep between a look at roots and the answer that quotes them.
-_MONOTONIC = time.CLOCK_BOOTTIME if hasattr(time, "CLOCK_BOOTTIME") else time.CLOCK_MONOTONIC
 
 
 def wall_clock() -> Timestamp:
     """Return the current time in milliseconds since 1970."""
     return Timestamp(time.time_ns() // 1_000_000)
-
-
-def monotonic_ns() -> int:
-    """Return the nanoseconds of a monotonic clock, if possible of one that goes on while the machine sleeps."""
-    return time.clock_gettime_ns(_MONOTONIC)
 
 
 def topics_of(settings: Settings) -> Topics:

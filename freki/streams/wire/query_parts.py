@@ -5,6 +5,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
 from freki.infra.caches import BoundedCache
+from freki.infra.elapsed import elapsed_ns
 from freki.infra.kafka import Reader
 from freki.infra.models import OnnxReranker, embed_once
 from freki.infra.rerankers.remote import RemoteReranker
@@ -33,7 +34,6 @@ from freki.streams.wire.from_settings import (
     MIB,
     allowed_reply_topics,
     analyser_of,
-    monotonic_ns,
     profiles_of,
     thesaurus_of,
     wall_clock,
@@ -182,7 +182,8 @@ class QueryParts:
                 generation=self._settings.milvus.generation,
             ),
             self._defaults(self._settings),
-            Clocks(now=wall_clock, ns=monotonic_ns),
+            # A machine may sleep between a look at roots and the answer that quotes them.
+            Clocks(now=wall_clock, ns=elapsed_ns),
             judgements=await self._open_judgements(caches.epochs if caches else None),
             meters=parts.meters,
         )

@@ -1,10 +1,10 @@
 """The holds that count now, from their topic."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
+from freki.infra.elapsed import elapsed_s
 from freki.infra.settings import Settings
 from freki.schemas import Hold, TenantId
 from freki.streams.privacy.current_cases import current_holds
@@ -22,7 +22,7 @@ class RecentHolds:
     """
 
     def __init__(
-        self, read: Callable[[], Awaitable[Sequence[Hold]]], *, clock: Callable[[], float] = time.monotonic
+        self, read: Callable[[], Awaitable[Sequence[Hold]]], *, clock: Callable[[], float] = elapsed_s
     ) -> None:
         """Create a book; read: returns the holds of all tenants; clock: seconds."""
         self._read = read
