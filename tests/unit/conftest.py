@@ -1,6 +1,8 @@
 """What several unit tests start from."""
 
 import os
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -24,3 +26,14 @@ async def world() -> World:
     made = World()
     await made.feed(revision("a", 1, TEXTS))
     return made
+
+
+@pytest.fixture(params=["Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"])
+def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Run in a time zone."""
+    name: str = request.param
+    with monkeypatch.context() as patched:
+        patched.setenv("TZ", name)
+        time.tzset()
+        yield name
+    time.tzset()

@@ -1,7 +1,5 @@
 """Times in the terminal name one moment each."""
 
-import time
-from collections.abc import Iterator
 from datetime import datetime
 
 import pytest
@@ -10,19 +8,7 @@ from hypothesis import strategies as st
 
 from freki.cli.times import NO_TIME, time_of
 
-ZONES = ["Europe/Berlin", "America/St_Johns", "Australia/Lord_Howe", "Asia/Kathmandu", "UTC"]
 HOUR = 3_600_000
-
-
-@pytest.fixture(params=ZONES)
-def zone(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Run in a time zone."""
-    name: str = request.param
-    with monkeypatch.context() as patched:
-        patched.setenv("TZ", name)
-        time.tzset()
-        yield name
-    time.tzset()
 
 
 @pytest.mark.parametrize("zone", ["Europe/Berlin"], indirect=True)

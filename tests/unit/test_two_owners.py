@@ -5,6 +5,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from freki.operators.identify import root_id
 from freki.schemas import (
@@ -17,6 +19,7 @@ from freki.schemas import (
 )
 from freki.streams.deliver.lanes import Lane
 from freki.streams.ingest.index import Indexer, ReceivedPart
+from freki.streams.ingest.index.pieces import MissingPartsError
 from tests.unit.revisions import TENANT, World, revision
 
 
@@ -201,6 +204,28 @@ async def test_parts_that_another_worker_wrote_and_checked_are_not_written_again
 
     assert (outcome.status, outcome.chunks) == (OutcomeStatus.INDEXED, 5)
     assert await world.texts("a") == ["u", "v", "w", "x", "y"]
+
+
+@given(kept=st.lists(st.booleans(), min_size=3, max_size=3))
+async def test_what_a_broker_lost_of_a_large_revision_shows_none_of_it_and_is_told_with_its_last_part(
+    kept: list[bool],
+) -> None:
+    """As after a restart of a broker in memory: the document is lost with its parts, and only its producer can help."""
+    world = World()
+    await world.feed(revision("a", 1, ["old"]))
+    parts = revision("a", 2, ["p1", "p2", "p3", "p4", "p5"])
+    came = [part for part, is_kept in zip(parts, kept, strict=True) if is_kept]
+
+    if kept[-1] and not all(kept):
+        with pytest.raises(MissingPartsError, match=r"'a' version 2: .* publish the document again"):
+            await world.feed(came)
+    else:
+        await world.feed(came)
+
+    assert await world.texts("a") == (["p1", "p2", "p3", "p4", "p5"] if all(kept) else ["old"])
+    await world.feed(parts)
+    assert await world.texts("a") == ["p1", "p2", "p3", "p4", "p5"]
+    assert await world.leftovers() == 0
 
 
 async def test_a_row_that_was_lost_is_written_again_when_its_version_comes_again() -> None:
