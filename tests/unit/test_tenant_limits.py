@@ -35,6 +35,7 @@ from freki.streams.limits.queries import QueryLimits
 from freki.streams.limits.tenant import TenantLedger
 from freki.streams.limits.usage import MINUTE_MS, UsageLedger, written
 from freki.streams.observe.meters import Meters
+from freki.streams.topics import DAY_MS
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.limits import limits_of_tenant
 from tests.unit.deliveries import Event
@@ -235,6 +236,74 @@ async def test_embedded_tokens_count_by_receipts_and_while_they_are_under_way_at
     assert statuses(at_limit) == [OutcomeStatus.UNCHANGED, REJECTED]
     assert more[0].status is REJECTED
     assert "tokens to embed" in more[0].reason
+
+
+@pytest.mark.parametrize("hours", [-80, -5, 0, 5, 30, 80])
+async def test_a_worker_whose_clock_is_wrong_does_not_switch_the_limit_of_published_bytes_off(hours: int) -> None:
+    worker = Worker("a", TenantLimits(published_bytes_per_day=25), Topic())
+    worker.ledger.now = lambda: Timestamp(NOW + hours * 60 * MINUTE_MS)
+
+    receipts = await worker.publish(*[upsert(name, name * 10) for name in "abcd"])
+
+    assert statuses(receipts) == [INDEXED, INDEXED, REJECTED, REJECTED]
+
+
+async def test_what_waited_for_days_counts_for_the_day_on_which_it_was_published() -> None:
+    worker = Worker("a", TenantLimits(published_bytes_per_day=25), Topic())
+    after_outage = Timestamp(NOW + 3 * DAY_MS)
+    worker.ledger.now = lambda: after_outage
+
+    found = []
+    for name in "abcd":
+        await worker.pipeline.publish(upsert(name, name * 10))
+        found += (receipts := worker.receipts())
+        for receipt in receipts:
+            worker.ledger.settle(receipt, at=after_outage)
+
+    assert statuses(found) == [INDEXED, INDEXED, REJECTED, REJECTED]
+
+
+@given(days=st.lists(st.integers(0, 40), min_size=1, max_size=60))
+def test_days_on_which_nothing_is_published_any_more_are_forgotten(days: list[int]) -> None:
+    of_tenant = TenantLedger(T)
+    change = Admission(
+        writer="a",
+        tenant=T,
+        document_id=DocumentId("d"),
+        version=1,
+        at=NOW,
+        size=1,
+        before=None,
+        published_bytes=1,
+        tokens=1,
+    )
+    for version, day in enumerate(days, start=1):
+        of_tenant.admit(replace(change, version=version, at=Timestamp(day * DAY_MS)))
+        of_tenant.forget(Timestamp(day * DAY_MS))
+        used = of_tenant.use(at=Timestamp(day * DAY_MS), now=Timestamp(day * DAY_MS))
+        assert used.published_bytes >= 1
+
+    for later in (50, 51, 52):
+        of_tenant.forget(Timestamp(later * DAY_MS))
+
+    assert not any(
+        of_tenant.use(at=Timestamp(day * DAY_MS), now=Timestamp(day * DAY_MS)).published_bytes for day in days
+    )
+
+
+async def test_at_midnight_the_tokens_of_the_new_day_are_there_for_what_is_published_on_it() -> None:
+    spent = Timestamp(DAY_MS - 1)
+    ledger_of = ledger("a", TenantLimits(embedded_tokens_per_day=10))
+    limits = ChangeLimits(ledger_of, Worker("b", TenantLimits(), Topic()).pipeline.index, send=Topic().send)
+    ledger_of.settle(a_receipt(INDEXED, tenant=T, tokens=10), at=spent)
+    proposal = Proposal(tenant=T, document_id=DocumentId("d"), version=1, at=spent, size=5, tokens=5)
+
+    ledger_of.now = lambda: spent
+    with pytest.raises(OverLimit):
+        await limits.check(proposal)
+    ledger_of.now = lambda: Timestamp(DAY_MS)
+
+    await limits.check(replace(proposal, at=Timestamp(DAY_MS)))
 
 
 async def test_what_is_made_anew_on_request_is_never_refused() -> None:

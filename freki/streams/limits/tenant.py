@@ -58,6 +58,9 @@ class TenantLedger:
         self._published: defaultdict[int, int] = defaultdict(int)
         self._tokens: defaultdict[int, int] = defaultdict(int)
         self._seen: dict[int, set[tuple[DocumentId, int]]] = {}
+        self._today: int | None = None
+        self._counting: set[int] = set()
+        """Days for which something was counted since this one began."""
         self._settled: OrderedDict[tuple[DocumentId, int], tuple[OutcomeStatus, Timestamp]] = OrderedDict()
 
     @property
@@ -101,6 +104,7 @@ class TenantLedger:
         """
         document_id, version = admission.document_id, admission.version
         day = admission.at // DAY_MS
+        self._counting.add(day)
         if (document_id, version) not in (seen := self._seen.setdefault(day, set())):
             seen.add((document_id, version))
             self._published[day] += admission.published_bytes
@@ -116,16 +120,25 @@ class TenantLedger:
     def settle(self, outcome: IndexOutcome, *, at: Timestamp) -> None:
         """Take a receipt; at: when the broker stored it."""
         self._tokens[at // DAY_MS] += outcome.tokens
+        self._counting.add(at // DAY_MS)
         if not self._close(outcome.document_id, outcome.version, outcome.status):
             self._settled[outcome.document_id, outcome.version] = (outcome.status, at)
             if len(self._settled) > _REMEMBERED:
                 self._settled.popitem(last=False)
 
     def forget(self, now: Timestamp) -> None:
-        """Forget the days before yesterday."""
+        """Forget, as a day begins, those before yesterday for which nothing was counted on the last one.
+
+        What waited during an outage counts for its day until all of it is let through or refused.
+        """
+        today = now // DAY_MS
+        if today == self._today:
+            return
+        self._today = today
         for by_day in (self._published, self._tokens, self._seen):
-            for day in [day for day in by_day if day < now // DAY_MS - 1]:
+            for day in [day for day in by_day if day < today - 1 and day not in self._counting]:
                 del by_day[day]
+        self._counting.clear()
 
     def begin_count(self) -> None:
         """Begin to count the stock anew; then `count` each root in the order of ids, and `end_count`."""
