@@ -749,3 +749,50 @@ def test_texts_of_a_diagram_are_read_in_its_place(around: str, expected: str) ->
     )
 
     assert document.text == expected
+
+
+def _at(height: str, text: str) -> str:
+    return _run(f'<w:rPr><w:vertAlign w:val="{height}"/></w:rPr><w:t xml:space="preserve">{text}</w:t>')
+
+
+@pytest.mark.parametrize(
+    ("runs", "expected"),
+    [
+        (_shown("Gebühr: 500") + _at("superscript", "1") + _shown(" Euro"), "Gebühr: 500 1 Euro"),
+        (_shown("§ 3 Abs. 5") + _at("superscript", "2") + _shown("Die Frist"), "§ 3 Abs. 5 2Die Frist"),
+        (_at("superscript", "1") + _shown("20 Euro"), "1 20 Euro"),
+        (_shown("10 m") + _at("superscript", "2") + _shown(", CO") + _at("subscript", "2"), "10 m2, CO2"),
+        (_shown("10") + _at("baseline", "2") + _at("superscript", "3") + _at("superscript", "4"), "102 34"),
+        (_shown("5") + f"<w:del>{_at('superscript', '9')}</w:del>" + _shown("0"), "50"),
+        (_shown("7") + _run('<w:rPr><w:rStyle w:val="Hoch"/></w:rPr><w:t>3</w:t>') + _shown("."), "7 3."),
+    ],
+)
+def test_a_raised_digit_is_no_digit_of_the_number_before(runs: str, expected: str) -> None:
+    styles = word(
+        "styles",
+        '<w:style w:styleId="Hoch" w:type="character"><w:rPr><w:vertAlign w:val="superscript"/></w:rPr></w:style>',
+    )
+
+    assert parse_docx(docx(f"<w:p>{runs}</w:p>", parts={"word/styles.xml": styles})).text == expected
+
+
+def _math(inner: str) -> str:
+    return f'<m:oMath xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math">{inner}</m:oMath>'
+
+
+def _term(text: str) -> str:
+    return f"<m:r><m:t>{text}</m:t></m:r>"
+
+
+@pytest.mark.parametrize(
+    ("formula", "expected"),
+    [
+        (f"<m:f><m:num>{_term('1')}</m:num><m:den>{_term('2')}</m:den></m:f>", "1/2"),
+        (f"<m:f><m:fPr/><m:num>{_term('a')}{_term('+b')}</m:num><m:den>{_term('1,5')}</m:den></m:f>", "(a+b)/1,5"),
+        (f"<m:sSup><m:e>{_term('10')}</m:e><m:sup>{_term('-3')}</m:sup></m:sSup>", "10^(-3)"),
+        (f"<m:sSub><m:e>{_term('x')}</m:e><m:sub>{_term('12')}</m:sub></m:sSub>", "x_12"),
+        (f"<m:rad><m:deg/><m:e>{_term('2')}</m:e></m:rad>", "√2"),
+    ],
+)
+def test_a_fraction_is_no_other_number(formula: str, expected: str) -> None:
+    assert parse_docx(docx(f"<w:p>{_math(formula)}</w:p>")).text == expected

@@ -328,3 +328,27 @@ def test_tables_and_sections_in_items_of_a_list_are_read() -> None:
     )
 
     assert document.text == "- eins\n  Amt\n  Zeit\n- zwei"
+
+
+_POSITIONS = "".join(
+    f'<style:style style:name="{name}" style:family="text">'
+    f'<style:text-properties style:text-position="{position}"/></style:style>'
+    for name, position in (("hoch", "super 58%"), ("tief", "-33% 58%"), ("normal", "0% 100%"))
+)
+
+
+def _span(style: str, inner: str) -> str:
+    return f'<text:span text:style-name="{style}">{inner}</text:span>'
+
+
+@pytest.mark.parametrize(
+    ("inner", "expected"),
+    [
+        (f"Gebühr: 500{_span('hoch', '1')} Euro", "Gebühr: 500 1 Euro"),
+        (f"Abs. 5{_span('hoch', '<text:bookmark/>2')}3 Tage", "Abs. 5 2 3 Tage"),
+        (f"10 m{_span('hoch', '2')}, CO{_span('tief', '2')}, 1{_span('normal', '0')}", "10 m2, CO2, 10"),
+        (f"log{_span('tief', '2')}8", "log2 8"),
+    ],
+)
+def test_a_raised_digit_is_no_digit_of_the_number_before(inner: str, expected: str) -> None:
+    assert parse_odt(odt(f"<text:p>{inner}</text:p>", styles=_POSITIONS)).text == expected

@@ -73,6 +73,21 @@ def test_a_raised_sign_before_a_line_is_a_word_of_it() -> None:
     assert document.text == "1 Die Satzung gilt."
 
 
+@pytest.mark.parametrize(("shift", "size"), [(3, 6), (4, 7), (5, 8), (-4, 6)])
+def test_a_raised_digit_is_no_digit_of_the_number_before(shift: float, size: float) -> None:
+    # Digits of Helvetica are 0.556 wide.
+    sign = shown(72 + 3 * 0.556 * 12, 700 + shift, "1", size=size)
+    line = shown(72, 700, "500", size=12) + sign + shown(72 + 3 * 0.556 * 12 + 0.556 * size, 700, "20 Euro", size=12)
+
+    assert parse_pdf(pdf(line)).text == "500 1 20 Euro"
+
+
+def test_digits_of_other_sizes_on_one_line_are_one_number() -> None:
+    line = shown(72, 700, "12,", size=20) + shown(72 + (2 * 0.556 + 0.278) * 20, 700, "9", size=20)
+
+    assert parse_pdf(pdf(line + shown(72 + (3 * 0.556 + 0.278) * 20, 700, "5", size=12))).text == "12,95"
+
+
 def test_a_sentence_goes_on_below_a_comma_on_the_next_page() -> None:
     document = parse_pdf(pdf(shown(72, 700, "Der Anschluss ist Pflicht,"), shown(72, 700, "sobald die Leitung liegt.")))
 

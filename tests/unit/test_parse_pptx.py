@@ -78,3 +78,18 @@ def test_hidden_shapes_are_left_out() -> None:
     group = f'<p:grpSp><p:nvGrpSpPr><p:cNvPr id="4" name="c" hidden="1"/></p:nvGrpSpPr>{shape("Innen")}</p:grpSp>'
 
     assert parse_pptx(pptx(hidden + shown + group)).text == "Offen"
+
+
+def test_a_raised_digit_is_no_digit_of_the_number_before() -> None:
+    raised = shape("500|Euro").replace(
+        "|", '</a:t></a:r><a:r><a:rPr baseline="30000"/><a:t>1</a:t></a:r><a:r><a:rPr baseline="0"/><a:t> '
+    )
+
+    assert parse_pptx(pptx(raised)).text == "500 1 Euro"
+
+
+def test_a_fraction_is_no_other_number() -> None:
+    math = 'xmlns:m="http://schemas.openxmlformats.org/officeDocument/2006/math"'
+    half = f"<m:f {math}><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"
+
+    assert parse_pptx(pptx(shape("Anteil: ").replace("</a:r>", f"</a:r>{half}"))).text == "Anteil: 1/2"

@@ -7,8 +7,10 @@ from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.bold import bold_level, unless_most_are_headings
+from freki.operators.parse_office.formulas import FORMULAS, formula
 from freki.operators.parse_office.numbering import Numbering, is_on, value, whole
 from freki.operators.parse_office.package import MAX_ANCESTORS, MAX_UNPACKED_BYTES, Package, opened
+from freki.operators.parse_office.raised import Piece, part_numbers
 from freki.operators.parse_office.symbols import symbol
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import ParsedDocument, Part, assemble
@@ -32,6 +34,8 @@ _DIAGRAM = "{dgm}relIds"
 _EMBEDDED = "{w}altChunk"
 """A whole file, mostly HTML, that programs leave for Word to convert: without it, much or all of a text is missing."""
 _VANISH = "{w}rPr/{w}vanish"
+_SHIFT = "{w}rPr/{w}vertAlign"
+_SHIFTED = {"superscript", "subscript"}
 _FIELD = "{w}fldChar"
 _NO_LIST = {"", "0"}
 
@@ -44,6 +48,8 @@ class _Styles(NamedTuple):
     numbers: Mapping[str, tuple[str, int]]
     """List and depth of each style."""
     hidden: frozenset[str]
+    shifted: frozenset[str]
+    """Styles of raised and lowered text."""
 
 
 def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
@@ -51,11 +57,11 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
 
     A heading is a paragraph with an outline level, of its own or by its style; the style "Title" is level 1. Where none
     has any, headings are short lines in bold that do not end like a sentence: level 1, with a number below. Headings
-    and items have the numbers that Word displays. A table that contains a heading or a table is layout: its parts are
-    separate blocks. The texts of a diagram (SmartArt) are a list. Deleted and hidden text, comments, headers and
-    footers are left out. There are no pages, which depend on the renderer. Raises UnreadableContent for files that are
-    damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep, and for those that embed files as
-    text.
+    and items have the numbers that Word displays. Digits of notes and powers are parted from numbers beside them. A
+    table that contains a heading or a table is layout: its parts are separate blocks. The texts of a diagram (SmartArt)
+    are a list. Deleted and hidden text, comments, headers and footers are left out. There are no pages, which depend on
+    the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes`
+    unpacked, or nested too deep, and for those that embed files as text.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         main = package.main()
@@ -72,6 +78,7 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
                 _hide(element, styles.hidden)
             _accept_deletions(element)
             _hide_instructions(element)
+            _part_numbers(element, styles.shifted)
         parts, stated = _Reader(styles, Numbering(package.related(main, numbers)), notes, diagrams).read_all(body)
         if not any(part.heading_level for part in parts):
             bold = _Reader(styles, Numbering(package.related(main, numbers)), notes, diagrams, bold=True)
@@ -276,13 +283,18 @@ def _chosen(element: Element) -> str:
     return entries[chosen] if chosen < len(entries) else ""
 
 
+def _formula(element: Element) -> str:
+    return formula(element, _text)
+
+
 _DRAWN: Mapping[str, Callable[[Element], str]] = {
+    **dict.fromkeys(FORMULAS, _formula),
     "{w}sym": _symbol,
     "{w16se}symEx": _symbol,
     "{w}checkBox": _check_box,
     "{w}ddList": _chosen,
 }
-"""Elements that stand for a text: symbols, and fields of forms by their state."""
+"""Elements that stand for a text: symbols, formulas, and fields of forms by their state."""
 
 
 def _accept_deletions(element: Element) -> None:
@@ -327,6 +339,25 @@ def _hide(element: Element, styles: Container[str]) -> None:
         for run in list(paragraph.iter("{w}r")):
             if run.find(_VANISH) is None and (around in styles or value(run, "{w}rPr/{w}rStyle") in styles):
                 run.clear()
+
+
+def _part_numbers(element: Element, styles: frozenset[str]) -> None:
+    """Part digits of notes and powers from the number before or behind them, where a text has any."""
+    if not styles and next(element.iter("{w}vertAlign"), None) is None:
+        return
+    for paragraph in element.iter("{w}p"):
+        part_numbers(
+            Piece(_is_shifted(run, styles), leaf)
+            for run in _runs(paragraph)
+            if not is_on(run.find(_VANISH))
+            for leaf in run.iter()
+            if leaf.tag in _TEXTS
+        )
+
+
+def _is_shifted(run: Element, styles: Container[str]) -> bool:
+    own = value(run, _SHIFT)
+    return own in _SHIFTED if own else value(run, "{w}rPr/{w}rStyle") in styles
 
 
 def _hide_instructions(element: Element) -> None:
@@ -376,7 +407,7 @@ def _outline_level(value: str) -> int:
 def _styles(styles: Element | None) -> _Styles:
     """Return the styles of headings and lists, including inherited properties."""
     by_id = {style.get("{w}styleId", ""): style for style in (() if styles is None else styles.iter("{w}style"))}
-    levels, titles, listed, hidden = dict[str, int](), set[str](), set[str](), set[str]()
+    levels, titles, listed, hidden, shifted = dict[str, int](), set[str](), set[str](), set[str](), set[str]()
     numbers: dict[str, tuple[str, int]] = {}
     for key in by_id:
         line = list(_line(key, by_id))
@@ -389,10 +420,12 @@ def _styles(styles: Element | None) -> _Styles:
             listed.add(key)
         if is_on(next((switch for style in line if (switch := style.find(_VANISH)) is not None), None)):
             hidden.add(key)
+        if next((shift for style in line if (shift := value(style, _SHIFT))), "") in _SHIFTED:
+            shifted.add(key)
         stated = [number for style in line if (number := _number(style))]
         if listed_in := next((number for number, _ in stated if number), ""):
             numbers[key] = listed_in, stated[0][1]
-    return _Styles(levels, frozenset(titles), frozenset(listed), numbers, frozenset(hidden))
+    return _Styles(levels, frozenset(titles), frozenset(listed), numbers, frozenset(hidden), frozenset(shifted))
 
 
 def _number(element: Element) -> tuple[str, int] | None:

@@ -11,6 +11,7 @@ from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.bold import bold_level
 from freki.operators.parse_office.numbering import FORMS, whole
 from freki.operators.parse_office.package import MAX_ANCESTORS, Package, opened
+from freki.operators.parse_office.raised import Piece, part_numbers
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import Part
 
@@ -29,6 +30,8 @@ _APART = {"{text}note", *(f"{{draw}}{shape}" for shape in _SHAPES)}
 _SPACE = re.compile(r"[ \t\r\n]+")
 _BOLD = {"bold", "600", "700", "800", "900"}
 _LIGHT = {"normal", "100", "200", "300", "400", "500"}
+_POSITION = "{style}text-position"
+_AT_BASELINE = {"", "0%"}
 _MAX_SPACES = 100
 _MAX_LEVEL = 10
 _FORMS = {"a": "lowerLetter", "A": "upperLetter", "i": "lowerRoman", "I": "upperRoman"}
@@ -87,16 +90,36 @@ def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterato
         automatic = list(document.iterfind("{office}automatic-styles/{style}style"))
         styles = [*(() if common is None else common.iterfind("{office}styles/{style}style")), *automatic]
         _empty_hidden(body, _styled(styles, "{text}display", {"none"}))
+        _part_numbers(body, styles)
         bold, light = (_styled(styles, "{fo}font-weight", weights) for weights in (_BOLD, _LIGHT))
         own = {style.get("{style}name", ""): style for style in automatic}
         lists = [*_lists(common), *_lists(document)]
         yield Content(package, body, own, dict(lists), bold, light)
 
 
-def _styled(styles: Iterable[Element], name: str, values: Container[str]) -> frozenset[tuple[str, str]]:
+def _styled(styles: Sequence[Element], name: str, values: Container[str]) -> frozenset[tuple[str, str]]:
     """Return family and name of each style whose text has one of the values, by itself or by an ancestor."""
     by_key = {(style.get("{style}family", ""), style.get("{style}name", "")): style for style in styles}
     return frozenset(key for key in by_key if _look(key, by_key, name) in values)
+
+
+def _part_numbers(body: Element, styles: Sequence[Element]) -> None:
+    """Part digits of notes and powers from the number before or behind them, where a text has any."""
+    positions = (style.find("{style}text-properties") for style in styles)
+    values = {look.get(_POSITION, "") for look in positions if look is not None}
+    shifted = _styled(styles, _POSITION, {each for each in values if each.partition(" ")[0] not in _AT_BASELINE})
+    if shifted:
+        for paragraph in (element for tag in PARAGRAPHS for element in body.iter(tag)):
+            part_numbers(_pieces(paragraph, shifted, is_shifted=False))
+
+
+def _pieces(element: Element, styles: Container[tuple[str, str]], *, is_shifted: bool) -> Iterator[Piece]:
+    yield Piece(is_shifted, element)
+    for child in element:
+        if child.tag not in _UNREAD and child.tag not in _APART:
+            own = ("text", child.get("{text}style-name", "")) in styles
+            yield from _pieces(child, styles, is_shifted=is_shifted or own)
+        yield Piece(is_shifted, child, "tail")
 
 
 def _look(key: tuple[str, str], by_key: Mapping[tuple[str, str], Element], name: str) -> str:

@@ -4,7 +4,9 @@ from collections.abc import Iterator
 from xml.etree.ElementTree import Element
 
 from freki.operators.errors import UnreadableContent
+from freki.operators.parse_office.formulas import FORMULAS, formula
 from freki.operators.parse_office.package import MAX_UNPACKED_BYTES, Package, opened
+from freki.operators.parse_office.raised import Piece, part_numbers
 from freki.operators.parse_office.writer import OfficeOutlineWriter
 from freki.schemas.outline import ParsedDocument, assemble
 
@@ -49,6 +51,7 @@ def _slide(package: Package, name: str, writer: OfficeOutlineWriter) -> None:
     shapes = None if slide is None else slide.find("{p}cSld/{p}spTree")
     if slide is None or shapes is None or slide.get("show") in _OFF:
         return
+    _part_numbers(slide)
     found = list(_shapes(shapes))
     # A title may be in front of the other shapes, and so after them in the file.
     found.sort(key=lambda shape: _placeholder(shape) not in _TITLES)
@@ -56,6 +59,8 @@ def _slide(package: Package, name: str, writer: OfficeOutlineWriter) -> None:
         _shape(shape, writer)
     for relation in package.relations(name):
         part = package.tree(relation.target) if relation.kind in {"diagramData", "notesSlide"} else None
+        if part is not None:
+            _part_numbers(part)
         if part is not None and relation.kind == "diagramData":
             for paragraph in _paragraphs(part):
                 writer.item(_text(paragraph))
@@ -115,6 +120,21 @@ def _depth(paragraph: Element) -> int:
     return int(level) if level.isdecimal() and len(level) == 1 else 0
 
 
-def _text(paragraph: Element) -> str:
-    leaves = (inner for inner in paragraph.iter() if inner.tag in _TEXTS or inner.tag == "{a}br")
-    return "".join("\n" if leaf.tag == "{a}br" else leaf.text or "" for leaf in leaves)
+def _part_numbers(part: Element) -> None:
+    """Part digits of notes and powers from the number before or behind them."""
+    for paragraph in _paragraphs(part):
+        texts = ((_is_shifted(run), run.find("{a}t")) for run in paragraph.iter("{a}r"))
+        part_numbers(Piece(shifted, text) for shifted, text in texts if text is not None)
+
+
+def _is_shifted(run: Element) -> bool:
+    look = run.find("{a}rPr")
+    return look is not None and look.get("baseline", "0").rstrip("%") != "0"
+
+
+def _text(element: Element) -> str:
+    if element.tag in _TEXTS:
+        return element.text or ""
+    if element.tag in FORMULAS:
+        return formula(element, _text)
+    return "\n" if element.tag == "{a}br" else "".join(map(_text, element))

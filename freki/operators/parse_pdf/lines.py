@@ -33,6 +33,11 @@ _WORD_GAP = 0.15
 """Minimum gap between words, relative to the lower of the characters around it."""
 _LARGEST_WORD_GAP = 0.35
 """Maximum gap between words, or overlap, where PDFium ends a line that goes on; the smallest of columns are wider."""
+_DESCENT = 0.2
+"""Usual share of a character's box below its base line."""
+_LEAST_SHIFT = 0.15
+"""Minimum distance of base lines of a raised or lowered digit and a larger one, relative to the height of that."""
+_MAX_SHIFTED_HEIGHT = 0.9
 _BULLET = re.compile(r"[-•–◦▪*\ue000-\uf8ff]\Z|\(?\d{1,3}[.)]\Z|\(?[a-z]\)\Z")
 _SOFT_HYPHENS = "\u00ad\ufffe\x02"
 _HYPHENS = f"-\u2010{_SOFT_HYPHENS}"
@@ -121,11 +126,25 @@ def glyphs(text_page: PdfTextPage, turn: Callable[[Box], Box], shown: Box) -> It
             elif line and (ended or _is_next_line(glyph, line[-1])):
                 yield line
                 line = []
-            line.append(glyph)
+            line.append(glyph._replace(spaced=True) if line and _is_other_number(line[-1], glyph) else glyph)
             ended = False
         ended = ended or code in _LINE_ENDS
         spaced = code in _LINE_ENDS or glyph is None
     yield from [line] if line else []
+
+
+def _is_other_number(before: Glyph, glyph: Glyph) -> bool:
+    """Return whether a digit is that of a note or power beside a number, or of a number behind one."""
+    if not (before.text.isdigit() and glyph.text.isdigit()) or glyph.left < (before.left + before.right) / 2:
+        return False
+    small, large = sorted((before, glyph), key=lambda each: each.top - each.bottom)
+    height = large.top - large.bottom
+    is_small = small.top - small.bottom <= _MAX_SHIFTED_HEIGHT * height
+    return is_small and abs(_base_line(small) - _base_line(large)) >= _LEAST_SHIFT * height
+
+
+def _base_line(glyph: Glyph) -> float:
+    return glyph.bottom + _DESCENT * (glyph.top - glyph.bottom)
 
 
 def _code_points(text_page: PdfTextPage) -> Iterator[tuple[int, int]]:
