@@ -386,6 +386,40 @@ def test_sections_that_a_button_in_their_heading_opens_are_read() -> None:
     assert texts(document, BlockKind.PROSE) == ["Ausweis.", "10 Euro.", "Gefunden"]
 
 
+def _opener(title: str, panel: str, content: str, *, tag: str = "button", more: str = "") -> str:
+    return (
+        f'<{tag} aria-expanded="false" aria-controls="{panel}" {more}>{title}</{tag}>'
+        f'<div id="{panel}" hidden>{content}</div>'
+    )
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (_opener("Wie lange?", "a", "<p>Sechs Wochen.</p>"), ["Wie lange?", "Sechs Wochen."]),
+        (_opener("Öffnungszeiten", "a", "<dl><dt>Mo<dd>9 Uhr</dl>"), ["Öffnungszeiten", "Mo\n9 Uhr"]),
+        (_opener("Was?", "a", "Das ist es.", tag="div", more="role=button"), ["Was?", "Das ist es."]),
+        (_opener("Was?", "a", "Das ist es.", tag="a", more="role=button href=#"), ["Was?", "Das ist es."]),
+        ("<h3>" + _opener("Was?", "a", "Alles", tag="a").replace("<div", "</h3><div"), ["Was?", "Alles"]),
+        (
+            '<div><button data-toggle="collapse" data-target="#a">Was?</button></div><div id="a">Das ist es.</div>',
+            ["Was?", "Das ist es."],
+        ),
+        ("<h3><button>Was?</button></h3><p>Das.</p><h3>Wer <button>Drucken</button></h3>", ["Was?", "Das.", "Wer"]),
+        (_opener("Menü", "a", "<ul><li><a href=/>Start</a><li><a href=/k>Kontakt und Anfahrt</a></ul>"), []),
+        (_opener("Filter", "a", "<p>Wählen Sie aus.</p><input type=checkbox> Bauen"), []),
+        (_opener("Konto", "a", "<p>Sie sind nicht angemeldet.</p>", more="aria-haspopup=true"), []),
+        (f"<header>{_opener('Hinweis', 'a', 'Diese Seite ist neu.')}</header>", []),
+        (f"<nav>{_opener('Hinweis', 'a', 'Diese Seite ist neu.')}</nav>", []),
+        ('<button aria-expanded="false" aria-controls="fehlt">Mehr</button>', []),
+    ],
+)
+def test_a_button_that_opens_content_is_its_title(content: str, expected: list[str]) -> None:
+    document = parse_html(f"{content}<p>Ende</p>")
+
+    assert [document.text[block.start : block.end] for block in document.blocks] == [*expected, "Ende"]
+
+
 def test_of_many_attributes_the_first_count() -> None:
     many = " ".join(f"a{number}='{number}'" for number in range(20_000))
 

@@ -1,7 +1,7 @@
 """The readable text and outline of an HTML page."""
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
@@ -48,6 +48,7 @@ _OPEN_DESPITE_SLASH = {
 _MAX_DEPTH = 512
 
 
+_OPENER = re.compile(r"""<a\s[^<>]*?\b(?:aria-controls|data-(?:bs-)?toggle=["']?collapse)""", re.IGNORECASE)
 _LONG_TAG, _MAX_TAG_ATTRIBUTES = 4000, 500
 """Characters of a tag whose attributes are counted, and their maximum: the parser compares each one with all others."""
 _MANY_ATTRIBUTES = re.compile(
@@ -60,13 +61,14 @@ def parse_html(source: str) -> ParsedDocument:
 
     If the page has `<main>` or `role="main"`, only that is read, with the h1 above it where it has none. Headings are
     h1 to h6 and `role="heading"` with its `aria-level`. Navigation, search, dialogs, cookie banners, the footer and the
-    asides of the page, scripts, styles, templates and hidden elements are left out, but not what a button in a heading
-    opens, as in accordions, or a tab. Blocks are separated by a blank line, items and rows by a line end, cells by
-    ` | `. Empty and spanned cells are kept where text follows in the row, unless their column has no text at all. A
-    list or table that contains a heading or a table is layout: its parts are separate blocks. Elements nested more than
-    512 deep are flattened. `<title>` gives the title; `lang` and the `<meta>` author, description, keywords and date
-    give attributes. Tags such as `<title/>` and `<path/>` are elements without content; parts such as `<div/>` only in
-    XHTML. Declarations in a document type are left out, and entities that they define stay as written.
+    asides of the page, scripts, styles, templates and hidden elements are left out, but not what a tab opens, or, as in
+    accordions, a button in a heading or one above text that is content. Blocks are separated by a blank line, items and
+    rows by a line end, cells by ` | `. Empty and spanned cells are kept where text follows in the row, unless their
+    column has no text at all. A list or table that contains a heading or a table is layout: its parts are separate
+    blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang` and the `<meta>` author,
+    description, keywords and date give attributes. Tags such as `<title/>` and `<path/>` are elements without content;
+    parts such as `<div/>` only in XHTML. Declarations in a document type are left out, and entities that they define
+    stay as written.
     """
     tree = LexborHTMLParser(_flattened(_undeclared(tidy(source))))
     root = tree.body or tree.root
@@ -103,7 +105,8 @@ def _flattened(source: str) -> str:
         nonlocal depth
         whole, end, name = _bounded(tag[0]), tag[1], tag[2].lower()
         if name in _REMOVED:
-            return _REMOVED[name]
+            # A link may be the button of an accordion; which element it opens stays to be seen.
+            return f"<span{whole[2:-1].rstrip('/')}></span>" if _OPENER.search(whole) else _REMOVED[name]
         if whole[-2] == "/" and not end and name not in open_despite_slash:
             return f"{whole[:-2]}></{name}>" if depth < _MAX_DEPTH else ""
         if name in _UNNESTED:
@@ -128,7 +131,7 @@ def _is_xhtml(source: str) -> bool:
     return _XHTML in head or head.lstrip().startswith("<?xml")
 
 
-def _written(roots: Iterable[LexborNode], layout: set[int], panels: Collection[str]) -> HtmlOutlineWriter:
+def _written(roots: Iterable[LexborNode], layout: set[int], panels: frozenset[str]) -> HtmlOutlineWriter:
     writer = HtmlOutlineWriter(layout)
     for root in roots:
         for node, entering in walk(root, panels):

@@ -39,6 +39,10 @@ _OVERLAY = re.compile(
 )
 # Classes of elements around an overlay.
 _STATE = re.compile(r"(?:(?<!\S)|--)(?:has|no|with|without|show|hide)-\S+", re.IGNORECASE)
+_OPENERS = "[aria-expanded][aria-controls], [data-bs-toggle=collapse], [data-toggle=collapse]"
+_FORM = "input, textarea, select"
+_SENTENCE = re.compile(r"\w\w[.?!](?:\s|\Z)|(?:\S+\s+){5}\S")
+"""The end of a sentence, or more words in a row than entries of menus have."""
 _HEADING = "h1, h2, h3, h4, h5, h6, [role=heading]"
 
 
@@ -59,13 +63,36 @@ def _is_within(node: LexborNode, tags: Collection[str], roles: Collection[str]) 
 
 
 def opened_panels(tree: LexborHTMLParser) -> frozenset[str]:
-    """Return the ids of elements that titles of sections open, as in accordions: they are hidden until then."""
-    buttons = tree.css("button[aria-controls]")
-    titles = [button.attributes for button in buttons if _is_title(button, button.attributes)]
-    return frozenset(name for title in titles for name in (title.get("aria-controls") or "").split())
+    """Return the ids of elements that titles of sections open, as in accordions: they are hidden until then.
+
+    A title stands in a heading, or what it opens reads as content: menus, forms and lists of links do not.
+    """
+    buttons = tree.css(_OPENERS)
+    named = {node.id or "": node for node in tree.css("[id]")} if buttons else {}
+    openers = {name: button for button in reversed(buttons) for name in _opened(button.attributes)}
+    titled = (name for button in buttons if _is_title(button, button.attributes) for name in _opened(button.attributes))
+    # Each panel is looked at once, however many buttons name it.
+    return frozenset(titled).union(name for name, button in openers.items() if _is_section(button, named.get(name)))
 
 
-def walk(root: LexborNode, panels: Collection[str]) -> Iterator[tuple[LexborNode, bool]]:
+def _opened(attributes: Mapping[str, str | None]) -> list[str]:
+    """Return the ids that a button names, for those who cannot see the page, or for Bootstrap."""
+    target = (attributes.get("data-bs-target") or attributes.get("data-target") or "").removeprefix("#")
+    return (attributes.get("aria-controls") or target).split()
+
+
+def _is_section(button: LexborNode, panel: LexborNode | None) -> bool:
+    """Return whether what a button outside of a heading opens is a section of the content."""
+    attributes = button.attributes
+    if panel is None or (attributes.get("aria-haspopup") or "false") != "false" or panel.css_first(_FORM) is not None:
+        return False
+    if _is_within(button, {"header", "form"}, {"banner"}) and not _is_within(button, _CONTENT, _CONTENT_ROLES):
+        return False
+    texts = panel.text(deep=True, separator="\n").split("\n")
+    return panel.css_first("table, dl") is not None or any(map(_SENTENCE.search, texts))
+
+
+def walk(root: LexborNode, panels: frozenset[str]) -> Iterator[tuple[LexborNode, bool]]:
     """Yield each readable node twice, on entering and on leaving; without recursion, however deep.
 
     panels: ids of elements that are read although they are hidden.
@@ -89,13 +116,13 @@ def walk(root: LexborNode, panels: Collection[str]) -> Iterator[tuple[LexborNode
         node = node.next
 
 
-def _is_readable(node: LexborNode, panels: Collection[str]) -> bool:
+def _is_readable(node: LexborNode, panels: frozenset[str]) -> bool:
     if node.is_text_node:
         return True
     if not node.is_element_node or node.tag in _UNREAD:
         return False
     attributes = node.attributes
-    if node.tag == "button" and not _is_title(node, attributes):
+    if node.tag == "button" and not _is_title(node, attributes) and panels.isdisjoint(_opened(attributes)):
         return False
     if attributes.get("role") in _UNREAD_ROLES or _is_overlay(node, attributes):
         return False
@@ -106,8 +133,17 @@ def _is_readable(node: LexborNode, panels: Collection[str]) -> bool:
 
 
 def _is_title(button: LexborNode, attributes: Mapping[str, str | None]) -> bool:
-    """Return whether a button is the title of what it opens: it stands in a heading."""
-    return "aria-expanded" in attributes and _is_within(button, HEADINGS, {"heading"})
+    """Return whether a button is the title of what it opens: it stands in a heading, and says so or is all of it."""
+    heading = button
+    while heading.tag not in HEADINGS and heading.attributes.get("role") != "heading":
+        if heading.parent is None:
+            return False
+        heading = heading.parent
+    if "aria-expanded" in attributes:
+        return True
+    first = heading.css_first("button")
+    is_first = first is not None and first.mem_id == button.mem_id
+    return is_first and _letters(heading.text(deep=True)) == _letters(button.text(deep=True))
 
 
 def _is_hidden(attributes: Mapping[str, str | None]) -> bool:

@@ -20,9 +20,9 @@ from freki.streams.ingest.short_calls import ShortCalls
 
 PARSER_VERSIONS: Mapping[Profile, int] = {
     **dict.fromkeys(Profile, 1),
-    Profile.HTML: 6,
+    Profile.HTML: 7,
     Profile.PDF: 9,
-    Profile.EPUB: 6,
+    Profile.EPUB: 7,
     Profile.DOCX: 12,
     Profile.ODT: 8,
     Profile.ODP: 8,
@@ -30,7 +30,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.XLSX: 8,
     Profile.ODS: 5,
     Profile.CSV: 5,
-    Profile.EMAIL: 13,
+    Profile.EMAIL: 14,
     Profile.MARKDOWN: 6,
     Profile.RST: 4,
     Profile.TEXT: 11,
