@@ -19,7 +19,7 @@ _ODF = "urn:oasis:names:tc:opendocument:xmlns"
 _ODF_NAMESPACES = " ".join(
     f'xmlns:{name}="{_ODF}:{space}:1.0"'
     for name, space in (
-        *((name, name) for name in ("office", "text", "table", "style", "meta", "manifest", "presentation")),
+        *((name, name) for name in ("office", "text", "table", "style", "meta", "manifest", "presentation", "form")),
         ("draw", "drawing"),
         ("svg", "svg-compatible"),
         ("fo", "xsl-fo-compatible"),

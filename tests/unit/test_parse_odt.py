@@ -352,3 +352,54 @@ def _span(style: str, inner: str) -> str:
 )
 def test_a_raised_digit_is_no_digit_of_the_number_before(inner: str, expected: str) -> None:
     assert parse_odt(odt(f"<text:p>{inner}</text:p>", styles=_POSITIONS)).text == expected
+
+
+def _form(*controls: str) -> str:
+    return f"<office:forms><form:form>{''.join(controls)}</form:form></office:forms>"
+
+
+def _drawn(anchor: str = "as-char") -> str:
+    return f'<draw:control draw:control="c" text:anchor-type="{anchor}"/>'
+
+
+@pytest.mark.parametrize(
+    ("control", "shown"),
+    [
+        ('<form:text form:id="c" form:value="Vorgabe" form:current-value="Meier"/>', "Meier"),
+        ('<form:textarea form:id="c"><text:p>Am</text:p><text:p>Bach 1</text:p></form:textarea>', "Am Bach 1"),
+        ('<form:number xml:id="c" form:current-value="12"/>', "12"),
+        ('<form:checkbox form:id="c" form:label="ja" form:current-state="checked"/>', "☒ ja"),
+        ('<form:checkbox form:id="c" form:label="ja" form:state="checked" form:current-state="unchecked"/>', "☐ ja"),
+        ('<form:radio form:id="c" form:current-selected="true"/>', "☒"),
+        (
+            (
+                '<form:listbox form:id="c"><form:option form:label="Bayern" form:selected="true"/>'
+                '<form:option form:label="Hessen" form:current-selected="true"/></form:listbox>'
+            ),
+            "Hessen",
+        ),
+        ('<form:fixed-text form:id="c" form:label="Beruf"/>', "Beruf"),
+        ('<form:password form:id="c" form:current-value="geheim"/>', ""),
+        ('<form:hidden form:id="c" form:value="geheim"/>', ""),
+    ],
+)
+def test_fields_of_forms_show_what_they_hold(control: str, shown: str) -> None:
+    assert parse_odt(odt(_form(control) + f"<text:p>Angabe:{_drawn()}</text:p>")).text == f"Angabe:{shown}"
+
+
+def test_a_field_beside_its_paragraph_is_a_word_of_it() -> None:
+    form = _form('<form:text form:id="c" form:current-value="Meier"/>')
+
+    assert parse_odt(odt(f"{form}<text:p>{_drawn('paragraph')}Name</text:p>")).text == "Meier Name"
+
+
+@pytest.mark.parametrize(("ticked", "sign"), [("true", "☒"), ("false", "☐")])
+def test_check_boxes_of_word_in_an_odt_are_signs(ticked: str, sign: str) -> None:
+    field = "vnd.oasis.opendocument.field"
+    mark = (
+        '<field:fieldmark xmlns:field="urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0" '
+        f'field:type="{field}.FORMCHECKBOX"><field:param field:name="{field}.checkbox-result" '
+        f'field:value="{ticked}"/></field:fieldmark>'
+    )
+
+    assert parse_odt(odt(f"<text:p>{mark} ja</text:p>")).text == f"{sign} ja"

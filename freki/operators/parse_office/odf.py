@@ -10,6 +10,7 @@ from xml.etree.ElementTree import Element
 from freki.operators.errors import UnreadableContent
 from freki.operators.parse_office.bold import bold_level
 from freki.operators.parse_office.numbering import FORMS, whole
+from freki.operators.parse_office.odf_controls import fill_controls
 from freki.operators.parse_office.package import MAX_ANCESTORS, Package, opened
 from freki.operators.parse_office.raised import Piece, part_numbers
 from freki.operators.parse_office.writer import OfficeOutlineWriter
@@ -91,6 +92,7 @@ def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterato
         styles = [*(() if common is None else common.iterfind("{office}styles/{style}style")), *automatic]
         _empty_hidden(body, _styled(styles, "{text}display", {"none"}))
         _part_numbers(body, styles)
+        fill_controls(body)
         bold, light = (_styled(styles, "{fo}font-weight", weights) for weights in (_BOLD, _LIGHT))
         own = {style.get("{style}name", ""): style for style in automatic}
         lists = [*_lists(common), *_lists(document)]

@@ -64,6 +64,8 @@ _PREFIXES = {
     f"{_ODF}:svg-compatible:1.0": "svg",
     f"{_ODF}:xsl-fo-compatible:1.0": "fo",
     f"{_ODF}:presentation:1.0": "presentation",
+    f"{_ODF}:form:1.0": "form",
+    "urn:openoffice:names:experimental:ooo-ms-interop:xmlns:field:1.0": "field",
     f"{_ODF}:manifest:1.0": "manifest",
     f"{_ODF}:container": "container",
     "http://purl.org/dc/terms/": "dcterms",
