@@ -796,3 +796,20 @@ def _term(text: str) -> str:
 )
 def test_a_fraction_is_no_other_number(formula: str, expected: str) -> None:
     assert parse_docx(docx(f"<w:p>{_math(formula)}</w:p>")).text == expected
+
+
+@pytest.mark.parametrize(
+    ("switch", "expected"),
+    [("<w:strike/>", "20 Euro"), ("<w:dstrike/>", "20 Euro"), ('<w:strike w:val="0"/>', "10 20 Euro")],
+)
+def test_text_struck_through_is_left_out(switch: str, expected: str) -> None:
+    struck = _run(f'<w:rPr>{switch}</w:rPr><w:t xml:space="preserve">10 </w:t>')
+
+    assert parse_docx(docx(f"<w:p>{struck}{_shown('20 Euro')}</w:p>")).text == expected
+
+
+def test_deleted_cells_are_left_out() -> None:
+    deleted = f'<w:tc><w:tcPr><w:cellDel w:id="1"/></w:tcPr>{paragraph("alt")}</w:tc>'
+    table = f"<w:tbl><w:tr>{deleted}<w:tc>{paragraph('neu')}</w:tc><w:tc>{paragraph('1')}</w:tc></w:tr></w:tbl>"
+
+    assert parse_docx(docx(table)).text == "neu | 1"

@@ -420,6 +420,21 @@ def test_a_button_that_opens_content_is_its_title(content: str, expected: list[s
     assert [document.text[block.start : block.end] for block in document.blocks] == [*expected, "Ende"]
 
 
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("<p>Frist: <del>zwei</del> <ins>drei</ins> Wochen</p>", "Frist: drei Wochen"),
+        ("<p>Gebühr: <s class='alt'>10</s> <strike>15</strike> 20 Euro</p>", "Gebühr: 20 Euro"),
+        ("<p style='text-decoration: underline line-through'>alt</p><p>neu</p>", "neu"),
+        ("<p style='text-decoration:underline'>neu <S>alt</S> hier</p>", "neu hier"),
+        ("<p><s>alt<p>neu", "neu"),
+        ("<?xml version='1.0'?><html xmlns='http://www.w3.org/1999/xhtml'><p><s/>neu</p></html>", "neu"),
+    ],
+)
+def test_text_struck_through_is_left_out(content: str, expected: str) -> None:
+    assert parse_html(content).text == expected
+
+
 def test_of_many_attributes_the_first_count() -> None:
     many = " ".join(f"a{number}='{number}'" for number in range(20_000))
 

@@ -403,3 +403,32 @@ def test_check_boxes_of_word_in_an_odt_are_signs(ticked: str, sign: str) -> None
     )
 
     assert parse_odt(odt(f"<text:p>{mark} ja</text:p>")).text == f"{sign} ja"
+
+
+_STRUCK = (
+    '<text:outline-style><text:outline-level-style text:level="1" style:num-format="1" style:num-prefix="§ "/>'
+    "</text:outline-style>"
+    + "".join(
+        f'<style:style style:name="{name}" style:family="{family}">'
+        f'<style:text-properties style:text-line-through-style="{stroke}"/></style:style>'
+        for name, family, stroke in (("weg", "text", "solid"), ("da", "text", "none"), ("W", "paragraph", "solid"))
+    )
+)
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (f"<text:p>Gebühr: {_span('weg', '10')} 20 Euro</text:p>", "Gebühr:  20 Euro"),
+        (f'<text:p text:style-name="W">alt {_span("da", "neu")} alt {_span("x", "alt")}</text:p>', "neu"),
+        (
+            (
+                f"<text:h>Eins</text:h><text:h>{_span('weg', 'Zwei')}</text:h>"
+                '<text:h text:style-name="W">Drei</text:h><text:h>Vier</text:h>'
+            ),
+            "§ 1 Eins\n\n§ 4 Vier",
+        ),
+    ],
+)
+def test_text_struck_through_is_left_out(body: str, expected: str) -> None:
+    assert parse_odt(odt(body, styles=_STRUCK)).text == expected

@@ -27,7 +27,8 @@ _DECLARATIONS = re.compile(
     re.IGNORECASE,
 )
 _FORMATTING = {"a", "b", "big", "code", "em", "font", "i", "nobr", "s", "small", "strike", "strong", "tt", "u"}
-_REMOVED = {**dict.fromkeys(_FORMATTING, ""), "option": " "}
+_STRUCK = {"s", "strike"}
+_REMOVED = {**dict.fromkeys(_FORMATTING - _STRUCK, ""), "option": " "}
 """What stands in place of tags that are left out."""
 _VOID = {
     *("br", "hr", "img", "input", "meta", "link", "area", "base", "embed", "source", "track", "wbr", "param", "col"),
@@ -61,14 +62,14 @@ def parse_html(source: str) -> ParsedDocument:
 
     If the page has `<main>` or `role="main"`, only that is read, with the h1 above it where it has none. Headings are
     h1 to h6 and `role="heading"` with its `aria-level`. Navigation, search, dialogs, cookie banners, the footer and the
-    asides of the page, scripts, styles, templates and hidden elements are left out, but not what a tab opens, or, as in
-    accordions, a button in a heading or one above text that is content. Blocks are separated by a blank line, items and
-    rows by a line end, cells by ` | `. Empty and spanned cells are kept where text follows in the row, unless their
-    column has no text at all. A list or table that contains a heading or a table is layout: its parts are separate
-    blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang` and the `<meta>` author,
-    description, keywords and date give attributes. Tags such as `<title/>` and `<path/>` are elements without content;
-    parts such as `<div/>` only in XHTML. Declarations in a document type are left out, and entities that they define
-    stay as written.
+    asides of the page, scripts, styles, templates, hidden elements and text struck through are left out, but not what a
+    tab opens, or, as in accordions, a button in a heading or one above text that is content. Blocks are separated by a
+    blank line, items and rows by a line end, cells by ` | `. Empty and spanned cells are kept where text follows in the
+    row, unless their column has no text at all. A list or table that contains a heading or a table is layout: its parts
+    are separate blocks. Elements nested more than 512 deep are flattened. `<title>` gives the title; `lang` and the
+    `<meta>` author, description, keywords and date give attributes. Tags such as `<title/>` and `<path/>` are elements
+    without content; parts such as `<div/>` only in XHTML. Declarations in a document type are left out, and entities
+    that they define stay as written.
     """
     tree = LexborHTMLParser(_flattened(_undeclared(tidy(source))))
     root = tree.body or tree.root
@@ -109,6 +110,11 @@ def _flattened(source: str) -> str:
             return f"<span{whole[2:-1].rstrip('/')}></span>" if _OPENER.search(whole) else _REMOVED[name]
         if whole[-2] == "/" and not end and name not in open_despite_slash:
             return f"{whole[:-2]}></{name}>" if depth < _MAX_DEPTH else ""
+        if name in _STRUCK:
+            # Left out as `<del>`, which no parser opens again in each later paragraph.
+            whole, name = "" if whole[-2] == "/" else f"<{end}del>", "del"
+        if not whole:
+            return ""
         if name in _UNNESTED:
             return whole
         if end:

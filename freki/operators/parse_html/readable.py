@@ -10,7 +10,7 @@ from freki.operators.parse_html.writer import HEADINGS
 
 _UNREAD = {
     *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "select"),
-    *("datalist", "search", "dialog", "rt", "rtc", "rp"),
+    *("datalist", "search", "dialog", "rt", "rtc", "rp", "del"),
 }
 _UNREAD_ROLES = {
     *("navigation", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"),
@@ -29,6 +29,8 @@ _NO_OVERLAYS = {
 }
 """Elements of the whole page and of its content, which may have the names of overlays."""
 _INVISIBLE = re.compile(r"(?:display\s*:\s*none|visibility\s*:\s*hidden)\b", re.IGNORECASE)
+# Text that is struck through no longer holds, and without the stroke a reader would take it for valid.
+_STRUCK = re.compile(r"text-decoration(?:-line)?\s*:[^;]*\bline-through\b", re.IGNORECASE)
 # Ids and classes of overlays and banners, by consent managers and hand-made pages.
 _OVERLAY = re.compile(
     r"(?:cookie|consent|gdpr|dsgvo)[\w-]{0,20}(?:banner|bar\b|notice|popup|modal|overlay|layer|hint|message|dialog|wall)"
@@ -149,7 +151,8 @@ def _is_title(button: LexborNode, attributes: Mapping[str, str | None]) -> bool:
 def _is_hidden(attributes: Mapping[str, str | None]) -> bool:
     # What is hidden until it is found is content that browsers search.
     hidden = "hidden" in attributes and (attributes.get("hidden") or "").lower() != "until-found"
-    return hidden or attributes.get("aria-hidden") == "true" or bool(_INVISIBLE.search(attributes.get("style") or ""))
+    style = attributes.get("style") or ""
+    return hidden or attributes.get("aria-hidden") == "true" or bool(_INVISIBLE.search(style) or _STRUCK.search(style))
 
 
 def _is_overlay(node: LexborNode, attributes: Mapping[str, str | None]) -> bool:

@@ -34,6 +34,8 @@ _DIAGRAM = "{dgm}relIds"
 _EMBEDDED = "{w}altChunk"
 """A whole file, mostly HTML, that programs leave for Word to convert: without it, much or all of a text is missing."""
 _VANISH = "{w}rPr/{w}vanish"
+_LEFT_OUT = ("{w}vanish", "{w}strike", "{w}dstrike")
+"""Hidden text, and text struck through, which no longer holds: without the stroke a reader would take it for valid."""
 _SHIFT = "{w}rPr/{w}vertAlign"
 _SHIFTED = {"superscript", "subscript"}
 _FIELD = "{w}fldChar"
@@ -59,9 +61,9 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
     has any, headings are short lines in bold that do not end like a sentence: level 1, with a number below. Headings
     and items have the numbers that Word displays. Digits of notes and powers are parted from numbers beside them. A
     table that contains a heading or a table is layout: its parts are separate blocks. The texts of a diagram (SmartArt)
-    are a list. Deleted and hidden text, comments, headers and footers are left out. There are no pages, which depend on
-    the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes`
-    unpacked, or nested too deep, and for those that embed files as text.
+    are a list. Deleted and hidden text, text struck through, comments, headers and footers are left out. There are no
+    pages, which depend on the renderer. Raises UnreadableContent for files that are damaged, encrypted, larger than
+    `max_unpacked_bytes` unpacked, or nested too deep, and for those that embed files as text.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         main = package.main()
@@ -168,7 +170,7 @@ class _Reader:
 
     def _table(self, table: Element) -> None:
         rows = [row for row in _flat(table) if row.tag == "{w}tr" and row.find("{w}trPr/{w}del") is None]
-        cells = [[cell for cell in _flat(row) if cell.tag == "{w}tc"] for row in rows]
+        cells = [[cell for cell in _flat(row) if cell.tag == "{w}tc" and _is_kept(cell)] for row in rows]
         if any(self._is_layout(cell) for row in cells for cell in row):
             for row in cells:
                 for cell in row:
@@ -201,6 +203,10 @@ class _Reader:
     def _is_layout(self, cell: Element) -> bool:
         has_parts = any(cell.find(f".//{tag}") is not None for tag in ("{w}tbl", _DIAGRAM))
         return has_parts or any(self._level(child) for child in cell.iter("{w}p"))
+
+
+def _is_kept(cell: Element) -> bool:
+    return cell.find("{w}tcPr/{w}cellDel") is None
 
 
 def _columns_of(element: Element, path: str, *, first: int = 0) -> int:
@@ -349,7 +355,7 @@ def _part_numbers(element: Element, styles: frozenset[str]) -> None:
         part_numbers(
             Piece(_is_shifted(run, styles), leaf)
             for run in _runs(paragraph)
-            if not is_on(run.find(_VANISH))
+            if not _is_unread(run, "")
             for leaf in run.iter()
             if leaf.tag in _TEXTS
         )
@@ -395,7 +401,8 @@ def _references(element: Element, *, without: str) -> Iterator[tuple[str, str]]:
 
 
 def _is_unread(element: Element, without: str) -> bool:
-    is_hidden = element.tag == "{w}r" and is_on(element.find(_VANISH))
+    look = element.find("{w}rPr") if element.tag == "{w}r" else None
+    is_hidden = look is not None and any(is_on(look.find(switch)) for switch in _LEFT_OUT)
     return is_hidden or element.tag in _UNREAD or element.tag == without
 
 

@@ -31,6 +31,8 @@ _APART = {"{text}note", *(f"{{draw}}{shape}" for shape in _SHAPES)}
 _SPACE = re.compile(r"[ \t\r\n]+")
 _BOLD = {"bold", "600", "700", "800", "900"}
 _LIGHT = {"normal", "100", "200", "300", "400", "500"}
+_SPAN, _STROKE = "{text}span", "{style}text-line-through-style"
+_STROKES = {"solid", "dotted", "dash", "long-dash", "dot-dash", "dot-dot-dash", "wave"}
 _POSITION = "{style}text-position"
 _AT_BASELINE = {"", "0%"}
 _MAX_SPACES = 100
@@ -91,6 +93,7 @@ def content_of(content: bytes, kind: str, *, max_unpacked_bytes: int) -> Iterato
         automatic = list(document.iterfind("{office}automatic-styles/{style}style"))
         styles = [*(() if common is None else common.iterfind("{office}styles/{style}style")), *automatic]
         _empty_hidden(body, _styled(styles, "{text}display", {"none"}))
+        _empty_struck(body, styles)
         _part_numbers(body, styles)
         fill_controls(body)
         bold, light = (_styled(styles, "{fo}font-weight", weights) for weights in (_BOLD, _LIGHT))
@@ -144,6 +147,24 @@ def _empty_hidden(body: Element, styles: Container[tuple[str, str]]) -> None:
             after = element.tail
             element.clear()
             element.tail = after
+
+
+def _empty_struck(body: Element, styles: Sequence[Element]) -> None:
+    """Take away text that is struck through and no longer holds; its paragraph still counts in its list."""
+    struck, plain = (_styled(styles, _STROKE, values) for values in (_STROKES, {"none"}))
+    for paragraph in (element for tag in PARAGRAPHS for element in body.iter(tag)) if struck else ():
+        is_struck = ("paragraph", paragraph.get("{text}style-name", "")) in struck
+        if is_struck:
+            paragraph.text = ""
+            for child in paragraph:
+                child.tail = ""
+            paragraph.append(Element(_SPAN))
+        for span in paragraph.iter(_SPAN):
+            style = ("text", span.get("{text}style-name", ""))
+            if style in struck or (is_struck and style not in plain):
+                after = span.tail
+                span.clear()
+                span.tail = after
 
 
 def _is_hidden(element: Element, styles: Container[tuple[str, str]]) -> bool:
@@ -220,8 +241,10 @@ class OdfReader:
     def _paragraph(self, paragraph: Element) -> None:
         text = text_of(paragraph)
         level = self._level(paragraph)
+        # A heading that is struck through has its number all the same.
+        is_heading = level and (text.strip() or paragraph.find(_SPAN) is not None)
+        label = self._heading_label(paragraph, level) if is_heading else ""
         if level and text.strip():
-            label = self._heading_label(paragraph, level)
             self.writer.heading(f"{label} {text}" if label else text, level)
             self.title = self.title or (text if paragraph.tag == "{text}p" else "")
         elif self._bold and _is_bold(paragraph, self._bold, self._light) and (level := bold_level(text.strip())):
