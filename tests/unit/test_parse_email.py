@@ -69,6 +69,32 @@ def test_attachments_are_named_and_not_read() -> None:
     assert "geheim" not in document.text
 
 
+def _part(headers: str) -> bytes:
+    return f"--b\nContent-Type: {headers}\n\nx\n".encode()
+
+
+@pytest.mark.parametrize(
+    ("headers", "named"),
+    [
+        ("application/pdf\nContent-Disposition: attachment", "application/pdf"),
+        ("application/pdf", "application/pdf"),
+        ("text/csv\nContent-Disposition: attachment", "text/csv"),
+        ("image/png\nContent-Disposition: attachment", "image/png"),
+        ("image/png\nContent-Disposition: inline", None),
+        ("image/png\nContent-ID: <a>", None),
+        ("application/pgp-signature", None),
+        ("application/pkcs7-signature", None),
+    ],
+)
+def test_files_without_a_name_are_named_by_their_kind(headers: str, named: str | None) -> None:
+    content = b'Subject: x\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\nSiehe Anlage.\n' + _part(headers)
+
+    document = _parse(content + b"--b--\n")
+
+    assert document.attributes.get("attachments") == named
+    assert document.text == "x\n\nSiehe Anlage."
+
+
 def test_bodies_that_follow_each_other_are_all_read() -> None:
     content = (
         b'Subject: x\nContent-Type: multipart/mixed; boundary="b"\n\n--b\n\nerster\n--b\n'

@@ -222,7 +222,13 @@ def _edited(content: bytes, old: str, new: str, *, of: str = "sheets/") -> bytes
 
 @pytest.mark.parametrize(
     ("written", "shown"),
-    [("9" * 400, "9" * 400 + "00%"), ("-1" + "0" * 25, "-1" + "0" * 27 + "%"), ("0.19", "19%"), ("7", "700%")],
+    [
+        ("9" * 400, "9" * 400 + "00%"),
+        ("-1" + "0" * 25, "-1" + "0" * 27 + "%"),
+        ("0.19", "19%"),
+        ("7", "700%"),
+        ("1.25E307", "1.25e+309%"),
+    ],
 )
 def test_a_percentage_of_any_size_is_read(written: str, shown: str) -> None:
     workbook = Workbook()

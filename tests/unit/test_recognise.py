@@ -148,6 +148,7 @@ def test_empty_content_is_valid(content: str | bytes) -> None:
         (OLE + "PowerPoint Document\0".encode("utf-16-le"), "PPT, .* which is not read; save it as PPTX"),
         (OLE + "EncryptedPackage\0".encode("utf-16-le"), "with a password; save it without one"),
         (b"%!PS-Adobe-3.0", "PostScript, which is not read; save it as PDF"),
+        (b"\x78\x9f\x3e\x22\x01\x00\x01", r"winmail.dat \(TNEF\), .*; save it as EML"),
         (b"{\\rtf1 Hallo}", "RTF, which is not read"),
         (b"\x89PNG\r\n\x1a\n\x00\x00", "a picture, which is not read; run OCR over it"),
         (bytes(range(128, 256)), "not UTF-8 at byte 0"),

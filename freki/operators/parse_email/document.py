@@ -154,13 +154,22 @@ def _filename(part: Message) -> str | None:
 
 
 def _attachments(mail: Message) -> Iterator[str]:
-    """Yield the names of attachments, and the subjects of forwarded mails without one, in order."""
+    """Yield the names of attachments in order: of those without one the subject of a mail, or the media type."""
     for part in mail.walk():
         name = _filename(part)
         if name:
             yield one_line(decoded(name))
         elif part is not mail and part.get_content_type() == _FORWARDED:
             yield next((subject for inner in _parts(part) if (subject := _header(inner, "Subject"))), _FORWARDED)
+        elif part is not mail and _is_file(part):
+            yield part.get_content_type()
+
+
+def _is_file(part: Message) -> bool:
+    """Return whether a part without a name is a file, and no text, signature or picture within the text."""
+    is_signature = part.get_content_subtype().endswith("-signature")
+    is_application = part.get_content_maintype() == "application" and not is_signature
+    return not part.is_multipart() and (is_application or part.get_content_disposition() == "attachment")
 
 
 def _header(mail: Message, name: str) -> str:

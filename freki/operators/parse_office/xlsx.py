@@ -81,12 +81,17 @@ def _shown(cell: Any) -> str:  # noqa: ANN401 - openpyxl has no types
 
 def _number(value: Any, number_format: str) -> str:  # noqa: ANN401 - openpyxl has no types
     if _is_percentage(number_format):
-        # Whole numbers may be larger than any float.
-        is_whole = isinstance(value, int) and abs(value) >= _LARGEST_PLAIN
-        return f"{value}00%" if is_whole else f"{_plain(f'{100 * value:.12g}')}%"
+        return f"{_percent(value)}%"
     shown = _plain(f"{value:.15g}") if isinstance(value, float) else str(value)
     padded = _PADDED.fullmatch(_LITERAL.sub("", number_format.partition(";")[0]))
     return shown.zfill(len(padded.group())) if padded and shown.isdecimal() else shown
+
+
+def _percent(value: Any) -> str:  # noqa: ANN401 - openpyxl has no types
+    """Return a hundred times a number, which may be larger than any float."""
+    if abs(value) < _LARGEST_PLAIN:
+        return _plain(f"{100 * value:.12g}")
+    return f"{value}00" if isinstance(value, int) else f"{(100 * Decimal(f'{value:.12g}')).normalize():e}"
 
 
 def _plain(number: str) -> str:

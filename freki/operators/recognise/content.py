@@ -52,6 +52,7 @@ _OLE_FILES = {
 _OTHER_FILES = {
     b"{\\rtf": "RTF, which is not read; save it as DOCX",
     b"%!PS": "PostScript, which is not read; save it as PDF",
+    b"\x78\x9f\x3e\x22": "winmail.dat (TNEF), a mail of Outlook that others cannot read; save it as EML in Outlook",
     b"\x1f\x8b": "packed with gzip; unpack it",
     b"7z\xbc\xaf\x27\x1c": "a 7z archive, which is not read; send its documents",
 }

@@ -27,7 +27,7 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.ODT: 8,
     Profile.ODP: 8,
     Profile.PPTX: 4,
-    Profile.XLSX: 8,
+    Profile.XLSX: 9,
     Profile.ODS: 5,
     Profile.CSV: 5,
     Profile.EMAIL: 14,
