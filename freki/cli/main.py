@@ -3,13 +3,17 @@
 import io
 import os
 import sys
+from contextlib import suppress
 from importlib.metadata import version
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from freki.cli.lazy import Lazy, lazy_group
 from freki.infra.durable_files import FULL
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 COMMANDS = {
     "up": Lazy("up:up", "Run broker, store and workers on this machine until Ctrl-C."),
@@ -141,6 +145,7 @@ def common(
 def main() -> None:
     """Run the command line."""
     _open_closed_streams()
+    _go_on_without_standard_error()
     if isinstance(sys.stdout, io.TextIOWrapper):
         # As on standard error: a locale other than UTF-8 lacks characters of titles, texts and tables.
         sys.stdout.reconfigure(errors="backslashreplace")
@@ -166,3 +171,25 @@ def _open_closed_streams() -> None:
             number = os.open(os.devnull, os.O_RDWR)
             os.set_inheritable(number, True)  # noqa: FBT003 - takes it by position; processes of `freki up` need it too
             setattr(sys, name, os.fdopen(number, mode, encoding="utf-8"))
+
+
+class _LossyFile(io.FileIO):
+    """A file that takes all that is written, and loses what its disk, pipe or terminal does not take."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        """Write bytes, and return their number."""
+        with suppress(OSError):
+            return super().write(data)
+        return memoryview(data).nbytes
+
+
+def _go_on_without_standard_error() -> None:
+    """Let no message end what a command does: its reader may have ended, or its disk be full.
+
+    Else each of them would raise: from a log line within a library, or from rich, which then also redirects standard
+    output, with the result, to /dev/null.
+    """
+    # Tests and embedding programs replace it.
+    if sys.stderr is sys.__stderr__ and isinstance(sys.stderr, io.TextIOWrapper):
+        file = io.BufferedWriter(_LossyFile(sys.stderr.fileno(), "w", closefd=False))
+        sys.stderr = io.TextIOWrapper(file, sys.stderr.encoding, sys.stderr.errors, line_buffering=True)

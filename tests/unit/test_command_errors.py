@@ -171,6 +171,48 @@ def test_output_to_a_full_disk_ends_a_command_in_one_line(words: tuple[str, ...]
     assert len(ended.stderr.splitlines()) == 1
 
 
+UNHEARD = """
+import structlog, typer
+from freki.cli import main
+from freki.cli.context import command, console, errors
+
+@command
+async def publish():
+    errors.print("1 file cannot be read")
+    structlog.get_logger("freki.library").warning("the broker answers slowly")
+    errors.print("1 file cannot be read")
+    console.print("published")
+
+main.app = typer.Typer()
+main.app.command()(publish)
+main.main()
+"""
+
+
+@pytest.mark.parametrize(
+    "how",
+    [
+        "pipe",
+        pytest.param("full", marks=pytest.mark.skipif(not FULL.exists(), reason="this system has no such device")),
+    ],
+)
+def test_a_command_goes_on_where_nothing_takes_its_messages(how: str) -> None:
+    if how == "pipe":
+        reader, target = os.pipe()
+        os.close(reader)
+    else:
+        target = os.open(FULL, os.O_WRONLY)
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-c", UNHEARD], stdout=subprocess.PIPE, stderr=target, text=True, check=False
+        )
+    finally:
+        os.close(target)
+
+    assert ended.stdout == "published\n"
+    assert ended.returncode == 0
+
+
 @pytest.mark.parametrize("encoding", ["ascii", "iso-8859-1"])
 def test_output_is_written_to_a_terminal_that_lacks_its_characters(encoding: str, folder: Path) -> None:
     (folder / "freki.toml").write_text('claims.directory = "日本"', encoding="utf-8")
