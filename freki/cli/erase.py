@@ -92,11 +92,8 @@ async def erase(
         _check(plan, documents, yes=yes)
         with told_if_slow(REMOVING):
             erased = await erasure.run(plan, about={"requested_by": by})
-    show_held(erased)
-    if erased.report is None:
-        raise typer.Exit(1)
     write_report(report, erased)
-    if erased.status != "ERASED":
+    if erased.report is None or erased.status != "ERASED":
         raise typer.Exit(1)
 
 
@@ -189,7 +186,11 @@ def signing_key(settings: Settings, key: Path | None, report: Path) -> SigningKe
 
 
 def write_report(path: Path, erased: ErasureOutcome) -> None:
-    """Write a report to its file, and print what remains until when; one that has no room there is printed itself."""
+    """Write a report to its file, and print what is held, and what remains until when.
+
+    The file comes first: what the report says is done, and cannot be found out again, but whoever reads the output may
+    have ended. A report that has no room is printed itself.
+    """
     unwritten = None
     if erased.report is not None:
         document = {"report": erased.body, "signature": erased.report.signature}
@@ -198,15 +199,17 @@ def write_report(path: Path, erased: ErasureOutcome) -> None:
             create_file(path, f"{json.dumps(document, ensure_ascii=False, indent=1)}\n".encode())
         except OSError as error:
             unwritten = error
-            # What it says is done, and cannot be found out again.
             print_json(document)
+    _show_held(erased)
+    if erased.report is None:
+        return
     _show(erased.body)
     if unwritten is not None:
         fail(f"{path} cannot be written: {unwritten.strerror}; the report is printed above: keep it as a file")
     console.print(f"report: {path}")
 
 
-def show_held(erased: ErasureOutcome) -> None:
+def _show_held(erased: ErasureOutcome) -> None:
     """Print which documents wait for which holds."""
     for name, holds in sorted(erased.held.items()):
         text = f"held: {name}, by {', '.join(holds)}: repeat this once `freki hold release` has ended that"

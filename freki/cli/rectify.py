@@ -7,7 +7,7 @@ import typer
 from freki.cli.arguments import LEAST_WAIT_S, Tenant, finite, not_empty
 from freki.cli.cases import by_user, whose
 from freki.cli.context import command, load_settings
-from freki.cli.erase import REMOVING, Key, Report, show_held, signing_key, write_report
+from freki.cli.erase import REMOVING, Key, Report, signing_key, write_report
 from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.slow import told_if_slow
@@ -43,8 +43,6 @@ async def rectify(
     async with open_rectification(settings, signer, by=by_user(), patience_s=patience) as rectification:
         with told_if_slow(REMOVING):
             done = await rectification.run(whose(settings, tenant), names, about={"requested_by": by_user()})
-    show_held(done)
-    if done.report is not None:
-        write_report(report, done)
+    write_report(report, done)
     if done.status != "ERASED":
         raise typer.Exit(1)
