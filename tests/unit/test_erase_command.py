@@ -57,7 +57,10 @@ def test_what_could_not_be_erased_is_named(tmp_path: Path, capsys: pytest.Captur
     assert "not erased: file:///claims/ab" in printed
 
 
-HELD_TOO_LATE: dict[str, Any] = {"held": {DocumentId("a.md"): ("K1",)}, "body": {**BODY, "deleted_before_hold": ["a.md"]}}
+HELD_TOO_LATE: dict[str, Any] = {
+    "held": {DocumentId("a.md"): ("K1",)},
+    "body": {**BODY, "deleted_before_hold": ["a.md"]},
+}
 
 
 def test_a_document_that_was_held_too_late_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
