@@ -1,7 +1,9 @@
 """Files that are on disk as a whole, or not there."""
 
 import os
+import shutil
 from collections.abc import Callable
+from contextlib import suppress
 from errno import EDQUOT, ENOSPC, ENOTDIR
 from pathlib import Path
 
@@ -40,12 +42,21 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
 
 
 def write_atomically(path: Path, write: Callable[[Path], object]) -> None:
-    """Write or replace a file: on disk it is complete, or as before. Raises OSError, and what `write` raises."""
+    """Write or replace a file: on disk it is complete, or as before. Raises OSError, and what `write` raises.
+
+    A link stays one, and a file keeps its mode.
+    """
+    path = Path(os.path.realpath(path))
     partial = path.with_name(path.name + PARTIAL)
-    write(partial)
-    with partial.open("rb") as file:
-        os.fsync(file.fileno())
-    partial.replace(path)
+    try:
+        write(partial)
+        with suppress(FileNotFoundError):
+            shutil.copymode(path, partial)
+        with partial.open("rb") as file:
+            os.fsync(file.fileno())
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
     sync_folder(path.parent)
 
 

@@ -2,11 +2,14 @@
 
 import json
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 from typer.testing import CliRunner
 
+from freki.cli.evaluate.evaluate import write_results
 from freki.cli.main import app
+from freki.schemas.errors import Rejected
 
 
 @pytest.fixture(autouse=True)
@@ -51,6 +54,10 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         ("ablate tiny --also alfa=0.4", "with a name of deadline_ms, top_k", 2),
         ("ablate tiny --also top_k=8", "'top_k=8' equals the settings", 2),
         ("ablate nowhere", "nowhere: No such file or directory", 2),
+        ("tune tiny --report tiny", "tiny is a folder; name a file with --report", 2),
+        ("ablate tiny --report tiny/qrels.tsv/a.md", "choose another place with --report", 2),
+        ("eval tiny --out /proc", "choose another folder with --out", 2),
+        ("ablate tiny --report /proc/a.md", "choose another place with --report", 2),
         ("tune tiny --turn alpha", "write name=value,value", 2),
     ],
 )
@@ -62,3 +69,16 @@ def test_mistakes_end_with_one_line_that_names_the_place_and_the_fix(command: st
     assert done.exit_code == code, done.output
     assert expected in " ".join(done.output.split())
     assert "Traceback" not in done.output
+
+
+def test_results_that_find_no_room_leave_no_part_of_a_file(folder: Path) -> None:
+    limits = getrlimit(RLIMIT_FSIZE)
+    out = folder / "results"
+    setrlimit(RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        with pytest.raises(Rejected, match=r"b\.md: File too large; choose another place with --out"):
+            write_results({out / "a.json": "{}", out / "b.md": "a" * 100}, options="--out")
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
+
+    assert [each.name for each in out.iterdir()] == ["a.json"]

@@ -16,14 +16,14 @@ from freki.cli.arguments import ArgumentGroup, expanded, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, Part, Queries, Reviewed, Running, Sets
-from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_folder, sample
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_folder, sample, write_results
 from freki.cli.evaluate.reports.ablation import write_report
 from freki.cli.evaluate.show_ablation import show_overall, show_set
 from freki.cli.evaluate.tuning_questions import Places
+from freki.cli.terminal import ignoring_output_errors
 from freki.infra.extras import require
 from freki.infra.telemetry.provenance import provenance
 from freki.operators.evaluate import QuestionKey
-from freki.schemas.errors import Rejected
 from freki.schemas.evaluation import EvaluationSet, Question
 from freki.streams.evaluate.ablated import AblatedSet, Ablation, Measured, measured
 from freki.streams.evaluate.ablation import AblationRow, rows
@@ -109,7 +109,8 @@ async def ablate(
                 ]
                 results.append(_result(one, table, found[name], notes))
                 progress.stop()
-                show_set(console, results[-1])
+                with ignoring_output_errors(console):
+                    show_set(console, results[-1])
                 progress.start()
     ablation = Ablation(
         format="freki ablation 1",
@@ -119,7 +120,8 @@ async def ablate(
         sets=tuple(results),
         overall=_measured(table, found) if len(found) > 1 else (),
     )
-    show_overall(console, ablation)
+    with ignoring_output_errors(console):
+        show_overall(console, ablation)
     name = f"ablation-{'+'.join(one.name for one in examined)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(ablation, given.out, name, given.report):
         console.print(Text(str(path)), soft_wrap=True)
@@ -196,13 +198,8 @@ def _of_sample(one: EvaluationSet, asked: Sequence[Question]) -> list[str]:
 
 
 def _write(ablation: Ablation, out: Path, name: str, report: Path | None) -> list[Path]:
-    data = out / f"{name}.json"
     pages = [out / f"{name}.md", *([] if report is None else [report])]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        data.write_bytes(TypeAdapter(Ablation).dump_json(ablation, indent=1))
-        for page in pages:
-            page.write_text(write_report(ablation), encoding="utf-8")
-    except OSError as error:
-        raise Rejected(f"{error.filename}: {error.strerror}; choose another place with --out or --report") from error
+    data = out / f"{name}.json"
+    first = {data: TypeAdapter(Ablation).dump_json(ablation, indent=1).decode()}
+    write_results({**first, **{page: write_report(ablation) for page in pages}}, options="--out or --report")
     return [*pages, data]

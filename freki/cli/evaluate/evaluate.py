@@ -8,6 +8,7 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Annotated
 
 import numpy as np
@@ -22,7 +23,9 @@ from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Corpus, Out, 
 from freki.cli.evaluate.place import EvaluationTarget, open_place
 from freki.cli.evaluate.reports.evaluation import render
 from freki.cli.evaluate.show_evaluation import show_set
+from freki.cli.terminal import ignoring_output_errors
 from freki.cli.words import counted
+from freki.infra.durable_files import write_atomically
 from freki.infra.evaluation_sets import read_set
 from freki.infra.extras import require
 from freki.infra.models import joint_identity
@@ -107,7 +110,9 @@ async def evaluate(
             runs, titles = await _ask(place, asked, configurations, given.threshold)
         result = _result(one, place, runs, titles)
         results.append(result if earlier is None else _beside(earlier, formers[one.name], result))
-        show_set(console, results[-1])
+        # Nothing depends on it: a reader that ended would end what may measure for hours.
+        with ignoring_output_errors(console):
+            show_set(console, results[-1])
     evaluation = Evaluation(
         format="freki evaluation 1",
         made_at=made_at.isoformat(timespec="seconds"),
@@ -133,10 +138,32 @@ def require_folder(out: Path, report: Path | None = None) -> None:
     """End the command before anything is measured if its results have no place."""
     try:
         out.mkdir(parents=True, exist_ok=True)
+        TemporaryFile(dir=out).close()
     except OSError as error:
         fail(f"{out}: {error.strerror}; choose another folder with --out", code=2)
-    if report is not None and not report.parent.is_dir():
+    if report is None:
+        return
+    if not report.parent.is_dir():
         fail(f"{report}: {report.parent} is no folder; choose another place with --report", code=2)
+    if report.is_dir():
+        fail(f"{report} is a folder; name a file with --report", code=2)
+    try:
+        TemporaryFile(dir=report.parent).close()
+    except OSError as error:
+        fail(f"{report}: {error.strerror}; choose another place with --report", code=2)
+
+
+def write_results(contents: Mapping[Path, str], *, options: str) -> None:
+    """Write files of results in order, each as a whole. Raises Rejected.
+
+    options: of the command, which name other places.
+    """
+    for path, content in contents.items():
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            write_atomically(path, partial(Path.write_text, data=content, encoding="utf-8"))
+        except OSError as error:
+            raise Rejected(f"{path}: {error.strerror}; choose another place with {options}") from error
 
 
 def read_sets(paths: Sequence[Path], *, corpus: Path | None = None) -> list[EvaluationSet]:
@@ -293,16 +320,12 @@ def _read(path: Path, *, threshold: str) -> Evaluation:
     return earlier
 
 
-def _write(evaluation: Evaluation, out: Path, name: str) -> tuple[Path, Path]:
+def _write(evaluation: Evaluation, out: Path, name: str) -> list[Path]:
     page, data = out / f"{name}.html", out / f"{name}.json"
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        held = {"summary": _summary(evaluation), **TypeAdapter(Evaluation).dump_python(evaluation, mode="json")}
-        data.write_text(json.dumps(held, ensure_ascii=False, indent=1), encoding="utf-8")
-        page.write_text(render(evaluation), encoding="utf-8")
-    except OSError as error:
-        raise Rejected(f"{out}: {error.strerror}; choose another folder with --out") from error
-    return page, data
+    held = {"summary": _summary(evaluation), **TypeAdapter(Evaluation).dump_python(evaluation, mode="json")}
+    contents = {data: json.dumps(held, ensure_ascii=False, indent=1), page: render(evaluation)}
+    write_results(contents, options="--out")
+    return [page, data]
 
 
 def _summary(evaluation: Evaluation) -> dict[str, object]:

@@ -18,16 +18,16 @@ from freki.cli.arguments import ArgumentGroup, expanded, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.evaluate.arguments import NAME_CHARACTERS, RESULTS, Out, Reviewed, Running, Sets
-from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_folder
+from freki.cli.evaluate.evaluate import chosen_questions, made_with, read_sets, require_folder, write_results
 from freki.cli.evaluate.reports.tuning import draw, write_report
 from freki.cli.evaluate.show_tuning import PREFIX, show_tuning
 from freki.cli.evaluate.tuning_questions import Material, Places, material_of
+from freki.cli.terminal import ignoring_output_errors
 from freki.infra.extras import require
 from freki.infra.settings import RetrievalSettings
 from freki.infra.telemetry.provenance import provenance
 from freki.operators.evaluate import Figure
 from freki.operators.evaluate.figures import NDCG
-from freki.schemas.errors import Rejected
 from freki.streams.evaluate.answers import AnswerLog
 from freki.streams.evaluate.configuration import Configuration
 from freki.streams.evaluate.parts import PartChoice
@@ -122,7 +122,8 @@ async def tune(
         remarks=tuple(ledger.remarks()),
         settings=_lines(tuner.changed),
     )
-    show_tuning(console, tuning)
+    with ignoring_output_errors(console):
+        show_tuning(console, tuning)
     name = f"tuning-{'+'.join(one.examined.name for one in material)[:NAME_CHARACTERS]}-{made_at:%Y%m%d-%H%M%S}"
     for path in _write(tuning, given.out, name, given.report):
         console.print(Text(str(path)), soft_wrap=True)
@@ -172,15 +173,11 @@ def _expect(progress: Progress, bar: TaskID, remaining: int) -> None:
 
 
 def _write(tuning: Tuning, out: Path, name: str, report: Path | None) -> list[Path]:
-    data = out / f"{name}.json"
     pages = [out / f"{name}.md", *([] if report is None else [report])]
-    try:
-        out.mkdir(parents=True, exist_ok=True)
-        data.write_bytes(TypeAdapter(Tuning).dump_json(tuning, indent=1))
-        for page in pages:
-            plot = page.with_suffix(".svg")
-            page.write_text(write_report(tuning, plot=plot.name), encoding="utf-8")
-            plot.write_text(draw(tuning), encoding="utf-8")
-    except OSError as error:
-        raise Rejected(f"{error.filename}: {error.strerror}; choose another place with --out or --report") from error
+    plots = [page.with_suffix(".svg") for page in pages]
+    written = {page: write_report(tuning, plot=plot.name) for page, plot in zip(pages, plots, strict=True)}
+    data = out / f"{name}.json"
+    # The data first: they hold all that the pages show.
+    first = {data: TypeAdapter(Tuning).dump_json(tuning, indent=1).decode()}
+    write_results({**first, **written, **{plot: draw(tuning) for plot in plots}}, options="--out or --report")
     return [*pages, data]

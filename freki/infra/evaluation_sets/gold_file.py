@@ -1,6 +1,5 @@
 """A YAML file of gold questions that is edited in place: all else in it stays as it was written."""
 
-import shutil
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -109,15 +108,10 @@ class GoldFile:
             if now != self._stored:
                 raise Rejected(f"{self.path} was changed meanwhile by another program: start again; nothing is lost")
             self._target.parent.mkdir(parents=True, exist_ok=True)
-            write_atomically(self._target, self._write)
+            write_atomically(self._target, lambda path: path.write_text(self.text, encoding="utf-8", newline=""))
         except OSError as error:
             raise Rejected(f"{self.path}: {error.strerror}") from error
         self._stored = self.text
-
-    def _write(self, path: Path) -> None:
-        path.write_text(self.text, encoding="utf-8", newline="")
-        if self._stored is not None:
-            shutil.copymode(self._target, path)
 
 
 def _stands_alone(item: str) -> bool:
