@@ -13,6 +13,7 @@ from freki.cli.context import console, errors, fail, load_settings, read_or_exit
 from freki.cli.rows import whole_table
 from freki.cli.show import show_error
 from freki.cli.words import counted
+from freki.infra.durable_files import create_file
 from freki.infra.settings import Settings
 from freki.infra.settings.inspect import EffectiveSetting, Origin, given, schema, template
 from freki.infra.settings.read import FILE_NAME
@@ -90,8 +91,7 @@ def init(
 ) -> None:
     """Write a freki.toml with all settings, commented out, each with its default and meaning."""
     try:
-        with file.open("x", encoding="utf-8") as opened:
-            opened.write(template())
+        create_file(file, template().encode())
     except FileExistsError:
         fail(f"{file} exists; give another name, and copy from there what you need", code=2)
     except OSError as error:

@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 
 import pytest
 from typer.testing import CliRunner
@@ -93,6 +94,24 @@ def test_a_chain_that_was_cut_off_behind_its_mark_is_missed(log: Path) -> None:
 
     assert code == 1
     assert f"MISSING {WRITER} 3 to 4: they were sent to the topic" in printed
+
+
+def test_a_copy_that_finds_no_room_leaves_no_part_of_it_and_can_be_made_again(log: Path, tmp_path: Path) -> None:
+    before, limits = sorted(tmp_path.iterdir()), getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (100, limits[1]))
+    try:
+        full = run("export", tmp_path / "copy", "--file", log)
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
+    left = sorted(tmp_path.iterdir())
+    again = run("export", tmp_path / "copy", "--file", log)
+    other = run("export", tmp_path / "copy", "--file", log)
+
+    assert full[0] == other[0] == 2
+    assert "copy: File too large; name a new folder" in full[1]
+    assert left == before
+    assert again[0] == 0
+    assert run("verify", "--file", tmp_path / "copy")[0] == 0
 
 
 @pytest.mark.parametrize("command", ["search", "export"])

@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from typing import Any
 
 import pytest
@@ -102,6 +103,19 @@ def test_a_file_that_exists_is_not_overwritten(folder: Path) -> None:
     assert code == 2
     assert "freki.toml exists" in printed
     assert read_settings().tenant == "hr"
+
+
+def test_a_file_that_found_no_room_can_be_written_again() -> None:
+    limits = getrlimit(RLIMIT_FSIZE)
+    setrlimit(RLIMIT_FSIZE, (10, limits[1]))
+    try:
+        code, printed = freki("settings", "init")
+    finally:
+        setrlimit(RLIMIT_FSIZE, limits)
+
+    assert code == 2
+    assert "freki.toml cannot be written: File too large" in printed
+    assert freki("settings", "init")[0] == 0
 
 
 def test_a_wrong_value_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
