@@ -9,6 +9,7 @@ from rich.table import Table
 
 from freki.cli.arguments import given_path
 from freki.cli.context import command, console, fail, load_settings
+from freki.cli.terminal import ignoring_output_errors
 from freki.cli.words import counted
 from freki.infra.claims import ClaimStore
 from freki.infra.keys import KeyService, cipher_of, key_service, make_keys
@@ -74,7 +75,10 @@ async def rewrap() -> None:
     settings = load_settings()
     _service(settings)
     async for name, index in _encrypted(settings):
-        console.print(f"{name}: {counted(await index.rewrap_keys(), 'data key')}")
+        wrapped = await index.rewrap_keys()
+        # A reader of the output that ended must not leave the other generations and claims as they are.
+        with ignoring_output_errors(console):
+            console.print(f"{name}: {counted(wrapped, 'data key')}")
     claims = await ClaimStore(settings.claims, cipher_of(settings.encryption)).rewrap()
     console.print(f"{counted(claims, 'claim')}")
 

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Final
 
 from rich.console import Console, ConsoleOptions, ConsoleRenderable, RenderableType, RenderHook
@@ -60,6 +60,10 @@ def ignoring_output_errors(console: Console) -> Iterator[None]:
         if not console.quiet:
             raise
     except OSError as error:
+        # Rich holds what it could not write and would print it again with the next line.
+        with suppress(OSError, SystemExit):
+            console.begin_capture()
+            console.end_capture()
         if error.errno == errno.EIO:
             # A closed terminal does not come back, and what is left for it would fail again when Python ends.
             console.quiet = True

@@ -2,6 +2,7 @@
 
 from collections import defaultdict
 from collections.abc import Collection, Sequence
+from contextlib import nullcontext
 from typing import Annotated
 
 import typer
@@ -15,6 +16,7 @@ from freki.cli.receipts import PATIENCE_S
 from freki.cli.repeat import Repeated, repeat
 from freki.cli.send_nulls import send_nulls
 from freki.cli.status import made_otherwise
+from freki.cli.terminal import ignoring_output_errors
 from freki.cli.words import counted
 from freki.infra.local.state import read_stack
 from freki.infra.milvus.index import MilvusIndex
@@ -68,7 +70,10 @@ async def verify(
     settings = load_settings()
     async with open_index(settings) as index:
         compared = await compare(settings, index)
-        await _show(settings, index, compared)
+        otherwise = await index.count_made_otherwise(fingerprints_of(settings))
+        # A reader of the output that ended must not end a repair, here or half way.
+        with ignoring_output_errors(console) if repair else nullcontext():
+            _show(settings, compared, otherwise)
         if repair and await _repair(settings, index, compared, patience_s=patience):
             # What the stream says of all documents is read again, and is not held twice.
             del compared
@@ -78,14 +83,14 @@ async def verify(
         raise typer.Exit(1)
 
 
-async def _show(settings: Settings, index: MilvusIndex, compared: Comparison) -> None:
+def _show(settings: Settings, compared: Comparison, otherwise: int) -> None:
     console.print(f"{counted(len(compared.stream.expected), 'document')} in the stream")
     console.print(f"{compared.live} live in the index, {compared.deleted} remembered as deleted")
     if rejected := compared.stream.rejected_now:
         console.print(
             f"{counted(rejected, 'document')} whose last change was rejected: `freki dead-letters list` says why"
         )
-    if otherwise := await index.count_made_otherwise(fingerprints_of(settings)):
+    if otherwise:
         console.print(Text(made_otherwise(otherwise), style="yellow"), soft_wrap=True)
     if compared.lost:
         console.print(Text(_loss(settings, compared), style="yellow"), soft_wrap=True)
@@ -188,4 +193,5 @@ def _result(done: Repeated, key: bytes) -> str:
 
 
 def _say(name: str, what: str) -> None:
-    console.print(Text.assemble((name, "bold"), f"  {what}"), soft_wrap=True)
+    with ignoring_output_errors(console):
+        console.print(Text.assemble((name, "bold"), f"  {what}"), soft_wrap=True)
