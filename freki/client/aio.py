@@ -10,7 +10,16 @@ from random import random
 from typing import Any, Generic, Literal, Self, TypeVar, Unpack, get_type_hints
 
 from freki.client.broker import Broker
-from freki.client.exchange import Asker, ClientClosed, Follower, Publisher, ReceiptBoard, check_named, decoded
+from freki.client.exchange import (
+    Asker,
+    ClientClosed,
+    Follower,
+    Publisher,
+    ReceiptBoard,
+    Subscription,
+    check_named,
+    decoded,
+)
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.kafka import Producer, Reader
 from freki.client.messages import Sink
@@ -102,6 +111,8 @@ class Client:
         self._versions = Versions()
         self._board: _Kept[ReceiptBoard]
         self._asker: _Kept[Asker]
+        self._subscriptions: set[AsyncExitStack] = set()
+        """What closes each that is followed."""
         self._publisher = Publisher(
             outbox=self._producer,
             encode=Codec(DocumentChange).encode,
@@ -127,7 +138,8 @@ class Client:
 
     async def _close(self) -> None:
         async with self._opened, aclosing(self._asker), aclosing(self._board):
-            pass
+            # Why one ended before was raised to whoever follows it.
+            await asyncio.gather(*(each.aclose() for each in self._subscriptions), return_exceptions=True)
 
     async def publish(
         self, document: str | DocumentChange, content: str | bytes | None = None, **fields: Unpack[DocumentFields]
@@ -192,7 +204,7 @@ class Client:
         Receipts of one document come in order; those of several lie in several partitions, which have none.
 
         start: the oldest that the topic has, or from now on. Records that this package cannot decode, such as those of
-        a later contract, are skipped and logged. Raises Unavailable.
+        a later contract, are skipped and logged. Raises Unavailable, and ClientClosed once the client is closed.
         """
         if kind not in _TOPICS:
             raise ValueError(f"kind: {kind!r} is no record to follow; give IndexOutcome or ContextResult")
@@ -203,11 +215,24 @@ class Client:
     async def _followed(
         self, kind: type[S], *, start: Literal["earliest", "latest"], every_tenant: bool
     ) -> AsyncGenerator[S, None]:
-        decode = Codec(kind).decode
-        async with Reader(self._broker, self._broker.topic(_TOPICS[kind]), start=start) as reader:
-            async for found in decoded(reader, decode):
-                if every_tenant or found.tenant == self._tenant:
-                    yield found
+        self._check_open()
+        opened = AsyncExitStack()
+        try:
+            reader = await opened.enter_async_context(
+                Reader(self._broker, self._broker.topic(_TOPICS[kind]), start=start)
+            )
+            found = await opened.enter_async_context(Subscription(decoded(reader, Codec(kind).decode)))
+            self._subscriptions.add(opened)
+            while True:
+                self._check_open()
+                each = await found.next()
+                if every_tenant or each.tenant == self._tenant:
+                    yield each
+        finally:
+            self._subscriptions.discard(opened)
+            # Why reading ended is being raised, unless nobody waits for more.
+            with suppress(InfraError):
+                await opened.aclose()
 
     async def _publish(self, change: DocumentChange) -> Published:
         check_named(change)

@@ -37,6 +37,8 @@ A = TypeVar("A")
 T = TypeVar("T")
 
 NOT_TAKEN = "the broker has not taken the query in time: is Kafka up?"
+_AHEAD = 100
+"""Most records of a subscription that are read before they are taken."""
 _log = logging.getLogger(__name__)
 Change = tuple[TenantId, DocumentId, int, Operation]
 """Identity of a change: tenant, document, version and operation, as a deletion may have the version that it deletes."""
@@ -169,8 +171,8 @@ class Follower:
     async def _read(self) -> None:
         raise NotImplementedError
 
-    async def first(self, wanted: asyncio.Future[T], *, patience_s: float) -> T:
-        """Wait for a result of the reading task, at most `patience_s` seconds.
+    async def first(self, wanted: asyncio.Future[T], *, patience_s: float | None) -> T:
+        """Wait for a result of the reading task, at most `patience_s` seconds; None: as long as it takes.
 
         Raises the error of the reading task, ClientClosed where this was closed meanwhile, or TimeoutError.
         """
@@ -183,7 +185,7 @@ class Follower:
             raise ClientClosed("the client was closed before the call ended; what it sent may have arrived")
         if self._reading.done():
             self._reading.result()
-        raise TimeoutError(f"nothing came within {patience_s:g} s: do workers run?")
+        raise TimeoutError(f"nothing came within {patience_s or 0:g} s: do workers run?")
 
 
 async def decoded(records: AsyncIterable[Stored], decode: Callable[[bytes], D]) -> AsyncIterator[D]:
@@ -204,6 +206,29 @@ async def decoded(records: AsyncIterable[Stored], decode: Callable[[bytes], D]) 
                 _log.warning("record skipped, %d since the start of reading: %s", skipped, error)
             continue
         yield found
+
+
+class Subscription(Follower, Generic[T]):
+    """Reader of what comes on a topic, one by one, that ends with the client of which it is a part."""
+
+    def __init__(self, found: AsyncIterable[T]) -> None:
+        self._found = found
+        # Whoever takes slowly holds up the reading, and so fills no memory.
+        self._arrived: asyncio.Queue[T] = asyncio.Queue(_AHEAD)
+
+    async def next(self) -> T:
+        """Return the next one. Raises the error of the reading task, and ClientClosed where this was closed."""
+        if not self._arrived.empty():
+            return self._arrived.get_nowait()
+        waiting = asyncio.ensure_future(self._arrived.get())
+        try:
+            return await self.first(waiting, patience_s=None)
+        finally:
+            waiting.cancel()
+
+    async def _read(self) -> None:
+        async for each in self._found:
+            await self._arrived.put(each)
 
 
 class Receipts(Follower):

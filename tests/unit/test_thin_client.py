@@ -20,6 +20,7 @@ from freki.client import (
     Client,
     ClientClosed,
     Deserializer,
+    DocumentId,
     IndexOutcome,
     Misconfigured,
     Operation,
@@ -36,6 +37,7 @@ from freki.client.messages import Outgoing, Stored
 from freki.schemas import ContextQuery, ContextResult, DocumentChange, QueryId, TenantId, Timestamp
 from freki.schemas.avro import Codec, UndecodableError
 from freki.schemas.errors import InfraError
+from tests.http_api import receipt
 from tests.strategies import records
 from tests.unit.test_kafka_errors import OURS_TO_FIX, all_errors, made
 
@@ -389,6 +391,7 @@ async def test_a_client_that_is_not_open_says_so_and_connects_nowhere(on: Callab
         lambda: client.publish("a", "Text"),
         lambda: client.delete("a"),
         lambda: client.ask("Frage"),
+        lambda: anext(client.subscribe(IndexOutcome)),
     ]
     for call in calls:
         with pytest.raises(ClientClosed, match="async with"):
@@ -428,6 +431,34 @@ async def test_calls_that_wait_when_the_client_is_closed_end_and_are_not_cancell
     ends = await asyncio.gather(*waiting, return_exceptions=True)
 
     assert [type(end) for end in ends] == [ClientClosed, ClientClosed]
+
+
+async def _follow(followed: AsyncIterator[IndexOutcome]) -> None:
+    async for _ in followed:
+        pass
+
+
+async def test_subscriptions_end_with_the_client(on: Callable[[Bus], Client]) -> None:
+    """Whoever waits in one is told, and the connection of one in which nobody waits is closed."""
+    outcome = receipt(TenantId("acme"), DocumentId("a"), 1)
+    bus = Bus(lambda _: [("freki.outcomes.v1", b"acme/a", Codec(IndexOutcome).encode(outcome))])
+    readers = bus.topics.setdefault("freki.outcomes.v1", [])
+    async with asyncio.timeout(60):
+        async with on(bus) as client:
+            left = client.subscribe(IndexOutcome)
+            first = asyncio.create_task(anext(left))
+            waiting = asyncio.create_task(_follow(client.subscribe(IndexOutcome)))
+            while len(readers) < 2:  # noqa: ASYNC110 - both follow
+                await asyncio.sleep(0)
+            await client.publish("a", "Text")
+            assert await first == outcome
+            assert len(readers) == 3, "with the one that reads receipts"
+
+        assert readers == []
+        with pytest.raises(ClientClosed):
+            await waiting
+        with pytest.raises(ClientClosed):
+            await anext(left)
 
 
 async def test_what_is_being_opened_when_the_client_is_closed_is_closed_too(monkeypatch: pytest.MonkeyPatch) -> None:
