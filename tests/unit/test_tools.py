@@ -34,7 +34,7 @@ from freki.schemas import (
     Timestamp,
 )
 from freki.schemas.avro import UndecodableError
-from freki.schemas.errors import Misconfigured, Unavailable
+from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.identity import Identity, RefusalReason
 from freki.schemas.tools import Bearer
 from freki.streams.ports import QueryClient
@@ -256,6 +256,7 @@ async def test_text_of_documents_stands_between_marks_that_it_cannot_write(line:
         ("chunk_read", {}, "chunk_ids or a document_id"),
         ("chunk_read", {"chunk_ids": []}, "chunk_ids or a document_id"),
         ("web_search", {}, "chunk_read"),
+        ("chunk_read", {"chunk_id": "a"}, "chunk_id: no argument of this tool; it has chunk_ids, document_id"),
     ],
 )
 async def test_a_wrong_call_is_answered_with_what_is_wrong(
@@ -295,6 +296,34 @@ async def test_whoever_has_a_token_learns_no_hosts(kind: type[Unavailable | Misc
     assert reply.failed
     assert "10.1.2.3" not in reply.text
     assert "log" in reply.text
+
+
+@pytest.mark.parametrize(
+    ("name", "wrong"),
+    [
+        ("x" * 100_000, {}),
+        ("keyword_search", {"x" * 100_000: 1}),
+        ("keyword_search", {"keywords": ["a"], **{f"k{number}": 1 for number in range(10_000)}}),
+    ],
+    ids=["tool", "argument", "arguments"],
+)
+async def test_a_refusal_does_not_repeat_all_of_a_large_call(line: InProcess, name: str, wrong: dict[str, Any]) -> None:
+    reply = await toolbox(line).call(name, wrong)
+
+    assert reply.failed
+    assert len(reply.text) < 5_000
+
+
+@pytest.mark.parametrize("bearer", [None, Bearer(tenant=TENANT, token=TEXTS[0])])
+async def test_a_call_that_is_too_large_is_not_advised_to_come_again(bearer: Bearer | None) -> None:
+    tools = toolbox(Down(Rejected("the record is larger than the topic allows")))
+
+    reply = await tools.call("semantic_search", {"query": "antrag"}, bearer)
+
+    assert reply.failed
+    assert "larger than the topic allows" in reply.text
+    assert "shorter arguments" in reply.text
+    assert "again" not in reply.text
 
 
 class Validating:

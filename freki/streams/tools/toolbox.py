@@ -2,7 +2,7 @@
 
 import secrets
 import uuid
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import structlog
@@ -12,7 +12,7 @@ from pydantic_core import ErrorDetails
 from freki.client.exchange import AlreadyAsked, NotSent, patience_of
 from freki.schemas import ContextQuery, QueryId, ResultStatus, TenantId, Timestamp
 from freki.schemas.avro import UndecodableError
-from freki.schemas.errors import InfraError
+from freki.schemas.errors import InfraError, Misconfigured, Rejected
 from freki.schemas.names import record
 from freki.schemas.tools import Bearer, ToolReply
 from freki.streams.ports import QueryClient
@@ -22,6 +22,10 @@ from freki.streams.tools.reply import reply_of
 _log = structlog.get_logger(__name__)
 
 _REFUSED = frozenset({ResultStatus.REJECTED, ResultStatus.EXPIRED})
+_MOST_PROBLEMS = 20
+"""Most problems of a call that its reply names."""
+_MOST_NAME_CHARS = 100
+"""Most characters of a name that a reply repeats: it may be as long as a call."""
 
 
 @record
@@ -56,11 +60,15 @@ class Toolbox:
         bearer: who calls, in place of the caller of the toolbox.
         """
         if name not in ARGUMENTS:
-            return ToolReply(text=f"there is no tool {name!r}; there are {', '.join(ARGUMENTS)}")
+            return ToolReply(text=f"there is no tool {_short(name)!r}; there are {', '.join(ARGUMENTS)}")
+        # Not by the model: an error for each of very many would hold up the calls of all others.
+        if unknown := arguments.keys() - ARGUMENTS[name].model_fields:
+            return ToolReply(text=_unknown(unknown, known=ARGUMENTS[name].model_fields))
         try:
             read = ARGUMENTS[name].model_validate(arguments)
         except ValidationError as error:
-            return ToolReply(text="\n".join(_problem(name, each) for each in error.errors(include_url=False)))
+            problems = error.errors(include_url=False)[:_MOST_PROBLEMS]
+            return ToolReply(text="\n".join(_problem(name, each) for each in problems))
         query = ContextQuery(
             query_id=QueryId(str(uuid.uuid4())),
             tenant=self._caller.tenant if bearer is None else bearer.tenant,
@@ -83,13 +91,20 @@ class Toolbox:
                 "it should see with `freki status` whether a worker runs the retrieve stage"
             )
         except InfraError as error:
-            return _unreachable(str(error)) if token is None else _not_answered(error)
+            return _failed(error, token)
         except (AlreadyAsked, UndecodableError) as error:
             # Two calls at once with a token that serves one query; or a worker of another version.
             return ToolReply(text=str(error))
         if result.status in _REFUSED:
             return ToolReply(text="; ".join(_of_arguments(notice.message, stands_for) for notice in result.notices))
         return reply_of(result, kind=query.kind, mark=self._random_hex(8))
+
+
+def _failed(error: InfraError, token: str | None) -> ToolReply:
+    # A setting, or a right that is missing, is no fault of the call.
+    if isinstance(error, Rejected) and not isinstance(error, Misconfigured):
+        return ToolReply(text=f"the call cannot be sent: {error}. Call with shorter arguments")
+    return _unreachable(str(error)) if token is None else _not_answered(error)
 
 
 def _unreachable(why: str) -> ToolReply:
@@ -109,6 +124,16 @@ def _of_arguments(message: str, stands_for: Mapping[str, str]) -> str:
     """Return a refusal under the name of the argument: its model knows no fields of queries."""
     field, colon, problem = message.partition(": ")
     return f"{stands_for.get(field, field)}{colon}{problem}"
+
+
+def _unknown(names: Collection[str], *, known: Collection[str]) -> str:
+    """Say which arguments a tool does not have, and which it has."""
+    told = ", ".join(_short(name) for name in sorted(names)[:_MOST_PROBLEMS])
+    return f"{told}: no argument of this tool; it has {', '.join(known)}"
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= _MOST_NAME_CHARS else f"{name[:_MOST_NAME_CHARS]} …"
 
 
 def _problem(name: str, error: ErrorDetails) -> str:
