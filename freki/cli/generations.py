@@ -198,8 +198,10 @@ async def drop(
         what = f"{name}: {counted(held.documents, 'document')}, {counted(held.chunks, 'chunk')}"
         if not yes:
             fail(f"{what} would be removed; end what fills it, then say --yes")
-        with told_if_slow(f"removing {name}, once workers have closed it"):
-            await remove_generation(log, settings)
+        # Also of what has begun to fill it and does not read yet, so that the broker cannot tell.
+        async with _alone(settings):
+            with told_if_slow(f"removing {name}, once workers have closed it"):
+                await remove_generation(log, settings)
     console.print(f"removed {what}")
 
 
@@ -248,7 +250,7 @@ async def _begin(settings: Settings, *, filled: str) -> None:
 
 @asynccontextmanager
 async def _alone(settings: Settings) -> AsyncIterator[Sequence[int]]:
-    """Let no other command fill the generation meanwhile, which may have other settings; yield the lock, if any.
+    """Let no other command fill or remove the generation meanwhile; yield the lock, if any.
 
     Raises Rejected where one does, or a worker.
     """

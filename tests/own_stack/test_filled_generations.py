@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from freki.infra.local.state import locked_generation
 from tests.acceptance.conftest import ONE_WORKER, Freki
 from tests.acceptance.helpers import ask, publish
 from tests.own_stack.generations import STABLE, TENANT, command, rows_of, running, said, stable_documents
@@ -73,14 +74,26 @@ async def test_of_two_that_fill_one_generation_at_once_the_second_is_told(own: F
         if b"g4 holds" in line:
             break
 
-    assert "g4 is being filled already" in await said(own, "create", "g4", "--once", code=1)
+    assert "g4 is being filled or removed already" in await said(own, "create", "g4", "--once", code=1)
 
     filling.send_signal(signal.SIGINT)
     await filling.wait()
     both = [await command(own, "create", "g5", "--once") for _ in range(2)]
     outputs = [(await each.communicate())[0].decode() for each in both]
     assert sorted(each.returncode or 0 for each in both) == [0, 1], outputs
-    assert sum("g5 is being filled already" in output for output in outputs) == 1
+    assert sum("g5 is being filled or removed already" in output for output in outputs) == 1
+
+
+async def test_a_generation_that_begins_to_be_filled_is_not_removed(own: Freki) -> None:
+    await said(own, "create", "g6", "--once")
+    assert own.state is not None
+
+    # As a command that fills it does from its start on, long before its worker reads.
+    async with locked_generation(own.state.directory / "run", "g6"):
+        assert "g6 is being filled or removed already" in await said(own, "drop", "g6", "--yes", code=1)
+
+    assert f"g6 holds {STABLE} documents" in await said(own, "create", "g6", "--once")
+    assert "removed g6" in await said(own, "drop", "g6", "--yes")
 
 
 def row(printed: str, title: str) -> list[str]:

@@ -193,13 +193,16 @@ async def locked(directory: Path) -> AsyncIterator[int]:
 
 @asynccontextmanager
 async def locked_generation(directory: Path, generation: str) -> AsyncIterator[int]:
-    """Lock the filling of a generation, as `locked` does the stack. Raises Rejected while another one fills it."""
+    """Lock a generation for a command that fills or removes it, as `locked` does the stack.
+
+    Raises Rejected while another one does.
+    """
     refusal = (
-        f"{generation} is being filled already, with the settings of process {_OWNER}: end that first, or give the "
-        "other generation another name"
+        f"{generation} is being filled or removed already, by process {_OWNER}: end that first, or give the other "
+        "generation another name"
     )
     name = f"fill-{generation}.lock"
-    async with _held(directory, name, refusal, killed=f"a killed command that filled {generation}") as descriptor:
+    async with _held(directory, name, refusal, killed=f"a killed command for {generation}") as descriptor:
         yield descriptor
 
 
