@@ -317,6 +317,7 @@ def test_an_empty_page_has_no_text() -> None:
         "<a " * 100_000 + "x",
         "<h1>x" * 20_000,
         "<" * 200_000,
+        f"<button aria-expanded=false aria-controls=p>Titel</button><div hidden id=p>{'a.' * 300_000}",
         "a\x00b<p>\x00",
     ],
     ids=[
@@ -330,6 +331,7 @@ def test_an_empty_page_has_no_text() -> None:
         "open tags",
         "headings",
         "brackets",
+        "panels",
         "NUL",
     ],
 )

@@ -43,8 +43,9 @@ _OVERLAY = re.compile(
 _STATE = re.compile(r"(?:(?<!\S)|--)(?:has|no|with|without|show|hide)-\S+", re.IGNORECASE)
 _OPENERS = "[aria-expanded][aria-controls], [data-bs-toggle=collapse], [data-toggle=collapse]"
 _FORM = "input, textarea, select"
-_SENTENCE = re.compile(r"\w\w[.?!](?:\s|\Z)|(?:\S+\s+){5}\S")
-"""The end of a sentence, or more words in a row than entries of menus have."""
+_SENTENCE_END = re.compile(r"\w\w[.?!](?:\s|\Z)")
+_MENU_WORDS = 5
+"""Most words of an entry of a menu."""
 _HEADING = "h1, h2, h3, h4, h5, h6, [role=heading]"
 
 
@@ -90,8 +91,14 @@ def _is_section(button: LexborNode, panel: LexborNode | None) -> bool:
         return False
     if _is_within(button, {"header", "form"}, {"banner"}) and not _is_within(button, _CONTENT, _CONTENT_ROLES):
         return False
-    texts = panel.text(deep=True, separator="\n").split("\n")
-    return panel.css_first("table, dl") is not None or any(map(_SENTENCE.search, texts))
+    return panel.css_first("table, dl") is not None or any(
+        map(_is_prose, panel.text(deep=True, separator="\n").split("\n"))
+    )
+
+
+def _is_prose(text: str) -> bool:
+    """Return whether a text ends a sentence, or has more words than entries of menus."""
+    return len(text.split(maxsplit=_MENU_WORDS)) > _MENU_WORDS or _SENTENCE_END.search(text) is not None
 
 
 def walk(root: LexborNode, panels: frozenset[str]) -> Iterator[tuple[LexborNode, bool]]:
