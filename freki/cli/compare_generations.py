@@ -17,7 +17,7 @@ from freki.cli.arguments import finite, given_path
 from freki.cli.bars import bars
 from freki.cli.context import command, console, fail, load_settings
 from freki.cli.generations import PROBE, Name, generations_app, known, probe, probe_id
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 from freki.client.exchange import decoded
 from freki.infra.extras import require
 from freki.infra.kafka import Reader
@@ -85,7 +85,7 @@ async def compare_generations(
         fail("--set asks the questions of sets: leave out --recorded and --share", code=2)
     settings = load_settings()
     threadpool_limits(1, user_api="blas")  # as in a worker
-    with told_if_slow("reading questions, and the log of generations"):
+    with message_if_slow("reading questions, and the log of generations"):
         async with open_generations(settings) as log:
             chosen = [settings_of(settings, (await known(log, settings, name))[1]) for name in (first, second)]
         asked = _of_sets(sets, queries, settings) if sets else await _recorded(settings, share, recorded)
@@ -99,7 +99,7 @@ async def compare_generations(
     with bars() as progress:
         for name, each in zip((first, second), chosen, strict=True):
             async with AsyncExitStack() as opened:
-                with told_if_slow(f"loading the models of {name}"):
+                with message_if_slow(f"loading the models of {name}"):
                     retriever = await opened.enter_async_context(open_retriever(each))
                 answers.append(await _answers(retriever, asked, progress, name))
     _show(asked, (first, second), answers)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from freki.cli.bars import bars
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 from freki.cli.stream_state import Stream, Version, read_stream
 from freki.cli.until_passed import until_passed
 from freki.client.exchange import decoded
@@ -78,7 +78,7 @@ async def compare(settings: Settings, index: MilvusIndex) -> Comparison:
     before, is_behind = first.states, True
     # What the stream says of all documents is read again, and is not held twice.
     del first
-    with suppress(TimeoutError), told_if_slow("waiting for what is being indexed"):
+    with suppress(TimeoutError), message_if_slow("waiting for what is being indexed"):
         async with asyncio.timeout(INDEXED_S):
             await until_passed(partial(waiting_of, settings))
             is_behind = False

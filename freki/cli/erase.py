@@ -17,7 +17,7 @@ from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
 from freki.cli.rows import print_json
 from freki.cli.selection import SelectionArguments
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 from freki.cli.times import utc_of
 from freki.cli.words import counted
 from freki.infra.durable_files import create_file
@@ -87,10 +87,10 @@ async def erase(
     by = f"os:{getpass.getuser()}"
     async with open_erasure(settings, signer, by=by, patience_s=patience) as erasure:
         tenant = TenantId(given.tenant or settings.tenant)
-        with told_if_slow(SEARCHING):
+        with message_if_slow(SEARCHING):
             plan = await erasure.plan(tenant, await _covered(settings, given, documents))
         _check(plan, documents, yes=yes)
-        with told_if_slow(REMOVING):
+        with message_if_slow(REMOVING):
             erased = await erasure.run(plan, about={"requested_by": by})
     write_report(report, erased)
     if erased.report is None or erased.status != "ERASED":
@@ -152,7 +152,7 @@ async def verify(
     console.print("the signature is right")
     async with open_places(settings, patience_s=PATIENCE_S) as places:
         claims: dict[str, frozenset[DocumentId]] = dict.fromkeys(body["claims"], frozenset())
-        with told_if_slow(SEARCHING):
+        with message_if_slow(SEARCHING):
             found = await places.find(TenantId(body["tenant"]), versions, claims=claims, before_ms=before_ms)
         left = found.described()
     for each in left["records"]:

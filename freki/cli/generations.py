@@ -20,7 +20,7 @@ from freki.cli.bars import bars
 from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, Rows
 from freki.cli.show import building, show_error
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 from freki.cli.terminal import ignoring_output_errors
 from freki.cli.until_passed import STAGES, until_passed
 from freki.cli.words import counted
@@ -69,7 +69,7 @@ async def list_generations(*, as_json: AsJson = False) -> None:
     settings = load_settings()
     numbers = ("documents", "chunks", "records_waiting")
     rows = Rows("generation", "answers", *numbers, "embedder", "analyser", as_json=as_json, numbers=numbers)
-    with told_if_slow("reading sizes and lag of the generations"):
+    with message_if_slow("reading sizes and lag of the generations"):
         await _add_rows(rows, settings)
     rows.end(nothing="no generation yet: `freki up` makes the first one")
 
@@ -107,7 +107,7 @@ async def create(
     own = load_settings()
     settings = _named(own, name)
     async with _alone(settings) as hold:
-        with told_if_slow(f"creating topics and collections of {name}"):
+        with message_if_slow(f"creating topics and collections of {name}"):
             await _begin(settings, filled=own.milvus.generation)
         await _fill(settings, hold, once=once)
 
@@ -155,7 +155,7 @@ async def switch(
     """Answer from another generation from now on; every worker follows within a second, without a restart."""
     settings = load_settings()
     async with AsyncExitStack() as opened:
-        with told_if_slow(f"asking store and broker what {name} lacks"):
+        with message_if_slow(f"asking store and broker what {name} lacks"):
             log = await opened.enter_async_context(open_generations(settings))
             asker = await opened.enter_async_context(open_asker(settings))
             last, entry = await known(log, settings, name)
@@ -170,7 +170,7 @@ async def switch(
                 f"with FREKI_MILVUS__GENERATION={name} or `freki generations create {name}`, or switch with --force"
             )
         await log.append(serving_entry(entry, last))
-        with told_if_slow(f"{name} answers from now on; asking until every worker follows"):
+        with message_if_slow(f"{name} answers from now on; asking until every worker follows"):
             followed = await _followed(asker, settings, name)
     if followed.missing:
         fail(
@@ -190,7 +190,7 @@ async def drop(
     """Remove a generation: its collections, and the topics that only it has."""
     settings = _named(load_settings(), name)
     async with open_generations(settings) as log:
-        with told_if_slow(f"asking the store for {name}"):
+        with message_if_slow(f"asking the store for {name}"):
             last, _ = await known(log, settings, name)
             if last is not None and last.generation == name:
                 fail(f"{name} answers queries: switch to another generation first")
@@ -200,7 +200,7 @@ async def drop(
             fail(f"{what} would be removed; end what fills it, then say --yes")
         # Also of what has begun to fill it and does not read yet, so that the broker cannot tell.
         async with _alone(settings):
-            with told_if_slow(f"removing {name}, once workers have closed it"):
+            with message_if_slow(f"removing {name}, once workers have closed it"):
                 await remove_generation(log, settings)
     console.print(f"removed {what}")
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 
 
 class Lazy(NamedTuple):
@@ -53,7 +53,7 @@ def _imported(name: str) -> ModuleType:
     gc.disable()
     try:
         # Two seconds of a processor: half a minute where others use it.
-        with told_if_slow("loading the libraries of this command"):
+        with message_if_slow("loading the libraries of this command"):
             return import_module(name)
     finally:
         gc.freeze()

@@ -10,7 +10,7 @@ from freki.cli.context import command, load_settings
 from freki.cli.erase import REMOVING, Key, Report, signing_key, write_report
 from freki.cli.prompts import agreed
 from freki.cli.receipts import PATIENCE_S
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 from freki.cli.words import counted
 from freki.schemas import DocumentId
 from freki.streams.wire.erasing import open_rectification
@@ -41,7 +41,7 @@ async def rectify(
         raise typer.Exit(1)
     names = [DocumentId(each) for each in dict.fromkeys(documents)]
     async with open_rectification(settings, signer, by=by_user(), patience_s=patience) as rectification:
-        with told_if_slow(REMOVING):
+        with message_if_slow(REMOVING):
             done = await rectification.run(whose(settings, tenant), names, about={"requested_by": by_user()})
     write_report(report, done)
     if done.status != "ERASED":

@@ -5,12 +5,12 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-TOLD_AFTER_S = 2.0
+MESSAGE_AFTER_S = 2.0
 """Time that a command may take for something without saying so, in seconds."""
 
 
 @contextmanager
-def told_if_slow(what: str, *, after_s: float = TOLD_AFTER_S) -> Iterator[None]:
+def message_if_slow(what: str, *, after_s: float = MESSAGE_AFTER_S) -> Iterator[None]:
     """Print what is waited for on standard error, once, where it takes longer and a person may look at it.
 
     Not into pipes and logs, whose readers take a line there for an error. By a thread, since imports and blocking calls
@@ -19,7 +19,7 @@ def told_if_slow(what: str, *, after_s: float = TOLD_AFTER_S) -> Iterator[None]:
     if not sys.stderr.isatty():
         yield
         return
-    timer = threading.Timer(after_s, _tell, (what,))
+    timer = threading.Timer(after_s, _print, (what,))
     timer.daemon = True
     timer.start()
     try:
@@ -28,5 +28,5 @@ def told_if_slow(what: str, *, after_s: float = TOLD_AFTER_S) -> Iterator[None]:
         timer.cancel()
 
 
-def _tell(what: str) -> None:
+def _print(what: str) -> None:
     print(f"{what} …", file=sys.stderr, flush=True)  # noqa: T201 - rich takes a tenth of a second to import

@@ -38,12 +38,12 @@ class RefusalReason(StrEnum):
     """A document query, where tenants have topics of their own or tokens serve one query only."""
 
     @property
-    def told(self) -> str:
+    def message(self) -> str:
         """What whoever asked is told."""
-        return _TOLD.get(self, "its token is not accepted")
+        return _MESSAGES.get(self, "its token is not accepted")
 
 
-_TOLD = {
+_MESSAGES = {
     RefusalReason.NO_TOKEN: "it has no token",
     RefusalReason.EXPIRED: "its token has expired",
     RefusalReason.TOO_OLD: "its token has expired",

@@ -30,6 +30,8 @@ CHANGES_PER_ANSWER = 2
 """Most changes that are published for each answer."""
 READS = 20
 """Answers of which there are more."""
+READ_EVERY_S = 0.2
+"""Between an answer and the next question: without a pause they would slow down the workers that start again."""
 WORKERS = ("chunk-contextualise", "embed")
 
 
@@ -116,6 +118,7 @@ async def _read(freki: Freki, books: Books, over: asyncio.Event) -> None:
                 reranker=RerankerChoice.NONE,
             )
             books.judge(await asker.ask(asked, patience_s=PATIENCE_S))
+            await asyncio.sleep(READ_EVERY_S)
 
 
 async def _kill(freki: Freki, name: str, seed: int) -> None:

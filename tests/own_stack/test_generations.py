@@ -30,6 +30,8 @@ from tests.own_stack.generations import (
 EDITED = 6
 ANSWERS = 101
 """Least answers while generations take turns."""
+ASK_EVERY_S = 0.4
+"""Between an answer and the next question: without a pause they would slow down the workers that start again."""
 WORKERS = (("chunk", "contextualise"), ("embed",), ("embed",), ("retrieve",), ("retrieve",))
 
 
@@ -53,7 +55,7 @@ class Traffic:
                 asked = query(TENANT, text)
                 self.answers.append(await asker.ask(asked, patience_s=PATIENCE_S))
                 self.arrived.set()
-                await asyncio.sleep(0.1)
+                await asyncio.sleep(ASK_EVERY_S)
 
     async def edit(self) -> None:
         drawn = random.Random(7)  # noqa: S311

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from freki.cli import lazy
 from freki.cli.lazy import Lazy, lazy_group
 from freki.cli.main import COMMANDS, app
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 
 
 def modules_after(code: str) -> set[str]:
@@ -84,7 +84,7 @@ def test_a_command_says_that_it_loads_libraries_where_that_takes_long(monkeypatc
     monkeypatch.setattr(told, "flush", written.set)
     monkeypatch.setattr(told, "isatty", lambda: True)
     monkeypatch.setattr(sys, "stderr", told)
-    monkeypatch.setattr(lazy, "told_if_slow", partial(told_if_slow, after_s=0))
+    monkeypatch.setattr(lazy, "message_if_slow", partial(message_if_slow, after_s=0))
     monkeypatch.setattr(lazy, "import_module", lambda _: written.wait(60))
 
     lazy._imported("no_such_module")

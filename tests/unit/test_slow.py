@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from freki.cli.slow import told_if_slow
+from freki.cli.slow import message_if_slow
 
 
 class Told(io.StringIO):
@@ -29,7 +29,7 @@ def test_what_takes_long_is_named_though_nothing_else_runs(monkeypatch: pytest.M
     told = Told()
     monkeypatch.setattr(sys, "stderr", told)
 
-    with told_if_slow("reading the log", after_s=0):
+    with message_if_slow("reading the log", after_s=0):
         assert told.arrived.wait(60)
 
     assert told.getvalue() == "reading the log …\n"
@@ -41,7 +41,7 @@ def test_programs_that_read_what_is_printed_are_told_nothing(monkeypatch: pytest
     monkeypatch.setattr(sys, "stderr", told)
     before = timers()
 
-    with told_if_slow("reading the log", after_s=0):
+    with message_if_slow("reading the log", after_s=0):
         running = timers()
 
     # Those of other tests may still end.
@@ -54,9 +54,9 @@ def test_what_is_quick_or_fails_is_not_named(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(sys, "stderr", told)
     before = timers()
 
-    with told_if_slow("reading the log", after_s=600):
+    with message_if_slow("reading the log", after_s=600):
         pass
-    with pytest.raises(ValueError, match="broken"), told_if_slow("reading the log", after_s=600):
+    with pytest.raises(ValueError, match="broken"), message_if_slow("reading the log", after_s=600):
         raise ValueError("broken")
 
     for waiting in timers() - before:

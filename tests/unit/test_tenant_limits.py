@@ -361,7 +361,7 @@ def test_a_receipt_that_is_read_before_its_admission_settles_it_and_one_of_an_ea
     for settled_at, under_way in ((NOW + 5, False), (NOW - 5, True)):
         tenant = TenantLedger(T)
         tenant.settle(a_receipt(REJECTED, tenant=T), at=Timestamp(settled_at))
-        tenant.admit(admission, told_at=NOW)
+        tenant.admit(admission, reported_at=NOW)
 
         assert tenant.has(DocumentId("d"), 1) == under_way
 

@@ -155,7 +155,7 @@ class Callers:
             self._failures.wait_s(network)
             if self._on_refused is not None:
                 await self._on_refused(identity, address)
-            raise CallRefused(Wrong.INVALID_TOKEN, identity.told)
+            raise CallRefused(Wrong.INVALID_TOKEN, identity.message)
         return Caller(
             tenant=identity.tenant,
             principals=identity.principals,

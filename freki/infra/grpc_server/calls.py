@@ -238,12 +238,12 @@ def _failed(error: Exception) -> CallFailed:
         if isinstance(error, kind):
             _log.warning("call not answered", reason=reason, error=str(error))
             retry_after_s = 1 if code is grpc.StatusCode.UNAVAILABLE else 0
-            return CallFailed(code, _told(error), reason=reason, retry_after_s=retry_after_s)
+            return CallFailed(code, _message_of(error), reason=reason, retry_after_s=retry_after_s)
     _log.error("call failed", exc_info=error)
     return CallFailed(grpc.StatusCode.INTERNAL, "the server's log says why", reason="INTERNAL")
 
 
-def _told(error: Exception) -> str:
+def _message_of(error: Exception) -> str:
     if isinstance(error, Unavailable | Misconfigured):
         return error.for_callers
     return str(error) or NO_ANSWER

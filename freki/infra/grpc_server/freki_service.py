@@ -45,12 +45,12 @@ class FrekiService:
         """Return the handler of each method."""
         caller, publisher, sizes, unread = self._callers.caller, self._callers.publisher, self._sizes, self._unread
         indexes, deletes, changed = proto.IndexDocumentRequest, proto.DeleteDocumentRequest, proto.ChangeResponse
-        asks, found, told = proto.RetrieveContextRequest, proto.ContextResult, proto.ContextEvent
+        asks, found, events = proto.RetrieveContextRequest, proto.ContextResult, proto.ContextEvent
         return {
             "IndexDocument": unary(publisher, self.index, indexes, changed, sizes=None, unread=unread),
             "DeleteDocument": unary(publisher, self.delete, deletes, changed, sizes=sizes, unread=unread),
             "RetrieveContext": unary(caller, self.retrieve, asks, found, sizes=sizes, unread=unread),
-            "StreamContext": streamed(caller, self.stream, asks, told, sizes=sizes, unread=unread),
+            "StreamContext": streamed(caller, self.stream, asks, events, sizes=sizes, unread=unread),
         }
 
     async def index(self, request: proto.IndexDocumentRequest, call: Call) -> proto.ChangeResponse:
@@ -91,7 +91,7 @@ class FrekiService:
                 if isinstance(each, StageTime):
                     yield proto.ContextEvent(step=fill(proto.StageTime(), each))
                 else:
-                    events = _told(answered(each))
+                    events = _events_of(answered(each))
                     call.keep(sum(event.ByteSize() for event in events))
                     for event in events:
                         yield event
@@ -151,7 +151,7 @@ def _values(message: Message) -> int:
     return count
 
 
-def _told(result: ContextResult) -> list[proto.ContextEvent]:
+def _events_of(result: ContextResult) -> list[proto.ContextEvent]:
     hits = [proto.ContextEvent(hit=fill(proto.ContextHit(), hit)) for hit in result.hits]
     rest = fill(proto.ContextResult(), replace(result, hits=()))
     return [*hits, proto.ContextEvent(result=rest)]

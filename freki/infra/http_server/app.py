@@ -309,7 +309,7 @@ def _refusal_of(report: DocumentReport) -> HTTPStatus | None:
 
 def _handle_errors(app: FastAPI) -> None:
     @app.exception_handler(Problem)
-    async def told(_: Request, problem: Problem) -> Response:
+    async def answer_problem(_: Request, problem: Problem) -> Response:
         return problem.response()
 
     @app.exception_handler(_Stored)

@@ -55,19 +55,19 @@ def add_steps(app: FastAPI, api: HttpApi) -> None:
 async def _events(first: Heard, heard: AsyncGenerator[Heard, None]) -> AsyncGenerator[bytes, None]:
     async with aclosing(heard):
         try:
-            for told in _told(first):
-                yield told
+            for each in _events_of(first):
+                yield each
             while not isinstance(first, ContextResult):
                 first = await answered(anext(heard))
-                for told in _told(first):
-                    yield told
+                for each in _events_of(first):
+                    yield each
         except (Problem, InfraError) as error:
             # The status has left already.
             _log.warning("call not answered", reason=str(error))
             yield event("error", problem_of(error).json().decode())
 
 
-def _told(heard: Heard) -> Iterator[bytes]:
+def _events_of(heard: Heard) -> Iterator[bytes]:
     if isinstance(heard, StageTime):
         yield event("step", _STEP.dump_json(heard).decode())
         return

@@ -99,7 +99,7 @@ async def watch(
 async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
     """Yield paths that may have changed, several times a second, and periodically the root."""
     rescan_at = time.monotonic()
-    async with aclosing(_told_places(root)) as batches:
+    async with aclosing(_reported_places(root)) as batches:
         async for places in batches:
             if time.monotonic() < rescan_at:
                 yield places
@@ -108,7 +108,7 @@ async def _changed_places(root: Path) -> AsyncGenerator[set[Path], None]:
                 yield {root}
 
 
-async def _told_places(root: Path) -> AsyncGenerator[set[Path], None]:
+async def _reported_places(root: Path) -> AsyncGenerator[set[Path], None]:
     """Yield paths of which the operating system told events, several times a second."""
     while True:
         try:

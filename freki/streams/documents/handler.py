@@ -139,7 +139,7 @@ class DocumentHandler:
         with attached(received.trace):
             _log.info("document query refused", query_id=judged.query_id, reason=judged.reason)
         await self._record_refusal(received, judged.reason, judged)
-        message = f"{NOT_ADMITTED}{judged.reason.told}"
+        message = f"{NOT_ADMITTED}{judged.reason.message}"
         await self._replies.send(received, self._without(received.value, ReportStatus.REJECTED, message), to=None)
         return None
 

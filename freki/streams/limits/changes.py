@@ -140,7 +140,7 @@ class ChangeLimits:
         excess = exceeded(limits, used, more)
         if excess is not None and not proposal.forced and proposal.size is not None:
             self._count_refusal(proposal, excess.kind)
-            raise OverLimit(f"limit: {told(proposal.tenant, excess)}")
+            raise OverLimit(f"limit: {limit_message(proposal.tenant, excess)}")
         return before, tokens
 
     def _count_refusal(self, proposal: Proposal, kind: LimitKind) -> None:
@@ -179,7 +179,7 @@ async def count_stock(store: CountedStore, tenant: TenantId, ledger: TenantLedge
     ledger.end_count()
 
 
-def told(tenant: str, excess: ExceededLimit) -> str:
+def limit_message(tenant: str, excess: ExceededLimit) -> str:
     """Return what the producer is told."""
     name = f"FREKI_LIMITS__{excess.kind.upper()}"
     of = f"tenant {tenant} has used {excess.used:,} of {excess.most:,}"

@@ -27,7 +27,7 @@ class QueryLimits:
         self._ledger = ledger
         self._send = send
         self._meters = meters or Meters()
-        self._untold: defaultdict[tuple[TenantId, int], int] = defaultdict(int)
+        self._unsent: defaultdict[tuple[TenantId, int], int] = defaultdict(int)
         self._sending: set[asyncio.Task[None]] = set()
 
     def refusal(self, tenant: TenantId, asked_at: Timestamp) -> str | None:
@@ -42,24 +42,24 @@ class QueryLimits:
             left_s = min(60, max(1, -(-((minute + 1) * MINUTE_MS - self._ledger.now()) // 1000)))
             return f"the tenant has asked its {most} queries of this minute: ask again in {left_s} s"
         self._ledger.add_queries(tenant, minute, 1)
-        self._untold[tenant, minute] += 1
+        self._unsent[tenant, minute] += 1
         return None
 
     def tell(self) -> None:
         """Tell the other processes what was let through since the last time, without waiting for it."""
-        if self._untold and not self._sending:
+        if self._unsent and not self._sending:
             task = asyncio.create_task(self._tell())
             self._sending.add(task)
             task.add_done_callback(self._sending.discard)
 
     async def _tell(self) -> None:
-        while self._untold:
-            (tenant, minute), queries = self._untold.popitem()
+        while self._unsent:
+            (tenant, minute), queries = self._unsent.popitem()
             count = QueryCount(writer=self._ledger.writer, tenant=tenant, minute=minute, queries=queries)
             try:
                 await self._send(count)
             except Exception as error:  # noqa: BLE001 - whatever it is, the queries are answered; it is told with the next
                 _log.warning("other workers are told later what was asked", tenant=tenant, error=str(error))
                 if minute >= self._ledger.now() // MINUTE_MS - 1:
-                    self._untold[tenant, minute] += queries
+                    self._unsent[tenant, minute] += queries
                 return

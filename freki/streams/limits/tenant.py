@@ -96,11 +96,11 @@ class TenantLedger:
         """Return whether the content of this change counts already for the day of `at`."""
         return (document_id, version) in self._seen.get(at // DAY_MS, ())
 
-    def admit(self, admission: Admission, *, told_at: Timestamp | None = None) -> None:
+    def admit(self, admission: Admission, *, reported_at: Timestamp | None = None) -> None:
         """Take a change that was let through.
 
-        told_at: when the broker stored that another process let it through, after which its receipt may have been read
-        before; None: this process lets it through now.
+        reported_at: when the broker stored that another process let it through, whose receipt may have come before;
+        None: this process lets it through now.
         """
         document_id, version = admission.document_id, admission.version
         day = admission.at // DAY_MS
@@ -114,7 +114,7 @@ class TenantLedger:
         found.sizes[version], found.tokens[version] = admission.size, admission.tokens
         status, settled_at = self._settled.get((document_id, version), (None, Timestamp(0)))
         # An earlier receipt is of the same version as it came before.
-        if status is not None and told_at is not None and settled_at >= told_at:
+        if status is not None and reported_at is not None and settled_at >= reported_at:
             self._close(document_id, version, status)
 
     def settle(self, outcome: IndexOutcome, *, at: Timestamp) -> None:

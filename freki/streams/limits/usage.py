@@ -78,7 +78,7 @@ class UsageLedger:
             return
         is_counted = self.counts_changes and self.limits_of(admission.tenant).of_changes
         if is_counted and admission.writer != self.writer:
-            self.of(admission.tenant).admit(admission, told_at=Timestamp(stored.timestamp_ms))
+            self.of(admission.tenant).admit(admission, reported_at=Timestamp(stored.timestamp_ms))
 
     def settle(self, outcome: IndexOutcome, *, at: Timestamp) -> None:
         """Take a receipt; at: when the broker stored it."""

@@ -55,7 +55,9 @@ class Explainer:
             hits=tuple(_story(hits, orders, each.chunk_id, each.root.document_id, metric) for each in hits.found),
             expected=tuple(
                 [
-                    _untold(each, unreadable[each]) if each in unreadable else await self._expected(query, hits, each)
+                    _undisclosed(each, unreadable[each])
+                    if each in unreadable
+                    else await self._expected(query, hits, each)
                     for each in asked
                 ]
             ),
@@ -136,7 +138,7 @@ class Explainer:
         return told + _compared("BM25", found, hits.search.lexical)
 
 
-def _untold(document_id: DocumentId, reason: str) -> ExpectedDocument:
+def _undisclosed(document_id: DocumentId, reason: str) -> ExpectedDocument:
     return ExpectedDocument(document_id=document_id, lost_at=SEARCH, reason=reason, best=None)
 
 

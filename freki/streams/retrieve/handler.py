@@ -193,7 +193,9 @@ class QueryHandler:
                 continue
             with attached(received.trace):
                 _log.info("query refused", query_id=judged.query_id, reason=judged.reason)
-            notice = Notice(stage=STEP, kind=NoticeKind.REJECTED, message=f"the query is refused: {judged.reason.told}")
+            notice = Notice(
+                stage=STEP, kind=NoticeKind.REJECTED, message=f"the query is refused: {judged.reason.message}"
+            )
             # To the topic of all: the sender may listen there only, and a refusal tells nothing.
             await self._refuse(received, notice, to=None, refusal=judged)
         return admitted

@@ -40,7 +40,7 @@ from freki.streams.retrieve.steps.exact import apply_exact
 from freki.streams.retrieve.steps.expand import EXPAND, Expansion
 from freki.streams.retrieve.steps.filtered_out import LOOK_BEYOND, FilteredOutCounter
 from freki.streams.retrieve.steps.judged import Judgements
-from freki.streams.retrieve.steps.live import may_leave
+from freki.streams.retrieve.steps.live import may_send
 from freki.streams.retrieve.steps.locate import STEP as LOCATE
 from freki.streams.retrieve.steps.locate import locate, still_allowed, still_standing
 from freki.streams.retrieve.steps.query_embeddings import EmbedQueries, QueryEmbeddings
@@ -70,16 +70,16 @@ OnStep = Callable[[QueryId, StageTime], None]
 
 
 @record
-class _Finished:
-    """An answer that may leave."""
+class _ComposedAnswer:
+    """An answer that is ready to be sent."""
 
     answered: Answered
     retrieval: Retrieval
     """The retrieval before the result was composed."""
     notices: slice
     """Notices in the log of the query that composing added."""
-    looked_ns: int
-    """Time of the last look at its documents, by the clock of the query."""
+    checked_ns: int
+    """Time at which its documents were last checked, by the clock of the query."""
 
 
 class Retriever:
@@ -316,24 +316,26 @@ class Retriever:
         watermarks: Sequence[Watermark],
         *,
         widened: Callable[[], Awaitable[LoadedCandidates]] | None,
-    ) -> _Finished:
+    ) -> _ComposedAnswer:
         """Run the steps of one query, with the candidates of further searches if there are any."""
         query = found.query
         # What searching took is also how long the last look at roots may take.
         searched = self._learn(query)
         candidates = found.candidates if widened is None else await widened()
         retrieval = await self._retrieval(query, candidates)
-        finished = await self._told(place, retrieval, watermarks)
+        finished = await self._compose(place, retrieval, watermarks)
         self._learn(query, after=searched)
         return finished
 
-    async def _told(self, place: int, retrieval: Retrieval, watermarks: Sequence[Watermark]) -> _Finished:
+    async def _compose(self, place: int, retrieval: Retrieval, watermarks: Sequence[Watermark]) -> _ComposedAnswer:
         """Compose the result of a retrieval whose hits stand, with its explanation where one is asked for."""
         query = retrieval.query
-        log, looked_ns = query.log, query.log.clock_ns()
+        log, checked_ns = query.log, query.log.clock_ns()
         while True:
             before = len(log.notices)
-            result, composed = self._composed(retrieval, watermarks)
+            result, omitted = self._composer.compose(retrieval, watermarks)
+            history = retrieval.hits.history.dropping(COMPOSE, NO_ROOM, omitted)
+            composed = replace(retrieval, hits=replace(retrieval.hits, history=history))
             notices = slice(before, len(log.notices))
             self._in_flight.end([query])
             if not query.query.explain and not query.query.expect:
@@ -341,31 +343,27 @@ class Retriever:
             explanation = await self._explain(composed)
             # What was expected may have been looked up for seconds.
             standing = await self._standing(retrieval)
-            looked_ns = log.clock_ns()
+            checked_ns = log.clock_ns()
             if standing is retrieval:
                 result = replace(result, explanation=explanation, stages=log.times())
                 break
             # Notices of the composed result go with it; those of looking up and of the last look at documents stay.
             del log.notices[notices]
             retrieval = standing
-        return _Finished(answered=(place, result, composed), retrieval=retrieval, notices=notices, looked_ns=looked_ns)
+        return _ComposedAnswer(
+            answered=(place, result, composed), retrieval=retrieval, notices=notices, checked_ns=checked_ns
+        )
 
-    async def _as_of_now(self, finished: _Finished, watermarks: Sequence[Watermark]) -> Answered:
+    async def _as_of_now(self, finished: _ComposedAnswer, watermarks: Sequence[Watermark]) -> Answered:
         """Return an answer, composed again where a document went while others were sent, or the process stood still."""
         log = finished.retrieval.query.log
-        if may_leave(finished.looked_ns, now_ns=log.clock_ns()):
+        if may_send(finished.checked_ns, now_ns=log.clock_ns()):
             return finished.answered
         standing = await self._standing(finished.retrieval)
         if standing is finished.retrieval:
             return finished.answered
         del log.notices[finished.notices]
-        return (await self._told(finished.answered[0], standing, watermarks)).answered
-
-    def _composed(self, retrieval: Retrieval, watermarks: Sequence[Watermark]) -> tuple[ContextResult, Retrieval]:
-        """Compose a result; return it, and the retrieval with what had no room."""
-        result, omitted = self._composer.compose(retrieval, watermarks)
-        history = retrieval.hits.history.dropping(COMPOSE, NO_ROOM, omitted)
-        return result, replace(retrieval, hits=replace(retrieval.hits, history=history))
+        return (await self._compose(finished.answered[0], standing, watermarks)).answered
 
     def _learn(self, query: EmbeddedQuery, *, after: int = 0) -> int:
         """Learn how long the steps of a query took, after the first ones; return how many there are by now."""

@@ -135,7 +135,7 @@ class Attempts:
             if asyncio.iscoroutine(call):
                 call.close()
             self._meters.count_skipped_call(service)
-            _tell(queries, step, f"{service} was skipped: {refusal}")
+            _add_notices(queries, step, f"{service} was skipped: {refusal}")
             return None
         # A call for several queries may take the time that the query with the latest deadline has.
         if step == RECHECK:
@@ -147,7 +147,7 @@ class Attempts:
                 with (alternatives or Alternatives()).running(limit):
                     result = await call
         except (InfraError, StepFailed, NotInTime, TimeoutError) as error:
-            reason = _told(error)
+            reason = _reason_of(error)
             waited_s = asyncio.get_running_loop().time() - began_s
             traces = [query.trace_id for query in queries]
             _log.warning("a step failed", stage=step, service=service, error=repr(error), trace_ids=traces)
@@ -155,7 +155,7 @@ class Attempts:
                 wait_s = getattr(error, "wait_s", 0.0)
                 self._breaker.failed(service, reason, wait_s=wait_s, longest_rest_ms=longest_rest_ms)
             self._meters.set_circuit_open(service, resting=self._breaker.is_open(service))
-            _tell(queries, step, f"{service} failed: {reason}")
+            _add_notices(queries, step, f"{service} failed: {reason}")
             return None
         self._breaker.succeeded(service)
         self._meters.set_circuit_open(service, resting=False)
@@ -185,12 +185,12 @@ class Attempts:
         return max(self.spare_s(query, before=SHOWING), min(self.spare_s(query, before=LEAVING), fresh_s))
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, TimeoutError):
         return "no answer within the deadline"
     return str(error) if isinstance(error, StepFailed | NotInTime) else getattr(error, "gist", "it failed")
 
 
-def _tell(queries: Sequence[ParsedQuery], step: str, message: str) -> None:
+def _add_notices(queries: Sequence[ParsedQuery], step: str, message: str) -> None:
     for query in queries:
         query.log.notice(step, NoticeKind.DEGRADED, message)

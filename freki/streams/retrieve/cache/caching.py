@@ -35,7 +35,7 @@ from freki.streams.retrieve.parsed_query import EmbeddedQuery, ParsedQuery
 from freki.streams.retrieve.query_log import timed
 from freki.streams.retrieve.retriever import Answered, OnStep, Retriever
 from freki.streams.retrieve.steps.compose import DEGRADING
-from freki.streams.retrieve.steps.live import may_leave
+from freki.streams.retrieve.steps.live import may_send
 from freki.streams.retrieve.steps.query_embeddings import principals_of
 
 CANDIDATE_BYTES = 384
@@ -204,7 +204,7 @@ class CachingRetriever:
         for place, (answer, result) in known.items():
             query = parsed[place]
             # The process may have stood still since, or those before may have been sent for long.
-            if not may_leave(began_ns, now_ns=query.log.clock_ns()):
+            if not may_send(began_ns, now_ns=query.log.clock_ns()):
                 break
             given.add(place)
             yield place, self._again(result, answer, query), nothing_found(EmbeddedQuery.of(query, None, {}))

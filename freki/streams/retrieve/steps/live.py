@@ -137,9 +137,9 @@ def is_recent(documents: Iterable[LiveDocument], *, now_ns: int) -> bool:
     return all(0 <= now_ns - document.read_ns <= MAX_ROOT_AGE_NS for document in documents)
 
 
-def may_leave(began_ns: int, *, now_ns: int) -> bool:
-    """Return whether an answer may leave after a last look at roots that began then."""
-    return 0 <= now_ns - began_ns <= MAX_RECHECK_NS
+def may_send(checked_ns: int, *, now_ns: int) -> bool:
+    """Return whether an answer may be sent whose roots were last checked at that time."""
+    return 0 <= now_ns - checked_ns <= MAX_RECHECK_NS
 
 
 def fresh_s(documents: Iterable[LiveDocument], *, now_ns: int) -> float:

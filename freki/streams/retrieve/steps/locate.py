@@ -10,7 +10,7 @@ from freki.streams.retrieve.candidates import LocatedHit, LocatedHits, Selection
 from freki.streams.retrieve.dependencies import Stores
 from freki.streams.retrieve.parsed_query import EmbeddedQuery
 from freki.streams.retrieve.query_log import timed
-from freki.streams.retrieve.steps.live import LiveDocument, fresh_s, is_recent, may_leave, read_around, read_standing
+from freki.streams.retrieve.steps.live import LiveDocument, fresh_s, is_recent, may_send, read_around, read_standing
 
 STEP = "locate"
 
@@ -39,7 +39,7 @@ async def still_standing(stores: Stores, attempts: Attempts, query: EmbeddedQuer
         return hits
     began_ns = query.log.clock_ns()
     read = await _standing(stores, attempts, query, documents)
-    if read and not may_leave(began_ns, now_ns=query.log.clock_ns()):
+    if read and not may_send(began_ns, now_ns=query.log.clock_ns()):
         read = await _standing(stores, attempts, query, documents)
     standing = read or frozenset()
     reason = "its document was replaced meanwhile" if read is not None else "its document may have been replaced"

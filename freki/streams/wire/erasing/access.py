@@ -207,8 +207,8 @@ class Access:
     async def _of_document(self, topic: Topic, stored: Record, name: DocumentId) -> AsyncIterator[Item]:
         """Yield what a record with the key of a document holds."""
         if topic.name == self._topics.dead_letters.name:
-            if (told := await self._letter(stored, name)) is not None:
-                yield {"what": "dead_letter", "document_id": name, **told}
+            if (found := await self._letter(stored, name)) is not None:
+                yield {"what": "dead_letter", "document_id": name, **found}
             return
         kind = topic.holds
         value = None if kind is None or stored.value is None else self._decoded(kind, stored, stored.value)
@@ -224,8 +224,8 @@ class Access:
         """Yield what an answer says of the documents; holders: those that its bytes name."""
         if not holders or topic.holds is None or stored.value is None:
             return
-        told = self._decoded(topic.holds, stored, stored.value)
-        if told is not None and (said := said_of(told, tenant, holders, may_tell=self._may_tell)) is not None:
+        found = self._decoded(topic.holds, stored, stored.value)
+        if found is not None and (said := said_of(found, tenant, holders, may_tell=self._may_tell)) is not None:
             yield {"what": "answer", "documents": sorted(holders), **said}
 
     async def _claimed(self, change: DocumentChange) -> Item:
@@ -320,8 +320,8 @@ def answer_in(
 
 
 def _answer(codec: Codec[Any], value: bytes) -> ContextResult | DocumentReport:
-    told: ContextResult | DocumentReport = codec.decode(value)
-    return told
+    found: ContextResult | DocumentReport = codec.decode(value)
+    return found
 
 
 def is_asked_of(query: ContextQuery, tenant: TenantId, words: Collection[str]) -> bool:
@@ -344,7 +344,7 @@ def attributes_of(value: Any) -> Mapping[str, str] | None:  # noqa: ANN401 - a r
 
 
 def said_of(
-    told: ContextResult | DocumentReport,
+    found: ContextResult | DocumentReport,
     tenant: TenantId,
     documents: Collection[DocumentId],
     *,
@@ -353,29 +353,33 @@ def said_of(
     """Return what an answer says of documents of a tenant; what it says of others is theirs. None: it is another's.
 
     Topics of answers have those to all tenants, and documents of two tenants may have the same id. may_tell: whether a
-    version of a document is told.
+    version of a document may be disclosed.
     """
-    if told.tenant != tenant:
+    if found.tenant != tenant:
         return None
-    when = {"query_id": told.query_id, "answered_at": told.answered_at}
+    when = {"query_id": found.query_id, "answered_at": found.answered_at}
 
-    def is_told(each: ContextHit | Duplicate | ContextExpansion | ListedDocument) -> bool:
+    def is_disclosed(each: ContextHit | Duplicate | ContextExpansion | ListedDocument) -> bool:
         return each.document_id in documents and may_tell(each.document_id, each.version)
 
-    if isinstance(told, ContextResult):
-        duplicates = {hit.chunk_id: [_plain(each) for each in hit.duplicates if is_told(each)] for hit in told.hits}
+    if isinstance(found, ContextResult):
+        duplicates = {
+            hit.chunk_id: [_plain(each) for each in hit.duplicates if is_disclosed(each)] for hit in found.hits
+        }
         return {
             **when,
-            "hits": [{**_plain(hit), "duplicates": duplicates[hit.chunk_id]} for hit in told.hits if is_told(hit)],
-            "expansions": [_plain(more) for more in told.expansions if is_told(more)],
+            "hits": [
+                {**_plain(hit), "duplicates": duplicates[hit.chunk_id]} for hit in found.hits if is_disclosed(hit)
+            ],
+            "expansions": [_plain(more) for more in found.expansions if is_disclosed(more)],
             # Their text is that of a hit in another document.
             "duplicates": [
-                each for hit in told.hits if hit.document_id not in documents for each in duplicates[hit.chunk_id]
+                each for hit in found.hits if hit.document_id not in documents for each in duplicates[hit.chunk_id]
             ],
         }
-    listed = [_plain(each) for each in told.documents if is_told(each)]
+    listed = [_plain(each) for each in found.documents if is_disclosed(each)]
     # Chunks are those of the one document that is shown.
-    return {**when, "listed": listed, "chunks": [_plain(chunk) for chunk in told.chunks] if listed else []}
+    return {**when, "listed": listed, "chunks": [_plain(chunk) for chunk in found.chunks] if listed else []}
 
 
 def _apart(named: Sequence[DocumentId], documents: Collection[DocumentId]) -> tuple[tuple[DocumentId, ...], int]:
