@@ -1,5 +1,6 @@
 """Serves tools by the Model Context Protocol: over stdio, or over HTTP."""
 
+import json
 import secrets
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -18,6 +19,7 @@ from freki.infra.settings import McpSettings
 from freki.schemas import TenantId
 from freki.schemas.errors import Misconfigured
 from freki.schemas.identity import Identity, RefusalReason
+from freki.schemas.names import FORBIDDEN_IN_TEXT
 from freki.schemas.tools import Bearer, Tool, ToolReply
 
 if TYPE_CHECKING:
@@ -105,17 +107,46 @@ def _is_blank(error: Exception) -> bool:
 
 
 def _no_message(error: Exception) -> "SessionMessage":
-    """Return the reply to a line that is no message, by the rules of JSON-RPC: without an id."""
+    """Return the reply to a line that is no message, with its id where it can be read, as the rules of JSON-RPC say."""
     from mcp.shared.message import SessionMessage  # noqa: PLC0415 - an extra
     from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError  # noqa: PLC0415
 
-    is_json = isinstance(error, ValidationError) and all(each["type"] != "json_invalid" for each in error.errors())
-    told = (
-        ErrorData(code=INVALID_REQUEST, message="Invalid Request: no message of JSON-RPC 2.0")
-        if is_json
-        else ErrorData(code=PARSE_ERROR, message="Parse error: the line is no JSON")
-    )
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=None, error=told))
+    try:
+        read = _read_from(error)
+        told = ErrorData(
+            code=INVALID_REQUEST,
+            message="Invalid Request: no message of JSON-RPC 2.0, or half of a character (a lone surrogate)",
+        )
+    except (ValueError, RecursionError):
+        read = None
+        told = ErrorData(code=PARSE_ERROR, message="Parse error: the line is no JSON")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=_id_of(read), error=told))
+
+
+def _read_from(error: Exception) -> object:
+    """Return the JSON object of a line that is no message; None for another value.
+
+    Raises ValueError or RecursionError where it is no JSON, or nested too deeply.
+    """
+    for each in error.errors() if isinstance(error, ValidationError) else ():
+        if each["type"] == "json_invalid":
+            # So the server calls half of a character too.
+            return json.loads(each["input"])
+        # Of a field that one of the kinds of messages has, and the line lacks, the input is the whole line.
+        if each["type"] == "missing" and len(each["loc"]) == len(("kind", "field")):
+            return each["input"]
+    return None
+
+
+def _id_of(message: object) -> str | int | None:
+    """Return the id of a request, by which its sender finds the reply; None where there is none that can be sent."""
+    # The id of a reply is that of the server's request.
+    if not isinstance(message, Mapping) or message.keys() & {"result", "error"}:
+        return None
+    found = message.get("id")
+    if isinstance(found, str):
+        return None if FORBIDDEN_IN_TEXT.search(found) else found
+    return found if isinstance(found, int) and not isinstance(found, bool) else None
 
 
 async def serve_http(app: "Starlette", settings: McpSettings, *, announce: Callable[[], None]) -> None:
@@ -222,6 +253,9 @@ class _CallerMiddleware:
                     forwarded=request.headers.getlist(FORWARDED),
                 )
             )
+            if request.method != "POST":
+                # A stream of events would stay open, and none would come: each call is answered by its response.
+                return PlainTextResponse("send a POST", HTTPStatus.METHOD_NOT_ALLOWED, {"allow": "POST"})
         except CallRefused as refused:
             if refused.wrong is Wrong.TOO_MANY:
                 headers = {"retry-after": str(refused.retry_after_s)}

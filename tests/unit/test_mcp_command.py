@@ -48,10 +48,48 @@ def test_a_server_that_is_told_to_stop_ends_by_itself_with_exit_code_0(number: s
 @pytest.mark.usefixtures("folder")
 @pytest.mark.parametrize(
     ("line", "code"),
-    [("no JSON", -32700), ('{"jsonrpc": "2.0", "id": 1', -32700), ("[]", -32600), ('{"id": 1, "method": 5}', -32600)],
+    [("no JSON", -32700), ('{"jsonrpc": "2.0", "id": 1', -32700), ("[" * 100_000, -32700), ("[]", -32600)],
 )
 def test_a_line_that_is_no_message_is_answered(line: str, code: int) -> None:
     ended = CliRunner().invoke(app, ["mcp"], input=f"\n  \n{line}\n")
 
     reply = json.loads(ended.stdout)
     assert (ended.exit_code, reply["id"], reply["error"]["code"]) == (0, None, code)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "line",
+    [
+        r'{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": {"name": "keyword_search \ud83d"}}',
+        '{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": 5}',
+        '{"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": [{"id": 8}]}',
+        '{"jsonrpc": "2.0", "id": 7}',
+        '{"jsonrpc": "1.0", "id": 7, "method": "ping"}',
+        '{"id": 7, "method": 5}',
+        # Nested deeper than the server reads.
+        '{"jsonrpc": "2.0", "id": 7, "method": "x", "params": ' + '{"a":' * 300 + "1" + "}" * 301,
+    ],
+)
+def test_a_request_that_is_refused_is_answered_with_its_id(line: str) -> None:
+    ended = CliRunner().invoke(app, ["mcp"], input=f"{line}\n")
+
+    reply = json.loads(ended.stdout)
+    assert (ended.exit_code, reply["id"], reply["error"]["code"]) == (0, 7, -32600)
+
+
+@pytest.mark.usefixtures("folder")
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc": "2.0", "id": 7, "result": 5}',
+        '{"jsonrpc": "2.0", "id": 7, "error": {"id": 8}}',
+        r'{"jsonrpc": "2.0", "id": "\ud83d", "method": "ping"}',
+        '{"jsonrpc": "2.0", "id": {}, "method": 5}',
+    ],
+)
+def test_a_line_without_an_id_of_a_request_is_answered_without_one(line: str) -> None:
+    ended = CliRunner().invoke(app, ["mcp"], input=f"{line}\n")
+
+    reply = json.loads(ended.stdout)
+    assert (ended.exit_code, reply["id"], reply["error"]["code"]) == (0, None, -32600)

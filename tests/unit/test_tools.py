@@ -675,6 +675,16 @@ async def test_callers_with_tokens_of_their_own_ask_in_their_own_name() -> None:
     assert len(line.asked) == 10
 
 
+@pytest.mark.parametrize("method", ["GET", "HEAD", "DELETE", "PUT"])
+async def test_nobody_waits_for_events_that_never_come(method: str) -> None:
+    async with resource_server(Recording()) as client:
+        answer = await client.request(
+            method, "/mcp", headers={**HEADERS, "authorization": f"Bearer {next(iter(TOKENS))}"}
+        )
+        assert (answer.status_code, answer.headers["allow"]) == (405, "POST")
+        assert (await client.request(method, "/mcp", headers=HEADERS)).status_code == 401
+
+
 async def test_a_call_with_two_tokens_is_refused() -> None:
     line = Recording()
     async with resource_server(line) as client:
