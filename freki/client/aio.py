@@ -23,7 +23,7 @@ from freki.client.exchange import (
 from freki.client.fields import DocumentFields, QueryFields
 from freki.client.kafka import Producer, Reader
 from freki.client.messages import Sink
-from freki.client.tasks import to_its_end
+from freki.client.tasks import cancel_and_wait, to_its_end
 from freki.client.versions import Versions
 from freki.schemas import (
     ContextQuery,
@@ -317,28 +317,44 @@ class _Kept(Generic[F]):
 
     def __init__(self, open_follower: Callable[[AsyncExitStack], Awaitable[F]]) -> None:
         self._open = open_follower
-        self._opening = asyncio.Lock()
+        self._opening: asyncio.Task[F] | None = None
         self._closing = AsyncExitStack()
         self._current: F | None = None
 
     async def get(self) -> F:
-        async with self._opening:
-            if self._current is not None and self._current.is_reading:
-                return self._current
-            await to_its_end(self._close())
-            opened = AsyncExitStack()
-            try:
-                self._current = await self._open(opened)
-            except BaseException:
-                await to_its_end(opened.aclose())
-                raise
-            self._closing = opened
+        """Return it. Where it is being opened that goes on for later callers if this one is cancelled."""
+        if self._current is not None and self._current.is_reading:
             return self._current
+        if self._opening is None:
+            self._opening = asyncio.create_task(self._reopened())
+            self._opening.add_done_callback(self._opened)
+        opening = self._opening
+        # Not cancelled with this task: a caller in a hurry would never be connected.
+        await asyncio.wait({opening})
+        if opening.cancelled():
+            raise ClientClosed("the client was closed before the call ended")
+        return opening.result()
 
     async def aclose(self) -> None:
-        # What is being opened is closed too.
-        async with self._opening:
-            await self._close()
+        if self._opening is not None:
+            await cancel_and_wait([self._opening])
+        await self._close()
+
+    async def _reopened(self) -> F:
+        await to_its_end(self._close())
+        opened = AsyncExitStack()
+        try:
+            self._current = await self._open(opened)
+        except BaseException:
+            await to_its_end(opened.aclose())
+            raise
+        self._closing = opened
+        return self._current
+
+    def _opened(self, opening: "asyncio.Task[F]") -> None:
+        self._opening = None
+        # Whoever still waits for it is told of the failure.
+        _ = opening.cancelled() or opening.exception()
 
     async def _close(self) -> None:
         closing, self._closing, self._current = self._closing, AsyncExitStack(), None

@@ -483,6 +483,38 @@ async def test_what_is_being_opened_when_the_client_is_closed_is_closed_too(monk
 
 
 @settings(max_examples=1)
+@given(result=records(ContextResult))
+async def test_who_gives_up_while_the_client_connects_leaves_a_connection_to_later_calls(result: ContextResult) -> None:
+    def answer(record: Outgoing) -> list[tuple[str, bytes | None, bytes]]:
+        return [("freki.contexts.v1", record.key, Codec(ContextResult).encode(result))]
+
+    bus, opening, go_on, opened = Bus(answer), asyncio.Event(), asyncio.Event(), 0
+
+    class SlowReader(BusReader):
+        async def __aenter__(self) -> Self:
+            nonlocal opened
+            opened += 1
+            opening.set()
+            await go_on.wait()
+            return await super().__aenter__()
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(aio, "Producer", bus.producer)
+        patch.setattr(aio, "Reader", lambda _, topic: SlowReader(bus.topics.setdefault(topic, [])))
+        async with Client(tenant="acme") as client:
+            hasty, patient = (asyncio.create_task(client.ask("Frage")) for _ in range(2))
+            await opening.wait()
+            hasty.cancel()
+            await asyncio.wait({hasty})
+            go_on.set()
+            answers = [await patient, await client.ask("Frage")]
+
+    assert hasty.cancelled()
+    assert (answers, opened) == ([result, result], 1)
+    assert bus.topics == {"freki.contexts.v1": []}
+
+
+@settings(max_examples=1)
 @given(outcome=records(IndexOutcome), result=records(ContextResult))
 async def test_no_connection_outlives_a_client_however_often_it_is_cancelled(
     outcome: IndexOutcome, result: ContextResult
