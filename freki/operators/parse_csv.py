@@ -9,7 +9,17 @@ from io import StringIO
 from itertools import islice
 
 from freki.operators.errors import UnreadableContent
-from freki.schemas.outline import BlockKind, ParsedDocument, Part, assemble, header_rows, one_line, stacked, tidy
+from freki.schemas.outline import (
+    BlockKind,
+    ParsedDocument,
+    Part,
+    assemble,
+    header_rows,
+    one_line,
+    stacked,
+    tidy,
+    visible,
+)
 
 _DELIMITERS = ";\t,|"
 """Possible delimiters; where several fit equally well, the first: a decimal comma parts as regularly as a delimiter."""
@@ -30,7 +40,7 @@ def parse_csv(source: str) -> ParsedDocument:
     out; line ends within cells become spaces. Raises UnreadableContent for a cell of more than 131,072 characters in a
     text with quotes, as by one without an end, and for more than 5 million cells.
     """
-    text = tidy(source)
+    text = visible(tidy(source))
     stated = _STATED.match(text)
     body = text[stated.end() :] if stated else text
     rows = list(_filled(body, stated.group(1) if stated else _delimiter(body)))

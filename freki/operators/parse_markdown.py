@@ -9,7 +9,7 @@ from itertools import accumulate, pairwise, takewhile
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, header_rows, one_line, tidy
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, header_rows, one_line, tidy, visible
 
 _KINDS = {
     "paragraph_open": BlockKind.PROSE,
@@ -58,7 +58,7 @@ def parse_markdown(source: str) -> ParsedDocument:
     `name: value` fields, to which all lines below them belong: `title` gives the title, the others attributes; it stays
     in the text as a LIST. Without a title there, the first h1 gives it. Comments of HTML are blanked, except in code.
     """
-    text = tidy(source)
+    text = visible(tidy(source))
     front = _FRONT_MATTER.match(text)
     if _COMMENT in text:
         body = front.end() if front else 0

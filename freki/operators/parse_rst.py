@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from itertools import accumulate
 from typing import NamedTuple
 
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, one_line, tidy
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, as_attributes, one_line, tidy, visible
 
 _ADORNMENT = re.compile(r"([!-/:-@\[-`{-~])\1*\Z")
 _HEADER = re.compile(r"\s*((?:[A-Za-z][\w-]*:(?:[ \t].*)?\n(?:[ \t]+\S.*\n)*){2,})(?:[ \t]*\n|\Z)")
@@ -33,7 +33,7 @@ def parse_rst(source: str) -> ParsedDocument:
     including their indented content. A header of `Name: value` lines, as in PEPs, is a LIST; its
     `Title` gives the title, the others attributes. Without it the first heading is the title.
     """
-    text = tidy(source)
+    text = visible(tidy(source))
     header = _HEADER.match(text)
     fields = _FIELD.findall(header.group(1)) if header else []
     blocks = [_header_block(header)] if header else []

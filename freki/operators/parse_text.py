@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from freki.schemas.divisions import ANNEXES, DIVISION, division_of
 from freki.schemas.numerals import value_of_roman
-from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy
+from freki.schemas.outline import Block, BlockKind, ParsedDocument, one_line, tidy, visible
 
 _PARAGRAPH = re.compile(r"\S.*(?:\n.*\S.*)*")
 _SIGNED, _ROMAN, _PLAIN = "signed", "roman", ""
@@ -100,7 +100,7 @@ def parse_text(source: str) -> ParsedDocument:
     contents. A separate first line that does not end like a sentence is the title, with the next line if that begins
     with a small letter; else the line above `Sehr geehrte` is.
     """
-    text = tidy(source)
+    text = visible(tidy(source))
     paragraphs = _with_titles(text, [part for paragraph in _PARAGRAPH.finditer(text) for part in _parts(paragraph)])
     levels = _heading_levels([paragraph.text for paragraph in paragraphs])
     blocks = tuple(_block(paragraph, level) for paragraph, level in zip(paragraphs, levels, strict=True))

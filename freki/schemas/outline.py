@@ -129,7 +129,7 @@ def assemble(
     return ParsedDocument(
         text="\n\n".join(texts),
         blocks=tuple(blocks),
-        title=one_line(printable(title)) or None,
+        title=one_line(visible(printable(title))) or None,
         attributes=attributes,
         page_starts=_filled(starts, pages, length),
     )
@@ -215,6 +215,19 @@ def printable(text: str) -> str:
 def tidy(source: str) -> str:
     r"""Return the source without a byte order mark, with every line ended by `\n`."""
     return source.removeprefix("\ufeff").replace("\r\n", "\n").replace("\r", "\n").replace(_NEL, "\n")
+
+
+# At a line end a soft hyphen breaks a word, which `join_words` makes whole. Scripts without spaces part words by spaces
+# without width, and joiners belong to words, as in Persian; alone between spaces they are padding of newsletters.
+_INVISIBLE = re.compile(
+    "\u00ad(?!\n)|[\u2060\ufeff]|(?<![\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff])\u200b"
+    r"|(?<!\S)[\u034f\u200c\u200d]++(?!\S)"
+)
+
+
+def visible(text: str) -> str:
+    """Return the text without soft hyphens and spaces without width, which part words that readers see whole."""
+    return text if text.isascii() else _INVISIBLE.sub("", text)
 
 
 def one_line(text: str) -> str:

@@ -89,6 +89,7 @@ def test_no_break_spaces_are_spaces(text: str, space: str) -> None:
         ("Model C", "die „Model C“-Schulen"),
         ("E-Mail", "eine E\u2011Mail"),
         ("Mietvertrag", "der Miet\u00advertrag"),
+        ("Mietvertrag", "der Miet\u200bver\u2060tr\ufeffag"),
         ("don't", "I don’t know"),
         ("nach dem Bundes-Immissionsschutzgesetz", "Messungen nach dem Bundes-\n    Immissionsschutzgesetz,"),
         ("Dienst- oder Wohnort", "der Dienst-\noder Wohnort"),

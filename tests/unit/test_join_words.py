@@ -26,6 +26,7 @@ def joined(lines: str, *, language: str = _GERMAN) -> str:
         ("„Kündi-\ngung“ (Kün-\ndigung), Kündi\u2010\ngung", "„Kündigung“ (Kündigung), Kündigung"),
         ("Wohn-Miet-\nverhältnis", "Wohn-Mietverhältnis"),
         ("Mo-\r\nnate", "Monate"),
+        ("Kün\u00addi\u00ad\ngungs\u00adfrist", "Kündigungsfrist"),
     ],
 )
 def test_broken_words_of_german_are_whole(lines: str, whole: str) -> None:

@@ -12,7 +12,7 @@ from freki.operators.parse_html import parse_html
 from freki.operators.parse_markdown import parse_markdown
 from freki.operators.parse_rst import parse_rst
 from freki.operators.parse_text import parse_text
-from freki.schemas.outline import BlockKind, ParsedDocument, Part, assemble, stacked
+from freki.schemas.outline import BlockKind, ParsedDocument, Part, assemble, stacked, visible
 from tests.unit.outlines import assert_outline, parts, texts
 
 words = st.text(alphabet="aä b\n\x00\ud800", max_size=8)
@@ -88,3 +88,20 @@ def test_line_ends_of_mainframes_are_line_ends(parse: Callable[[str], ParsedDocu
 
 def test_line_ends_of_mainframes_are_line_ends_in_parts() -> None:
     assert assemble([Part(kind=BlockKind.PROSE, text="Amt\x85Zeit")]).text == "Amt\nZeit"
+
+
+@pytest.mark.parametrize("parse", [parse_csv, parse_html, parse_markdown, parse_rst, parse_text])
+def test_words_are_whole_although_signs_without_width_part_them(parse: Callable[[str], ParsedDocument]) -> None:
+    document = parse("Titel\n=====\n\nMiet\u00adver\u200btrag, Kün\u2060di\ufeffgung, DE\u200b89\n")
+
+    assert document.text.endswith("Mietvertrag, Kündigung, DE89" + "\n" * document.text.endswith("\n"))
+    assert_outline(document)
+
+
+@pytest.mark.parametrize("text", ["می\u200cخواهم", "👩\u200d💻", "ภาษา\u200bไทย"])
+def test_signs_without_width_that_writing_needs_are_kept(text: str) -> None:
+    assert visible(text) == text
+
+
+def test_padding_of_newsletters_is_left_out() -> None:
+    assert parse_html("<p>Guten Tag\u034f \u200c \u200c\u200d \u034f \u200c</p>").text.split() == ["Guten", "Tag\u034f"]

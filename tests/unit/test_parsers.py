@@ -110,6 +110,18 @@ def test_every_word_is_in_a_block_and_pages_ascend(name: str, words: list[str]) 
     assert bool(document.page_starts) == (name in PAGED)
 
 
+@pytest.mark.parametrize("name", [name for name in FILES if name != "pdf"])
+def test_words_are_whole_although_signs_without_width_part_them(name: str) -> None:
+    parse, write = FILES[name]
+    parted = [word[:2] + sign + word[2:] for word, sign in zip(WORDS, "\u00ad\u200b\u2060\ufeff" * 5, strict=True)]
+
+    document = parse(write(parted))
+
+    assert_outline(document)
+    assert set(WORDS) <= set(document.text.split())
+    assert not set("\u00ad\u200b\u2060\ufeff") & set(document.text)
+
+
 @each_file
 def test_the_same_bytes_give_the_same_document(name: str) -> None:
     parse, write = FILES[name]

@@ -47,7 +47,8 @@ _MARKUP = re.compile(r"\\(?=[!-/:-@\[-`{-~])|(?<![*`])[*`]+(?=[^\s*`])|(?<=[^\s*
 # Lines end at hyphens: `Bundes-` and `Immissionsschutzgesetz` on the next.
 _AT_HYPHEN = re.compile(r"(?<=\w)- (?=\w)")
 _SPELLINGS = str.maketrans(
-    {"ä": "ae", "ö": "oe", "ü": "ue", "\u00ad": None, "’": "'", "‐": "-", "‑": "-", "–": "-", "—": "-"}
+    {"ä": "ae", "ö": "oe", "ü": "ue", "’": "'", "‐": "-", "‑": "-", "–": "-", "—": "-"}
+    | dict.fromkeys("\u00ad\u200b\u2060\ufeff")
 )
 
 

@@ -24,6 +24,7 @@ from freki.schemas.outline import (
     concatenated,
     listed,
     one_line,
+    visible,
 )
 
 Parse = Callable[[str], ParsedDocument]
@@ -175,7 +176,7 @@ def _is_file(part: Message) -> bool:
 def _header(mail: Message, name: str) -> str:
     """Return the text of a header; raw bytes are decoded as UTF-8."""
     values = [value for key, value in mail.raw_items() if key.lower() == name.lower()]
-    return one_line(decoded(str(values[0]))) if values else ""
+    return one_line(visible(decoded(str(values[0])))) if values else ""
 
 
 def _headed(subject: str, head: Mapping[str, str]) -> ParsedDocument:

@@ -7,7 +7,7 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from freki.operators.parse_html.readable import main_parts, opened_panels, walk
 from freki.operators.parse_html.writer import HEADINGS, HtmlOutlineWriter
-from freki.schemas.outline import ParsedDocument, as_attributes, one_line, tidy
+from freki.schemas.outline import ParsedDocument, as_attributes, one_line, tidy, visible
 
 _META = {"author", "description", "keywords", "date"}
 
@@ -82,7 +82,7 @@ def parse_html(source: str) -> ParsedDocument:
     return ParsedDocument(
         text="".join(writer.text),
         blocks=tuple(writer.blocks),
-        title=one_line(title.text(deep=True)) or None if title else None,
+        title=one_line(visible(title.text(deep=True))) or None if title else None,
         attributes=as_attributes(_metadata(tree)),
     )
 

@@ -6,7 +6,7 @@ from selectolax.lexbor import LexborNode
 
 from freki.operators.parse_html.columns import Columns
 from freki.operators.parse_html.labels import ItemLabels
-from freki.schemas.outline import Block, BlockKind, header_rows, one_line
+from freki.schemas.outline import Block, BlockKind, header_rows, one_line, visible
 
 _INLINE = {
     *("abbr", "acronym", "bdi", "bdo", "button", "cite", "data", "del", "dfn", "img", "input", "ins", "kbd", "label"),
@@ -163,9 +163,9 @@ class HtmlOutlineWriter:
 
     def _write(self, text: str) -> None:
         if "pre" in self._containers:
-            self._put(text)
+            self._put(visible(text))
             return
-        words = " ".join(text.split())
+        words = one_line(visible(text.replace("\n", " ")))
         if text[:1].isspace():
             self._break(" ")
         if words:

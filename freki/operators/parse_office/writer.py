@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from freki.schemas.outline import BlockKind, Part, header_rows, one_line, stacked
+from freki.schemas.outline import BlockKind, Part, header_rows, one_line, stacked, visible
 
 _MAX_INDENT = 8
 
@@ -19,30 +19,31 @@ class OfficeOutlineWriter:
 
     def heading(self, text: str, level: int) -> None:
         """Add a heading."""
-        self._put(Part(kind=BlockKind.HEADING, text=one_line(text), heading_level=level, page=self.page))
+        self._put(Part(kind=BlockKind.HEADING, text=one_line(visible(text)), heading_level=level, page=self.page))
 
     def prose(self, text: str) -> None:
         """Add a paragraph."""
-        self._put(Part(kind=BlockKind.PROSE, text=text.strip(), page=self.page))
+        self._put(Part(kind=BlockKind.PROSE, text=visible(text).strip(), page=self.page))
 
     def table(self, rows: Sequence[Sequence[str]], *, headers: int = 0) -> None:
         """Add a table; rows without text are left out.
 
         headers: rows at the beginning that the file marks as header; 0: `header_rows` decides.
         """
-        filled = [[one_line(cell) for cell in row] for row in rows if any(cell.strip() for cell in row)]
+        shown = ([one_line(visible(cell)) for cell in row] for row in rows)
+        filled = [row for row in shown if any(row)]
         if filled:
             lines = [" | ".join(row) for row in filled]
             self._put(self._stacked(BlockKind.TABLE, lines, headers or header_rows(filled)))
 
     def item(self, text: str, *, depth: int = 0, marker: str = "- ") -> None:
         """Add an item to the current list, or begin one."""
-        if text.strip():
-            self._items.append("  " * min(depth, _MAX_INDENT) + marker + text.strip())
+        if shown := visible(text).strip():
+            self._items.append("  " * min(depth, _MAX_INDENT) + marker + shown)
 
     def note(self, text: str) -> None:
         """Add a footnote after the current block."""
-        self._notes.append(text.strip())
+        self._notes.append(visible(text).strip())
 
     def close(self) -> list[Part]:
         """End the current block, and return all parts so far."""

@@ -29,11 +29,11 @@ PARSER_VERSIONS: Mapping[Profile, int] = {
     Profile.PPTX: 4,
     Profile.XLSX: 9,
     Profile.ODS: 5,
-    Profile.CSV: 5,
+    Profile.CSV: 6,
     Profile.EMAIL: 14,
-    Profile.MARKDOWN: 6,
-    Profile.RST: 4,
-    Profile.TEXT: 11,
+    Profile.MARKDOWN: 7,
+    Profile.RST: 5,
+    Profile.TEXT: 12,
     Profile.CODE: 2,
 }
 """Version of each parser; increment it when the parser returns other text or blocks for the same content.
