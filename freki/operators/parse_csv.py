@@ -26,6 +26,8 @@ _DELIMITERS = ";\t,|"
 _SAMPLE_ROWS = 100
 _REGULAR = 0.8
 """Minimum share of rows with the most frequent number of cells."""
+_TITLE_ROWS = 3
+"""Maximum lines in one cell above a table that are no part of it."""
 _STATED = re.compile(r"sep=(.)\n", re.IGNORECASE)
 MAX_CELLS = 5_000_000
 
@@ -95,17 +97,32 @@ def _closed_up(text: str, delimiter: str) -> str:
 
 
 def _delimiter(text: str) -> str:
-    """Return the delimiter; empty where none gives regular rows."""
-    regularity = {delimiter: _regularity(text, delimiter) for delimiter in _DELIMITERS if delimiter in text}
-    best = max(regularity, key=lambda delimiter: regularity[delimiter], default="")
-    return best if best and regularity[best] >= _REGULAR else ""
+    """Return the delimiter; empty where none gives regular rows, with the lines of a title above them or without."""
+    present = [delimiter for delimiter in _DELIMITERS if delimiter in text]
+    widths = {delimiter: _widths(text, delimiter) for delimiter in present}
+    for below in (widths, {delimiter: _below_title(each) for delimiter, each in widths.items()}):
+        best = max(present, key=lambda delimiter: _regularity(below[delimiter]), default="")
+        if best and _regularity(below[best]) >= _REGULAR:
+            return best
+    return ""
 
 
-def _regularity(text: str, delimiter: str) -> float:
-    """Return the share of the first rows that have the most frequent number of cells, 0 where that is one."""
+def _widths(text: str, delimiter: str) -> list[int]:
+    """Return the numbers of cells of the first rows with text."""
     rows: list[list[str]] = []
     with suppress(UnreadableContent):
         rows.extend(islice(_rows(text, delimiter), _SAMPLE_ROWS))
-    widths = Counter(len(row) for row in rows if any(cell.strip() for cell in row))
-    width, count = max(widths.items(), key=lambda each: (each[1], each[0]), default=(0, 0))
-    return count / widths.total() if width > 1 else 0.0
+    return [len(row) for row in rows if any(cell.strip() for cell in row)]
+
+
+def _below_title(widths: list[int]) -> list[int]:
+    """Return the rows below the lines of a title, if there are two or more: in a short table a title counts much."""
+    title = next((place for place, width in enumerate(widths[: _TITLE_ROWS + 1]) if width > 1), 0)
+    return widths[title:] if len(widths) > title + 1 else widths
+
+
+def _regularity(widths: list[int]) -> float:
+    """Return the share of rows that have the most frequent number of cells, 0 where that is one."""
+    counts = Counter(widths)
+    width, count = max(counts.items(), key=lambda each: (each[1], each[0]), default=(0, 0))
+    return count / counts.total() if width > 1 else 0.0

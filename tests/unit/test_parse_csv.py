@@ -141,3 +141,10 @@ def test_spaces_before_a_quoted_cell_leave_it_quoted(source: str, rows: list[str
 def test_many_quotes_behind_spaces_take_no_longer() -> None:
     assert parse_csv(', """a' * 20_000 + "\n").text
     assert parse_csv(' "' * 60_000 + "\n").text
+
+
+@pytest.mark.parametrize("title", ["Gebühren 2024\n", "Stadt Auental\nGebühren 2024\n\n"])
+def test_a_title_above_a_short_table_does_not_hide_its_delimiter(title: str) -> None:
+    document = parse_csv(f"{title}Amt;Euro\nBau;12,50\n")
+
+    assert document.text == f"{title.strip()}\nAmt | Euro\nBau | 12,50"
