@@ -808,6 +808,20 @@ def test_text_struck_through_is_left_out(switch: str, expected: str) -> None:
     assert parse_docx(docx(f"<w:p>{struck}{_shown('20 Euro')}</w:p>")).text == expected
 
 
+@pytest.mark.parametrize("switch", ["strike", "dstrike"])
+def test_text_that_a_style_strikes_through_is_left_out(switch: str) -> None:
+    styles = word(
+        "styles",
+        f'<w:style w:styleId="Alt"><w:rPr><w:{switch}/></w:rPr></w:style>'
+        '<w:style w:styleId="Erbe"><w:basedOn w:val="Alt"/></w:style>',
+    )
+    struck = _run('<w:rPr><w:rStyle w:val="Erbe"/></w:rPr><w:t>10 Euro </w:t>')
+    valid = _run(f'<w:rPr><w:rStyle w:val="Alt"/><w:{switch} w:val="0"/></w:rPr><w:t>20 Euro</w:t>')
+    body = f"<w:p>{struck}{valid}</w:p>" + paragraph("Entfällt", '<w:pStyle w:val="Alt"/>')
+
+    assert parse_docx(docx(body, parts={"word/styles.xml": styles})).text == "20 Euro"
+
+
 def test_deleted_cells_are_left_out() -> None:
     deleted = f'<w:tc><w:tcPr><w:cellDel w:id="1"/></w:tcPr>{paragraph("alt")}</w:tc>'
     table = f"<w:tbl><w:tr>{deleted}<w:tc>{paragraph('neu')}</w:tc><w:tc>{paragraph('1')}</w:tc></w:tr></w:tbl>"

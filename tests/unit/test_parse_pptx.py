@@ -93,3 +93,12 @@ def test_a_fraction_is_no_other_number() -> None:
     half = f"<m:f {math}><m:num><m:r><m:t>1</m:t></m:r></m:num><m:den><m:r><m:t>2</m:t></m:r></m:den></m:f>"
 
     assert parse_pptx(pptx(shape("Anteil: ").replace("</a:r>", f"</a:r>{half}"))).text == "Anteil: 1/2"
+
+
+@pytest.mark.parametrize(
+    ("strike", "expected"), [("sngStrike", "20 Euro"), ("dblStrike", "20 Euro"), ("noStrike", "10 20 Euro")]
+)
+def test_text_struck_through_is_left_out(strike: str, expected: str) -> None:
+    slide = shape("X").replace("<a:r><a:t>X", f'<a:r><a:rPr strike="{strike}"/><a:t>10 </a:t></a:r><a:r><a:t>20 Euro')
+
+    assert parse_pptx(pptx(slide)).text == expected

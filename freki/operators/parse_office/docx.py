@@ -33,7 +33,6 @@ _DIAGRAM = "{dgm}relIds"
 """Names the parts of a diagram (SmartArt), such as an organisation chart."""
 _EMBEDDED = "{w}altChunk"
 """A whole file, mostly HTML, that programs leave for Word to convert: without it, much or all of a text is missing."""
-_VANISH = "{w}rPr/{w}vanish"
 _LEFT_OUT = ("{w}vanish", "{w}strike", "{w}dstrike")
 """Hidden text, and text struck through, which no longer holds: without the stroke a reader would take it for valid."""
 _SHIFT = "{w}rPr/{w}vertAlign"
@@ -49,7 +48,8 @@ class _Styles(NamedTuple):
     listed: frozenset[str]
     numbers: Mapping[str, tuple[str, int]]
     """List and depth of each style."""
-    hidden: frozenset[str]
+    left_out: Mapping[str, frozenset[str]]
+    """Styles that switch on each of `_LEFT_OUT`."""
     shifted: frozenset[str]
     """Styles of raised and lowered text."""
 
@@ -76,8 +76,8 @@ def parse_docx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) 
         styles, notes, numbers = _styles(package.related(main, "styles")), _notes(package, main), "numbering"
         diagrams = _diagrams(package, main)
         for element in [body, *notes.values()]:
-            if styles.hidden:
-                _hide(element, styles.hidden)
+            for switch, names in styles.left_out.items():
+                _leave_out(element, switch, names)
             _accept_deletions(element)
             _hide_instructions(element)
             _part_numbers(element, styles.shifted)
@@ -338,12 +338,14 @@ def _has_text(paragraph: Element) -> bool:
     return bool(_text(paragraph).strip())
 
 
-def _hide(element: Element, styles: Container[str]) -> None:
-    """Take away what a style hides, of its run or its paragraph, unless the run itself says otherwise."""
+def _leave_out(element: Element, switch: str, styles: Container[str]) -> None:
+    """Take away what a style hides or strikes, of its run or its paragraph, unless the run itself says otherwise."""
     for paragraph in list(element.iter("{w}p")):
         around = value(paragraph, "{w}pPr/{w}pStyle")
         for run in list(paragraph.iter("{w}r")):
-            if run.find(_VANISH) is None and (around in styles or value(run, "{w}rPr/{w}rStyle") in styles):
+            if run.find(f"{{w}}rPr/{switch}") is None and (
+                around in styles or value(run, "{w}rPr/{w}rStyle") in styles
+            ):
                 run.clear()
 
 
@@ -414,7 +416,8 @@ def _outline_level(value: str) -> int:
 def _styles(styles: Element | None) -> _Styles:
     """Return the styles of headings and lists, including inherited properties."""
     by_id = {style.get("{w}styleId", ""): style for style in (() if styles is None else styles.iter("{w}style"))}
-    levels, titles, listed, hidden, shifted = dict[str, int](), set[str](), set[str](), set[str](), set[str]()
+    levels, titles, listed, shifted = dict[str, int](), set[str](), set[str](), set[str]()
+    left_out: dict[str, set[str]] = {}
     numbers: dict[str, tuple[str, int]] = {}
     for key in by_id:
         line = list(_line(key, by_id))
@@ -425,14 +428,17 @@ def _styles(styles: Element | None) -> _Styles:
             titles.add(key)
         if any(name.startswith(_LIST_STYLES) for name in names):
             listed.add(key)
-        if is_on(next((switch for style in line if (switch := style.find(_VANISH)) is not None), None)):
-            hidden.add(key)
+        for name in _LEFT_OUT:
+            stated_by = (switch for style in line if (switch := style.find(f"{{w}}rPr/{name}")) is not None)
+            if is_on(next(stated_by, None)):
+                left_out.setdefault(name, set()).add(key)
         if next((shift for style in line if (shift := value(style, _SHIFT))), "") in _SHIFTED:
             shifted.add(key)
         stated = [number for style in line if (number := _number(style))]
         if listed_in := next((number for number, _ in stated if number), ""):
             numbers[key] = listed_in, stated[0][1]
-    return _Styles(levels, frozenset(titles), frozenset(listed), numbers, frozenset(hidden), frozenset(shifted))
+    switched = {name: frozenset(styles) for name, styles in left_out.items()}
+    return _Styles(levels, frozenset(titles), frozenset(listed), numbers, switched, frozenset(shifted))
 
 
 def _number(element: Element) -> tuple[str, int] | None:

@@ -16,14 +16,16 @@ _WRAPPERS = {"{p}grpSp", "{mc}AlternateContent", "{mc}Choice"}
 _SHAPES = {"{p}sp", "{p}cxnSp"}
 _TEXTS = {"{a}t", "{m}t"}
 _OFF = {"0", "false"}
+_NO_STRIKE = "noStrike"
 
 
 def parse_pptx(content: bytes, *, max_unpacked_bytes: int = MAX_UNPACKED_BYTES) -> ParsedDocument:
     """Parse the slides of a PPTX, each a page: its title as a heading, then its shapes in their order, then its notes.
 
     Several paragraphs in one placeholder are a list. Hidden slides are left out but counted, as PowerPoint does; hidden
-    shapes, dates, footers and slide numbers are left out, and so are charts and pictures. Raises UnreadableContent for
-    files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too deep.
+    shapes, text struck through, dates, footers and slide numbers are left out, and so are charts and pictures. Raises
+    UnreadableContent for files that are damaged, encrypted, larger than `max_unpacked_bytes` unpacked, or nested too
+    deep.
     """
     with opened(content, max_unpacked_bytes=max_unpacked_bytes) as package:
         slides = _slides(package)
@@ -132,9 +134,17 @@ def _is_shifted(run: Element) -> bool:
     return look is not None and look.get("baseline", "0").rstrip("%") != "0"
 
 
+def _is_struck(run: Element) -> bool:
+    """Return whether a text is struck through and no longer holds."""
+    look = run.find("{a}rPr")
+    return look is not None and look.get("strike", _NO_STRIKE) != _NO_STRIKE
+
+
 def _text(element: Element) -> str:
     if element.tag in _TEXTS:
         return element.text or ""
     if element.tag in FORMULAS:
         return formula(element, _text)
+    if element.tag == "{a}r" and _is_struck(element):
+        return ""
     return "\n" if element.tag == "{a}br" else "".join(map(_text, element))
