@@ -454,3 +454,57 @@ def test_what_tabs_show_is_read_whichever_is_chosen() -> None:
     document = parse_html(content)
 
     assert document.text == "Stellen Sie den Antrag.\n\nEs kostet 10 Euro."
+
+
+_FRACTION = "<mfrac><mrow><mi>b</mi><mo>+</mo><mn>1</mn></mrow><mn>2</mn></mfrac>"
+
+
+@pytest.mark.parametrize(
+    ("formula", "line"),
+    [
+        (
+            f"<semantics><mrow>\n<mi>a</mi> <mo>=</mo>\n{_FRACTION}</mrow><annotation>\\frac</annotation></semantics>",
+            "a=(b+1)/2",
+        ),
+        ("<msup><mn>10</mn><mn>3</mn></msup><mo>+</mo><msub><mi>x</mi><mn>1</mn></msub>", "10^3+x_1"),
+        ("<msqrt><mi>x</mi><mo>+</mo><mi>y</mi></msqrt>", "√(x+y)"),
+        ("<msup><msqrt><mi>x</mi></msqrt><mn>4</mn></msup><mroot><mn>8</mn><mn>3</mn></mroot>", "(√x)^48^(1/3)"),
+        ("<mi>f</mi><mfenced><mi>x</mi><mi>y</mi></mfenced>", "f(x,y)"),
+        ("<mfrac><mstyle><mrow><mi>a</mi><mo>+</mo><mi>b</mi></mrow></mstyle><mi>c</mi></mfrac>", "(a+b)/c"),
+        ("<mi>sin</mi><mo>\u2061</mo><mi>x</mi><mo>\u2062</mo><mi>y</mi>", "sin xy"),
+        (
+            "<munderover><mo>∑</mo><mrow><mi>i</mi><mo>=</mo><mn>1</mn></mrow><mi>n</mi></munderover><mi>i</mi>",
+            "∑_(i=1)^ni",
+        ),
+    ],
+)
+def test_a_formula_stands_in_its_sentence(formula: str, line: str) -> None:
+    document = parse_html(f"<p>Es gilt <math>{formula}</math>, und so weiter.</p>")
+
+    assert document.text == f"Es gilt {line}, und so weiter."
+    assert [block.kind for block in document.blocks] == [BlockKind.PROSE]
+
+
+def test_what_is_for_readers_of_screens_stands_apart() -> None:
+    assert parse_html("<p>Im BGB<span class='link sr-only'>(extern)</span>nur</p>").text == "Im BGB (extern) nur"
+    assert parse_html("<p>Im <span class=no-sr-only>BG</span>B</p>").text == "Im BGB"
+
+
+def test_fields_of_forms_are_read_as_they_are_filled_in() -> None:
+    document = parse_html(
+        "<ul><li><input type=checkbox checked disabled>Fertig<li><input type=checkbox> Offen</ul>"
+        "<table><tr><th>Frage<th>Ja<th>Nein<tr><td>Hund<td><input type=radio checked><td><input type=radio></table>"
+        "<p><label>Name:<input value='Ada Meier'></label> <input type=date value=2024-03-01></p>"
+    )
+
+    assert document.text.split("\n\n") == [
+        "- ☒ Fertig\n- ☐ Offen",
+        "Frage | Ja | Nein\nHund | ☒ | ☐",
+        "Name: Ada Meier 2024-03-01",
+    ]
+
+
+def test_fields_that_show_nothing_to_readers_are_left_out() -> None:
+    secret = "".join(f"<input type={kind} value=x>" for kind in ("hidden", "PASSWORD", "search", "submit", "file"))
+
+    assert parse_html(f"<div>{secret}</div><div><input type=checkbox id=menu></div><p>Text</p>").text == "Text"

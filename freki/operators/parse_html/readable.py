@@ -11,6 +11,7 @@ from freki.operators.parse_html.writer import HEADINGS
 _UNREAD = {
     *("script", "style", "nav", "template", "noscript", "head", "svg", "iframe", "object", "select"),
     *("datalist", "search", "dialog", "rt", "rtc", "rp", "del"),
+    *("annotation", "annotation-xml"),
 }
 _UNREAD_ROLES = {
     *("navigation", "search", "dialog", "alertdialog", "menu", "menubar", "toolbar", "tablist"),

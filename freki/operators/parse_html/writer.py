@@ -1,17 +1,25 @@
 """Conversion of the nodes of a page to text and blocks."""
 
+import re
 from itertools import accumulate
 
 from selectolax.lexbor import LexborNode
 
 from freki.operators.parse_html.columns import Columns
+from freki.operators.parse_html.fields import SIGNS, shown
+from freki.operators.parse_html.formulas import FORMULA, PARTS, before, behind
 from freki.operators.parse_html.labels import ItemLabels
 from freki.schemas.outline import Block, BlockKind, header_rows, one_line, visible
 
 _INLINE = {
     *("abbr", "acronym", "bdi", "bdo", "button", "cite", "data", "del", "dfn", "img", "input", "ins", "kbd", "label"),
-    *("mark", "math", "q", "rb", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
+    *("mark", FORMULA, "q", "rb", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
+    *PARTS,
 }
+# Text for readers of screens alone, which stands apart from the text beside it.
+_FOR_EARS = re.compile(r"(?<![\w-])(?:sr-only|visually-?hidden|screen-reader-text|screenreader-only)(?![\w-])")
+# Application of functions, and products and sums that only programs see.
+_UNSEEN = dict.fromkeys(map(ord, "\u2062\u2063\u2064"), None) | {0x2061: " "}
 _KINDS = {
     "ul": BlockKind.LIST,
     "ol": BlockKind.LIST,
@@ -42,6 +50,8 @@ class HtmlOutlineWriter:
         self._containers: list[str] = []
         self._labels: list[ItemLabels] = []
         self._columns = Columns()
+        self._formulas = 0
+        """Formulas around this place."""
         self._begin_block()
 
     def _begin_block(self) -> None:
@@ -61,8 +71,8 @@ class HtmlOutlineWriter:
         tag = node.tag or ""
         if node.is_text_node:
             self._write(node.text_content or "")
-        elif tag in _BREAKS:
-            self._break_inline(tag)
+        elif tag in _INLINE or tag in _BREAKS:
+            self._enter_inline(node, tag)
         elif self._is_container(node):
             self._part()
             if tag == "table":
@@ -75,21 +85,42 @@ class HtmlOutlineWriter:
             if tag == "td" and self._data_row is None:
                 self._data_row = len(self._seams) - (self._marker is None)
             self._columns.begin_cell(node)
-        elif tag not in _INLINE:
+        else:
             self._part()
             self._level = 0 if self._containers else _heading_level(node)
+
+    def _enter_inline(self, node: LexborNode, tag: str) -> None:
+        if tag in _BREAKS:
+            self._break_inline(tag)
+        elif tag == "input":
+            self._write(f" {shown(node)} ")
+        elif tag in PARTS:
+            self._add_sign(before(node))
+        elif tag == FORMULA:
+            self._formulas += 1
+        elif _is_for_ears(node):
+            self._break(" ")
+
+    def _leave_inline(self, node: LexborNode, tag: str) -> None:
+        if tag in PARTS:
+            self._add_sign(behind(node))
+        elif tag == FORMULA:
+            self._formulas -= 1
+        elif _is_for_ears(node) or (tag == "sup" and node.next and (node.next.text_content or "")[:1].isdigit()):
+            self._break(" ")
 
     def leave(self, node: LexborNode) -> None:
         """Process the end of an element."""
         tag = node.tag or ""
+        if tag in _INLINE:
+            self._leave_inline(node, tag)
+            return
         if self._is_container(node):
             if len(self._containers) == 1:
                 self.close_block()
             self._containers.pop()
             self._labels.pop()
-        if tag == "sup" and node.next is not None and (node.next.text_content or "")[:1].isdigit():
-            self._break(" ")
-        if not node.is_text_node and tag not in _INLINE and tag != "br" and tag not in _CELLS:
+        if not node.is_text_node and tag != "br" and tag not in _CELLS:
             self._part()
 
     def close_block(self) -> None:
@@ -99,7 +130,8 @@ class HtmlOutlineWriter:
                 self._buffer[at] = _BAR * count
         written = "".join(self._buffer).rstrip()
         text = written.lstrip("\n")
-        if text:
+        # A box alone opens a menu, or belongs to a picture.
+        if text and not SIGNS.issuperset(text):
             gap = "\n\n" if self.text else ""
             start = self._length + len(gap)
             self.text += [gap, text]
@@ -166,12 +198,22 @@ class HtmlOutlineWriter:
             self._put(visible(text))
             return
         words = one_line(visible(text.replace("\n", " ")))
+        if self._formulas:
+            self._add_sign(words.translate(_UNSEEN))
+            return
         if text[:1].isspace():
             self._break(" ")
         if words:
             self._put(words)
         if text[-1:].isspace():
             self._break(" ")
+
+    def _add_sign(self, text: str) -> None:
+        """Write a part of a formula, which is parted from others only where it says so."""
+        if text.strip():
+            self._put(text.strip() if self._gap or not self._buffer else text)
+        elif text:
+            self._break(text)
 
     def _put(self, text: str) -> None:
         ended = self._columns.fill() if "table" in self._containers else None
@@ -185,6 +227,10 @@ class HtmlOutlineWriter:
             self._buffer.append("")
         self._buffer.append((self._marker or "") + text)
         self._gap, self._marker = "", None
+
+
+def _is_for_ears(node: LexborNode) -> bool:
+    return node.tag == "span" and bool(_FOR_EARS.search(node.attributes.get("class") or ""))
 
 
 def _heading_level(node: LexborNode) -> int:
