@@ -3,6 +3,7 @@ import os
 import socket
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from freki.infra.local.ports import LOOPBACK, choose_port, is_free
+from freki.infra.local.ports import LOOPBACK, choose_port, claim, is_free
 from freki.infra.local.state import (
     Ports,
     StackState,
@@ -228,6 +229,21 @@ class TestPorts:
 
         with socket.create_server((LOOPBACK, port)):
             assert not is_free(port)
+
+    def test_of_those_that_claim_a_port_at_once_one_gets_it(self) -> None:
+        port = choose_port("FREKI_LOCAL__STORE_PORT", 0, last=None, avoid=())
+
+        with ThreadPoolExecutor(8) as threads:
+            claims = [each for each in threads.map(lambda _: claim(port), range(8)) if each is not None]
+
+        assert len(claims) == 1
+        with claims[0]:
+            assert not is_free(port)
+            with socket.create_server((LOOPBACK, port), reuse_port=True) as server:
+                for _ in range(20):
+                    socket.create_connection((LOOPBACK, port)).close()
+                    server.accept()[0].close()
+        assert is_free(port)
 
     def test_the_port_used_last_is_used_again(self) -> None:
         last = choose_port("FREKI_LOCAL__BROKER_PORT", 0, last=None, avoid=())

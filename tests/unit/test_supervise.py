@@ -1,11 +1,13 @@
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +28,7 @@ from freki.infra.local.children import (
     Stopped,
 )
 from freki.infra.local.logs import TAIL_LINES, BoundedLog
+from freki.infra.local.ports import LOOPBACK, choose_port
 from freki.infra.local.supervise import Supervisor
 from freki.schemas.errors import Rejected, Unavailable
 from tests.unit.presence import Presence
@@ -325,6 +328,52 @@ async def test_a_child_that_cannot_be_prepared_is_started_anew(
 
     assert events[1] == NotReady(name="broker", reason="the broker left")
     assert story[-2:] == [("Started", "broker"), ("Ready", "broker")]
+
+
+_SERVE = "import socket, time; server = socket.create_server(('127.0.0.1', {port})); time.sleep(1000)"
+
+
+async def test_another_program_at_the_port_of_a_child_does_not_make_it_ready(tmp_path: Path, events: Events) -> None:
+    prepared: list[str] = []
+
+    async def prepare(name: str) -> None:
+        prepared.append(name)
+
+    with socket.create_server((LOOPBACK, 0)) as other:
+        port = other.getsockname()[1]
+        # It starts as slowly as a server on a busy machine: the other one answers first.
+        broker = ChildSpec(
+            name="broker", command=("sleep", "1000"), ready=partial(_connects, port), port=port, restart=SOON
+        )
+        with pytest.raises(Rejected, match=rf"process {os.getpid()} \(.*\) listens on its port {port}"):
+            async with Supervisor([broker], log_dir=tmp_path, report=events, prepare=prepare):
+                pass
+
+    assert prepared == []
+    assert events.story() == [
+        *[("Started", "broker"), ("NotReady", "broker"), ("Stopped", "broker"), ("Restarting", "broker")] * 2,
+        *[("Started", "broker"), ("NotReady", "broker"), ("Stopped", "broker")],
+    ]
+
+
+async def test_a_child_that_listens_on_its_port_is_ready(tmp_path: Path, events: Events) -> None:
+    port = choose_port("", 0, last=None, avoid=())
+    command = ("/bin/sh", "-c", f'{sys.executable} -c "{_SERVE.format(port=port)}"; exit 1')
+    broker = ChildSpec(name="broker", command=command, ready=partial(_connects, port), port=port, restart=SOON)
+
+    async with Supervisor([broker], log_dir=tmp_path, report=events):
+        story = events.story()
+
+    assert story == [("Started", "broker"), ("Ready", "broker")]
+
+
+async def _connects(port: int) -> bool:
+    try:
+        _, writer = await asyncio.open_connection(LOOPBACK, port)
+    except OSError:
+        return False
+    writer.close()
+    return True
 
 
 async def test_children_are_stopped_before_those_they_depend_on(children: Children, events: Events) -> None:

@@ -37,6 +37,8 @@ class ChildSpec:
     command: tuple[str, ...]
     ready: Probe | Path
     """Readiness probe, polled until true; or a file that the child creates, passed as `FREKI_READY_FILE`."""
+    port: int | None = None
+    """The port that it listens on: a probe that another process answers there does not count."""
     env: Mapping[str, str] = field(default_factory=dict)
     """Variables added to the environment of the supervisor."""
     depends_on: tuple[str, ...] = ()

@@ -13,7 +13,7 @@ import signal
 import sys
 from pathlib import Path
 
-from freki.infra.local.ports import LOOPBACK, is_free
+from freki.infra.local.ports import LOOPBACK, claim
 from freki.infra.local.scrub import scrub_if_requested
 from freki.schemas.errors import InfraError, Misconfigured, Rejected
 
@@ -41,9 +41,10 @@ def serve(path: Path, port: int) -> None:
         scrub_if_requested(path)
     except OSError as error:
         raise Misconfigured(f"cannot serve {path}: {error}") from error
-    if not is_free(port):
-        # The server would share it silently.
+    # The server would share it silently, also with one that starts at the same time.
+    if (claimed := claim(port)) is None:
         raise Rejected(f"port {port} is taken: stop what listens there, or give another port")
+    claimed.set_inheritable(True)
     directory = program_directory()
     _die_with_parent()
     os.chdir(path.parent)

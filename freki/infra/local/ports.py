@@ -1,7 +1,8 @@
 """Choice of ports on the loopback interface."""
 
+import os
 import socket
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from contextlib import suppress
 from pathlib import Path
 
@@ -43,6 +44,38 @@ def is_free(port: int) -> bool:
     return True
 
 
+def claim(port: int) -> socket.socket | None:
+    """Claim a port for a server that shares its port with others silently; None: another process has it.
+
+    While the returned socket is open, also in a program that inherits it, that server can listen there, and so can
+    those of the same user that share ports; `is_free` says no.
+    """
+    with socket.socket() as first:
+        first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            first.bind((LOOPBACK, port))
+            # Of two that claim the port at once, only one can listen.
+            first.listen()
+            first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            claimed = socket.socket()
+            claimed.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            claimed.bind((LOOPBACK, port))
+        except OSError:
+            return None
+    return claimed
+
+
+def foreign_listener(port: int, group: int) -> str | None:
+    """Return a description of the process that listens on the port where none of the process group does.
+
+    None: one of the group does, nobody does, or the system does not tell.
+    """
+    listeners = _sockets(port)
+    if not listeners or any(listeners & _open_files(process) for process in _members(group)):
+        return None
+    return _holder(port)
+
+
 def _any_free() -> int:
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
@@ -52,22 +85,40 @@ def _any_free() -> int:
 
 def _holder(port: int) -> str:
     """Return a description of the process that listens on the port, as far as the system reveals it."""
-    sockets = {f"socket:[{inode}]" for inode in _listeners(port)}
-    for descriptor in Path("/proc").glob("[0-9]*/fd/*"):
+    sockets = _sockets(port)
+    for process in Path("/proc").glob("[0-9]*"):
         with suppress(OSError):
-            if str(descriptor.readlink()) in sockets:
-                process = descriptor.parents[1]
+            if sockets & _open_files(process):
                 return f"process {process.name} ({(process / 'comm').read_text().strip()})"
     return "another process"
 
 
-def _listeners(port: int) -> list[str]:
-    """Return the inodes of the sockets that listen on the port."""
-    inodes = []
+def _members(group: int) -> Iterator[Path]:
+    """Yield the folders in /proc of the processes of a group."""
+    for process in Path("/proc").glob("[0-9]*"):
+        with suppress(OSError):
+            if os.getpgid(int(process.name)) == group:
+                yield process
+
+
+def _open_files(process: Path) -> set[str]:
+    """Return what the descriptors of a process refer to; nothing of those of other users."""
+    files = set()
+    with suppress(OSError):
+        for descriptor in (process / "fd").iterdir():
+            # It may have been closed since.
+            with suppress(OSError):
+                files.add(str(descriptor.readlink()))
+    return files
+
+
+def _sockets(port: int) -> set[str]:
+    """Return the sockets that listen on the port, by the names that /proc has for them."""
+    sockets = set()
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         with suppress(OSError):
             for line in Path(table).read_text().splitlines()[1:]:
                 fields = line.split()
                 if fields[1].endswith(f":{port:04X}") and fields[3] == _LISTEN:
-                    inodes.append(fields[9])
-    return inodes
+                    sockets.add(f"socket:[{fields[9]}]")
+    return sockets

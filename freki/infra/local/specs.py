@@ -67,6 +67,7 @@ def tansu_spec(state: StackState) -> ChildSpec:
             *("--listener-url", listener, "--advertised-listener-url", listener),
         ),
         ready=partial(broker_answers, state.ports.broker),
+        port=state.ports.broker,
         is_volatile=True,
         loss="its records, which it kept in memory only: publish again what has no receipt yet, and set groups and"
         " judgements again; what was indexed is there. `freki up --kafka` keeps records",
@@ -82,6 +83,7 @@ def kafka_spec(state: StackState, command: tuple[str, ...]) -> ChildSpec:
         name=BROKER,
         command=command,
         ready=partial(broker_answers, state.ports.broker),
+        port=state.ports.broker,
         stop_timeout_s=20.0,
     )
 
@@ -93,6 +95,7 @@ def store_spec(state: StackState) -> ChildSpec:
         name=STORE,
         command=(sys.executable, "-m", "freki.infra.local.milvus_lite", str(data), str(state.ports.store)),
         ready=partial(store_answers, state.ports.store),
+        port=state.ports.store,
         fatal_output=milvus_lite.FILE_ERRORS,
         fatal_reason=(
             f"it could not read or write {data}: free space on that disk; if its log says malformed, move the file "

@@ -31,6 +31,7 @@ from freki.infra.local.children import (
 )
 from freki.infra.local.guard_process import GuardProcess
 from freki.infra.local.logs import BoundedLog, LogPipe
+from freki.infra.local.ports import foreign_listener
 from freki.schemas.errors import InfraError, Rejected, Unavailable
 
 PROBE_INTERVAL_S = 0.02
@@ -239,6 +240,9 @@ class Supervisor:
         async with asyncio.timeout(child.spec.ready_timeout_s):
             while not (ready.exists() if isinstance(ready, Path) else await ready()):  # noqa: ASYNC110 - other process
                 await asyncio.sleep(PROBE_INTERVAL_S)
+        # Before it is prepared: the server of another program or stack would be changed, and workers would join it.
+        if child.spec.port and child.group and (other := foreign_listener(child.spec.port, child.group)):
+            raise Unavailable(f"{other} listens on its port {child.spec.port}: stop that")
         await self._prepare(child.spec.name)
 
     async def _end(
