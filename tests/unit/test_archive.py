@@ -1,10 +1,12 @@
 """Files of an archive: what is written is read back bit for bit, an interrupted archive goes on, damage is named."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
+from threading import Event
 
 import numpy as np
 import pytest
@@ -17,6 +19,7 @@ from freki.infra.archive.folder import MANIFEST, UNFINISHED, dated_folders, remo
 from freki.infra.archive.reader import ArchiveReader, read_manifest
 from freki.infra.archive.tables import Table, read_rows
 from freki.infra.archive.writer import ArchiveWriter, continues
+from freki.infra.durable_files import write_atomically
 from freki.infra.milvus.layout import CHUNKS, DOCUMENTS, MANIFESTS, PLACEHOLDER, Kind
 from freki.infra.milvus.rows import chunk_of, chunk_row, page_of, page_row, root_of, root_row
 from freki.schemas import ChunkKind, RootId, TenantId, Timestamp
@@ -258,6 +261,38 @@ async def test_an_interrupted_archive_goes_on_after_its_last_volume(tmp_path: Pa
 
     assert await written(tmp_path / "at once", documents("r1", "r2", "r3")) == manifest
     assert files_in(tmp_path / "at once") == files_in(tmp_path)
+
+
+@pytest.mark.usefixtures("small_volumes")
+async def test_an_archive_is_left_once_nothing_is_written_to_it_any_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # After Ctrl-C a file appeared beside no start: the same export took the folder for somebody else's.
+    folder = tmp_path / "backup"
+    begun, may_go_on = Event(), Event()
+
+    def slowly(path: Path, content: Callable[[Path], object]) -> None:
+        begun.set()
+        may_go_on.wait()
+        write_atomically(path, content)
+
+    async def export() -> None:
+        async with ArchiveWriter(folder, START) as archive:
+            monkeypatch.setattr(writer, "write_atomically", slowly)
+            await write(archive, documents("r1"))
+
+    exporting = asyncio.create_task(export())
+    await asyncio.to_thread(begun.wait)
+    exporting.cancel()
+    for _ in range(20):
+        await asyncio.sleep(0)
+    is_left = exporting.done()
+    may_go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await exporting
+
+    assert not is_left
+    assert (await written(folder, documents("r1"))).documents == 1
 
 
 @pytest.mark.usefixtures("small_volumes")

@@ -2,11 +2,11 @@
 
 import asyncio
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Self
+from typing import Any, ParamSpec, Self, TypeVar
 
 from filelock import FileLock, Timeout
 from pydantic import TypeAdapter, ValidationError
@@ -29,6 +29,11 @@ FILE_BYTES = 32 << 20
 """Size in memory of the rows of a file; a volume ends with the first full file."""
 VOLUME_DOCUMENTS = 10_000
 """Maximum documents of a volume: many of them may be deleted, and have no rows."""
+LEFT_S = 4.0
+"""Time for what is being written to end where the export is cancelled, in seconds: a dead disk may not let it."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 _START = TypeAdapter(ArchiveStart)
 _VOLUME = TypeAdapter(ArchiveVolume)
@@ -72,13 +77,30 @@ class ArchiveWriter:
         self._tables: dict[str, Table] = {}
         self._open_volume = _OpenVolume()
         self._is_new = False
+        self._writing: asyncio.Task[Any] | None = None
+        """The last call in a thread."""
 
     async def __aenter__(self) -> Self:
         require("export")
-        await asyncio.to_thread(self._open)
+        try:
+            await self._apart(self._open)
+        except asyncio.CancelledError:
+            await self._leave()
+            raise
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._leave()
+
+    async def _leave(self) -> None:
+        # A cancelled call goes on in its thread: of a folder that was left, another export may be writing to it.
+        if self._writing is not None:
+            await asyncio.wait({self._writing}, timeout=LEFT_S)
+            if not self._writing.done():
+                # As if it were killed; the lock ends with the process.
+                return
+        if not self._lock.is_locked:
+            return
         is_empty = self._is_empty()
         for name in [UNFINISHED, LOCK] if is_empty else [LOCK]:
             (self._folder / name).unlink(missing_ok=True)
@@ -129,11 +151,17 @@ class ArchiveWriter:
         volume.last = last
         held = sum(table.bytes for table in self._tables.values())
         if volume.files or held >= FILE_BYTES or volume.documents + volume.deleted >= VOLUME_DOCUMENTS:
-            await asyncio.to_thread(self._end_volume)
+            await self._apart(self._end_volume)
 
     async def finish(self, ended_at: Timestamp) -> ArchiveManifest:
         """Write what is left, the README and the manifest."""
-        return await asyncio.to_thread(self._finish, ended_at)
+        return await self._apart(self._finish, ended_at)
+
+    async def _apart(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+        """Call a function in a thread."""
+        writing = asyncio.create_task(asyncio.to_thread(work, *args, **kwargs))
+        self._writing = writing
+        return await asyncio.shield(writing)
 
     async def _add(self, layout: Layout, dim: int, rows: Sequence[Row]) -> None:
         def add() -> None:
@@ -143,7 +171,7 @@ class ArchiveWriter:
                 self._write(layout.name, table)
 
         if rows:
-            await asyncio.to_thread(add)
+            await self._apart(add)
 
     def _write(self, holds: str, table: Table) -> None:
         number = sum(file.holds == holds for file in self._open_volume.files)
