@@ -469,6 +469,27 @@ async def test_a_fetch_that_starts_while_the_repository_is_left_ends_too(
             await asyncio.to_thread(git.fetch)
 
 
+async def test_leaving_a_partial_clone_waits_for_no_content_that_its_remote_does_not_send(
+    repository: Repository, tmp_path: Path
+) -> None:
+    repository.commit({"a.md": "1"})
+    repository.git("config", "uploadpack.allowFilter", "true")
+    clone = Repository(tmp_path / "clone")
+    clone.git("remote", "add", "origin", f"file://{repository.path}")
+    clone.git("fetch", "--quiet", "--filter=blob:none", "origin", "main:copy")
+    with socket.create_server(("127.0.0.1", 0)) as remote:
+        clone.git("remote", "set-url", "origin", f"git://127.0.0.1:{remote.getsockname()[1]}/wiki")
+        with opened(clone, "copy") as git:
+            (blob,) = git.tree("copy").values()
+            reading = asyncio.create_task(asyncio.to_thread(git.read, blob))
+            connection, _ = await asyncio.to_thread(remote.accept)
+
+        assert not reading.done()
+        connection.close()
+        with pytest.raises(Unavailable, match="git cannot read"):
+            await reading
+
+
 @pytest.mark.parametrize("branch", ["HEAD", "main"])
 async def test_a_branch_that_is_gone_at_the_remote_takes_no_document_back(
     repository: Repository, tmp_path: Path, branch: str

@@ -4,6 +4,7 @@ import os
 import re
 import subprocess
 import tempfile
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import groupby
@@ -63,6 +64,7 @@ class GitRepository:
         # Refspecs of the remotes, as configured; empty before the first fetch.
         self._fetched = ""
         self._contents: subprocess.Popen[bytes] | None = None
+        self._reading = threading.Lock()
         self._fetching: subprocess.Popen[bytes] | None = None
         self._is_left = False
 
@@ -75,7 +77,12 @@ class GitRepository:
         if (fetching := self._fetching) is not None:
             # Who stops the command need not wait for a remote that does not answer; git ends its transports.
             fetching.terminate()
-        self._end_asking()
+        if self._reading.acquire(blocking=False):
+            self._end_asking()
+            self._reading.release()
+        elif (contents := self._contents) is not None:
+            # Another thread still reads. Closing its pipe would wait for what git fetches into a partial clone.
+            contents.terminate()
 
     def fetch(self) -> None:
         """Fetch new commits from the remote; leaving the repository ends it."""
@@ -178,6 +185,10 @@ class GitRepository:
 
     def read(self, blob: str) -> bytes:
         """Return the content of an id. Raises Rejected where it is too large, Unavailable where git cannot give it."""
+        with self._reading:
+            return self._read(blob)
+
+    def _read(self, blob: str) -> bytes:
         question, answer = self._asking()
         about: list[str] = []
         # A broken pipe: git ended.
