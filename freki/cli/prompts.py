@@ -10,11 +10,16 @@ from freki.cli.context import console, fail
 
 
 def agreed(what: str) -> bool:
-    """Ask whether to do something, in the infinitive; end the command where nobody can answer, or at Ctrl-C."""
+    """Ask whether to do something, in the infinitive; end the command where nobody can answer, at Ctrl-C or Ctrl-D."""
     if not console.is_terminal:
         fail(f"this would {what}: give --yes to do it", code=2)
-    with _interruptible():
-        return typer.confirm(f"{what[0].upper()}{what[1:]}?")
+    try:
+        with _interruptible():
+            return typer.confirm(f"{what[0].upper()}{what[1:]}?")
+    except typer.Abort:
+        # The line of the question has no end yet.
+        console.print()
+        fail("interrupted", code=130)
 
 
 def answered(question: str) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import errno
+import io
 import os
 import signal
 import subprocess
@@ -18,6 +19,7 @@ from typer.testing import CliRunner
 
 from freki.cli.context import command, terminated_as_interrupted
 from freki.cli.main import app
+from freki.cli.prompts import agreed, console
 from freki.infra.archive.folder import disk, make_folder
 from freki.infra.signals import run_until_stopped
 from freki.schemas import IndexOutcome
@@ -366,3 +368,21 @@ def test_ctrl_c_ends_a_command_also_while_a_call_does_not_return(work: str) -> N
     assert ended.returncode == 130
     assert ended.stderr.splitlines()[-1] == "freki: interrupted"
     assert "Traceback" not in ended.stderr
+
+
+def test_a_command_whose_question_finds_no_answer_was_interrupted(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # As at Ctrl-D, which typer takes for the same as Ctrl-C.
+    monkeypatch.setattr(sys, "stdin", io.StringIO(""))
+    monkeypatch.setattr(console, "_force_terminal", True)
+
+    @command
+    async def delete() -> None:
+        agreed("delete 3 documents")
+
+    with pytest.raises(typer.Exit) as ended:
+        delete()
+
+    assert ended.value.exit_code == 130
+    assert capsys.readouterr().err == "freki: interrupted\n"
