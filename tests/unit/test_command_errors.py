@@ -17,9 +17,9 @@ import structlog
 import typer
 from typer.testing import CliRunner
 
-from freki.cli.context import command, terminated_as_interrupted
+from freki.cli.context import command, console, terminated_as_interrupted
 from freki.cli.main import app
-from freki.cli.prompts import agreed, console
+from freki.cli.prompts import agreed
 from freki.infra.archive.folder import disk, make_folder
 from freki.infra.signals import run_until_stopped
 from freki.schemas import IndexOutcome
