@@ -18,6 +18,7 @@ from freki.schemas.erasure import SignedReport
 from freki.streams.privacy.erasure import ErasureOutcome
 
 pytestmark = pytest.mark.usefixtures("folder")
+CHECKOUT = Path(__file__).parents[2]
 BODY = {"documents": [{"id": "ürlaub.md", "version": 1}], "removed": [], "remains": []}
 
 
@@ -83,7 +84,11 @@ def test_a_report_is_written_also_where_the_reader_of_the_output_has_ended(tmp_p
     os.close(reader)
     try:
         ended = subprocess.run(
-            [sys.executable, "-c", HELD_IN_PART, str(path)], stdout=writer, stderr=subprocess.PIPE, check=False
+            [sys.executable, "-c", HELD_IN_PART, str(path)],
+            cwd=CHECKOUT,
+            stdout=writer,
+            stderr=subprocess.PIPE,
+            check=False,
         )
     finally:
         os.close(writer)
