@@ -1,13 +1,10 @@
 """`freki audit`: verify the audit log, search it, copy it, and make the key that signs it."""
 
-import os
 import sys
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from dataclasses import asdict
 from datetime import UTC, datetime
-from errno import EEXIST
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Annotated
 from urllib.parse import quote
 
@@ -18,7 +15,7 @@ from freki.cli.context import command, console, errors, fail, load_settings
 from freki.cli.rows import AsJson, print_json, whole_table
 from freki.cli.words import counted
 from freki.infra.audit import read_chains, sent_marks
-from freki.infra.durable_files import create_file, sync_folder
+from freki.infra.durable_files import create_folder
 from freki.infra.kafka import Reader
 from freki.infra.settings import Settings
 from freki.infra.signing import SigningKey, make_key, read_verifier
@@ -122,13 +119,13 @@ async def export(
         fail("no entry was found; is FREKI_AUDIT__ENABLED set where workers run?")
     # Who may write to the topic may choose the name: no two writers share a file, and none lies elsewhere.
     contents = {
-        f"{quote(writer, safe='')}.jsonl": "".join(f"{lines[sequence]}\n" for sequence in sorted(lines))
+        f"{quote(writer, safe='')}.jsonl": "".join(f"{lines[sequence]}\n" for sequence in sorted(lines)).encode("ascii")
         for writer, lines in chains.items()
     }
     if settings.audit.key_file is not None:
-        contents["public.pem"] = SigningKey.read(settings.audit.key_file).public_pem
+        contents["public.pem"] = SigningKey.read(settings.audit.key_file).public_pem.encode("ascii")
     try:
-        _write_folder(folder, contents)
+        create_folder(folder, contents)
     except OSError as error:
         fail(f"{folder}: {error.strerror}; name a new folder", code=2)
     console.print(
@@ -138,20 +135,6 @@ async def export(
     if damaged:
         _show_damaged(damaged)
         raise typer.Exit(1)
-
-
-def _write_folder(folder: Path, contents: Mapping[str, str]) -> None:
-    """Write a new folder of files by name, as a whole: a part of a log would look like all of it. Raises OSError."""
-    if os.path.lexists(folder):
-        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(folder))
-    folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as temporary:
-        made = Path(temporary) / "log"
-        made.mkdir(mode=0o700)
-        for name, content in contents.items():
-            create_file(made / name, content.encode("ascii"))
-        made.rename(folder)
-    sync_folder(folder.parent)
 
 
 @audit_app.command("search")

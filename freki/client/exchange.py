@@ -187,6 +187,14 @@ class Follower:
             self._reading.result()
         raise TimeoutError(f"nothing came within {patience_s or 0:g} s: do workers run?")
 
+    async def first_of(self, arrived: asyncio.Queue[T], *, patience_s: float | None) -> T:
+        """Take the first of a queue that the reading task fills. Raises as `first` does."""
+        waiting = asyncio.ensure_future(arrived.get())
+        try:
+            return await self.first(waiting, patience_s=patience_s)
+        finally:
+            waiting.cancel()
+
 
 async def decoded(records: AsyncIterable[Stored], decode: Callable[[bytes], D]) -> AsyncIterator[D]:
     """Yield what records hold, except those without a value, and those that cannot be decoded, which are logged.
@@ -220,11 +228,7 @@ class Subscription(Follower, Generic[T]):
         """Return the next one. Raises the error of the reading task, and ClientClosed where this was closed."""
         if not self._arrived.empty():
             return self._arrived.get_nowait()
-        waiting = asyncio.ensure_future(self._arrived.get())
-        try:
-            return await self.first(waiting, patience_s=None)
-        finally:
-            waiting.cancel()
+        return await self.first_of(self._arrived, patience_s=None)
 
     async def _read(self) -> None:
         async for each in self._found:
@@ -249,11 +253,7 @@ class Receipts(Follower):
 
     async def next(self, *, patience_s: float) -> IndexOutcome:
         """Return the next receipt of an expected change, each once. Raises TimeoutError after `patience_s` seconds."""
-        waiting = asyncio.ensure_future(self._arrived.get())
-        try:
-            return await self.first(waiting, patience_s=patience_s)
-        finally:
-            waiting.cancel()
+        return await self.first_of(self._arrived, patience_s=patience_s)
 
     async def _read(self) -> None:
         async for outcome in decoded(self._records, self._decode):

@@ -2,10 +2,11 @@
 
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
-from errno import EDQUOT, ENOSPC, ENOTDIR
+from errno import EDQUOT, EEXIST, ENOSPC, ENOTDIR
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 PARTIAL = ".partial"
 """Suffix of a file that `write_atomically` has begun."""
@@ -38,6 +39,23 @@ def create_file(path: Path, content: bytes, *, mode: int = 0o666) -> None:
     except OSError:
         path.unlink(missing_ok=True)
         raise
+    sync_folder(path.parent)
+
+
+def create_folder(path: Path, contents: Mapping[str, bytes]) -> None:
+    """Write a new folder of files by name, for its owner alone. Raises OSError, FileExistsError if there is one.
+
+    It is there as a whole, or not at all: a part of a log would look like all of it.
+    """
+    if os.path.lexists(path):
+        raise FileExistsError(EEXIST, os.strerror(EEXIST), str(path))
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=path.parent, prefix=f".{path.name}-") as temporary:
+        made = Path(temporary) / path.name
+        made.mkdir(mode=0o700)
+        for name, content in contents.items():
+            create_file(made / name, content)
+        made.rename(path)
     sync_folder(path.parent)
 
 

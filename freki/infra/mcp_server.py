@@ -113,14 +113,14 @@ def _no_message(error: Exception) -> "SessionMessage":
 
     try:
         read = _read_from(error)
-        told = ErrorData(
+        problem = ErrorData(
             code=INVALID_REQUEST,
             message="Invalid Request: no message of JSON-RPC 2.0, or half of a character (a lone surrogate)",
         )
     except (ValueError, RecursionError):
         read = None
-        told = ErrorData(code=PARSE_ERROR, message="Parse error: the line is no JSON")
-    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=_id_of(read), error=told))
+        problem = ErrorData(code=PARSE_ERROR, message="Parse error: the line is no JSON")
+    return SessionMessage(JSONRPCError(jsonrpc="2.0", id=_id_of(read), error=problem))
 
 
 def _read_from(error: Exception) -> object:

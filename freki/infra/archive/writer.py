@@ -29,7 +29,7 @@ FILE_BYTES = 32 << 20
 """Size in memory of the rows of a file; a volume ends with the first full file."""
 VOLUME_DOCUMENTS = 10_000
 """Maximum documents of a volume: many of them may be deleted, and have no rows."""
-LEFT_S = 4.0
+LEAVE_S = 4.0
 """Time for what is being written to end where the export is cancelled, in seconds: a dead disk may not let it."""
 
 P = ParamSpec("P")
@@ -83,7 +83,7 @@ class ArchiveWriter:
     async def __aenter__(self) -> Self:
         require("export")
         try:
-            await self._apart(self._open)
+            await self._in_thread(self._open)
         except asyncio.CancelledError:
             await self._leave()
             raise
@@ -95,7 +95,7 @@ class ArchiveWriter:
     async def _leave(self) -> None:
         # A cancelled call goes on in its thread: of a folder that was left, another export may be writing to it.
         if self._writing is not None:
-            await asyncio.wait({self._writing}, timeout=LEFT_S)
+            await asyncio.wait({self._writing}, timeout=LEAVE_S)
             if not self._writing.done():
                 # As if it were killed; the lock ends with the process.
                 return
@@ -151,13 +151,13 @@ class ArchiveWriter:
         volume.last = last
         held = sum(table.bytes for table in self._tables.values())
         if volume.files or held >= FILE_BYTES or volume.documents + volume.deleted >= VOLUME_DOCUMENTS:
-            await self._apart(self._end_volume)
+            await self._in_thread(self._end_volume)
 
     async def finish(self, ended_at: Timestamp) -> ArchiveManifest:
         """Write what is left, the README and the manifest."""
-        return await self._apart(self._finish, ended_at)
+        return await self._in_thread(self._finish, ended_at)
 
-    async def _apart(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    async def _in_thread(self, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
         """Call a function in a thread."""
         writing = asyncio.create_task(asyncio.to_thread(work, *args, **kwargs))
         self._writing = writing
@@ -171,7 +171,7 @@ class ArchiveWriter:
                 self._write(layout.name, table)
 
         if rows:
-            await self._apart(add)
+            await self._in_thread(add)
 
     def _write(self, holds: str, table: Table) -> None:
         number = sum(file.holds == holds for file in self._open_volume.files)

@@ -50,6 +50,8 @@ def claim(port: int) -> socket.socket | None:
     While the returned socket is open, also in a program that inherits it, that server can listen there, and so can
     those of the same user that share ports; `is_free` says no.
     """
+    claimed = socket.socket()
+    claimed.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
     with socket.socket() as first:
         first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -57,10 +59,9 @@ def claim(port: int) -> socket.socket | None:
             # Of two that claim the port at once, only one can listen.
             first.listen()
             first.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            claimed = socket.socket()
-            claimed.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             claimed.bind((LOOPBACK, port))
         except OSError:
+            claimed.close()
             return None
     return claimed
 

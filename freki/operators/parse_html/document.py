@@ -47,8 +47,7 @@ _OPEN_DESPITE_SLASH = {
 }
 # As in Blink. The parser scans all open elements at each tag: without a limit its time is quadratic.
 _MAX_DEPTH = 512
-
-
+# A link that opens an element of the page, as a button does.
 _OPENER = re.compile(r"""<a\s[^<>]*?\b(?:aria-controls|data-(?:bs-)?toggle=["']?collapse)""", re.IGNORECASE)
 _LONG_TAG, _MAX_TAG_ATTRIBUTES = 4000, 500
 """Characters of a tag whose attributes are counted, and their maximum: the parser compares each one with all others."""
@@ -112,10 +111,8 @@ def _flattened(source: str) -> str:
             return f"{whole[:-2]}></{name}>" if depth < _MAX_DEPTH else ""
         if name in _STRUCK:
             # Left out as `<del>`, which no parser opens again in each later paragraph.
-            whole, name = "" if whole[-2] == "/" else f"<{end}del>", "del"
-        if not whole:
-            return ""
-        if name in _UNNESTED:
+            whole = "" if whole[-2] == "/" else f"<{end}del>"
+        if not whole or name in _UNNESTED:
             return whole
         if end:
             depth = max(depth - 1, 0)

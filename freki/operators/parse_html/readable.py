@@ -58,12 +58,14 @@ def main_parts(tree: LexborHTMLParser) -> list[LexborNode]:
 
 
 def _is_within(node: LexborNode, tags: Collection[str], roles: Collection[str]) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.tag in tags or around.attributes.get("role") in roles:
-            return True
-        around = around.parent
-    return False
+    return _nearest(node.parent, tags, roles) is not None
+
+
+def _nearest(node: LexborNode | None, tags: Collection[str], roles: Collection[str]) -> LexborNode | None:
+    """Return the node, or the nearest one around it, that has one of the tags or roles."""
+    while node is not None and node.tag not in tags and node.attributes.get("role") not in roles:
+        node = node.parent
+    return node
 
 
 def opened_panels(tree: LexborHTMLParser) -> frozenset[str]:
@@ -144,11 +146,9 @@ def _is_readable(node: LexborNode, panels: frozenset[str]) -> bool:
 
 def _is_title(button: LexborNode, attributes: Mapping[str, str | None]) -> bool:
     """Return whether a button is the title of what it opens: it stands in a heading, and says so or is all of it."""
-    heading = button
-    while heading.tag not in HEADINGS and heading.attributes.get("role") != "heading":
-        if heading.parent is None:
-            return False
-        heading = heading.parent
+    heading = _nearest(button, HEADINGS, {"heading"})
+    if heading is None:
+        return False
     if "aria-expanded" in attributes:
         return True
     first = heading.css_first("button")

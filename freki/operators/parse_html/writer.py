@@ -16,8 +16,10 @@ _INLINE = {
     *("mark", FORMULA, "q", "rb", "ruby", "samp", "span", "sub", "sup", "time", "var", "wbr"),
     *PARTS,
 }
-# Text for readers of screens alone, which stands apart from the text beside it.
-_FOR_EARS = re.compile(r"(?<![\w-])(?:sr-only|visually-?hidden|screen-reader-text|screenreader-only)(?![\w-])")
+# Classes of text for screen readers only, which stands apart from the text beside it.
+_SCREEN_READER_ONLY = re.compile(
+    r"(?<![\w-])(?:sr-only|visually-?hidden|screen-reader-text|screenreader-only)(?![\w-])"
+)
 # Application of functions, and products and sums that only programs see.
 _UNSEEN = dict.fromkeys(map(ord, "\u2062\u2063\u2064"), None) | {0x2061: " "}
 _KINDS = {
@@ -98,7 +100,7 @@ class HtmlOutlineWriter:
             self._add_sign(before(node))
         elif tag == FORMULA:
             self._formulas += 1
-        elif _is_for_ears(node):
+        elif _is_for_screen_readers(node):
             self._break(" ")
 
     def _leave_inline(self, node: LexborNode, tag: str) -> None:
@@ -106,7 +108,9 @@ class HtmlOutlineWriter:
             self._add_sign(behind(node))
         elif tag == FORMULA:
             self._formulas -= 1
-        elif _is_for_ears(node) or (tag == "sup" and node.next and (node.next.text_content or "")[:1].isdigit()):
+        elif _is_for_screen_readers(node) or (
+            tag == "sup" and node.next and (node.next.text_content or "")[:1].isdigit()
+        ):
             self._break(" ")
 
     def leave(self, node: LexborNode) -> None:
@@ -229,8 +233,8 @@ class HtmlOutlineWriter:
         self._gap, self._marker = "", None
 
 
-def _is_for_ears(node: LexborNode) -> bool:
-    return node.tag == "span" and bool(_FOR_EARS.search(node.attributes.get("class") or ""))
+def _is_for_screen_readers(node: LexborNode) -> bool:
+    return node.tag == "span" and bool(_SCREEN_READER_ONLY.search(node.attributes.get("class") or ""))
 
 
 def _heading_level(node: LexborNode) -> int:
