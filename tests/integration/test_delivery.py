@@ -9,7 +9,9 @@ from typing import Any
 import faust
 import pytest
 from aiokafka import AIOKafkaProducer
+from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.protocol.group import LeaveGroupRequest
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind
@@ -380,6 +382,30 @@ async def test_a_group_whose_leader_left_while_another_member_joined_elects_a_ne
             assert not run.done()
             await world.publish(*numbered(0, 10, keys=5))
             await world.outputs(10)
+
+
+async def test_a_worker_that_stops_amid_a_rebalance_leaves_its_group(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise its partitions stand still until its session ends."""
+    left: list[str] = []
+    send = AIOKafkaClient.send
+
+    async def sent(client: Any, node: Any, request: Any, **options: Any) -> Any:
+        answer = await send(client, node, request, **options)
+        if isinstance(request, LeaveGroupRequest):
+            left.append(request._group)
+        return answer
+
+    monkeypatch.setattr(AIOKafkaClient, "send", sent)
+    stage = world.stage(world.forward)
+    async with running(stage):
+        # As Faust does where partitions are revoked or assigned once the app stops.
+        stage.app.consumer.close()
+        # What it begins in the loop of the app has a turn before the reading thread stops.
+        await asyncio.sleep(0.05)
+
+    assert left == [stage.app.conf.id]
 
 
 async def test_a_slow_batch_is_given_up_before_another_worker_begins_with_its_records(world: World) -> None:

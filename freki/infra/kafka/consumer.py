@@ -73,6 +73,13 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         if self._consumer is not None:
             await stop_consumer(self._consumer, self._pauses)
 
+    def close(self) -> None:
+        """Do nothing: the thread ends with the app, and closes its consumer then.
+
+        Faust calls it where partitions move while the app stops. Its own marks the consumer as closed and closes the
+        connections in another thread's loop, which fails: then nobody leaves the group, or closes them.
+        """
+
     def _stopped_set(self) -> None:
         # After a crash the thread has ended, and its loop takes no calls.
         if self.thread_loop.is_closed():
