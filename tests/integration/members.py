@@ -1,15 +1,18 @@
 """Members of a consumer group that send single requests of its protocol, for states of a group that are rare."""
 
+import asyncio
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 from aiokafka.client import AIOKafkaClient, ConnectionGroup, CoordinationType
-from aiokafka.errors import MemberIdRequired
+from aiokafka.errors import GroupCoordinatorNotAvailableError, MemberIdRequired
+from aiokafka.protocol.admin import DescribeGroupsRequest
 from aiokafka.protocol.group import JoinGroupRequest, LeaveGroupRequest, SyncGroupRequest
 
 from freki.infra.kafka.connection import PROFILES, client_options
 from freki.infra.settings import KafkaSettings
+from tests.integration.stages import PATIENCE_S
 
 PROTOCOL, METADATA = "faust", b""
 
@@ -21,19 +24,27 @@ class Members:
         self._timeout_ms = int(PROFILES[kafka.profile].session_timeout_s * 1000)
         self._client, self._node, self._group = client, node, group
 
-    async def begin_to_join(self) -> str:
-        """Do the first of the two steps in which a member joins; return its id."""
-        answer = await self._joined("")
-        assert answer.error_code == MemberIdRequired.errno
-        return str(answer.member_id)
-
     async def join(self) -> str:
         """Join a group without members, and lead it."""
-        member = await self.begin_to_join()
+        named = await self._joined("")
+        assert named.error_code == MemberIdRequired.errno
+        member = str(named.member_id)
         answer = await self._joined(member)
         assert answer.leader_id == member
         await self._send(SyncGroupRequest(self._group, answer.generation_id, member, None, [(member, b"")]))
         return member
+
+    async def leave_amid_a_join(self, member: str) -> None:
+        """Leave once another member begins to join."""
+        async with asyncio.timeout(PATIENCE_S):
+            while len(await self._ids()) < 2:  # noqa: ASYNC110 - only the broker knows
+                await asyncio.sleep(0.02)
+        await self.leave(member)
+
+    async def _ids(self) -> list[str]:
+        answer = await self._send(DescribeGroupsRequest([self._group]))
+        [group] = answer.groups
+        return [member[0] for member in group[5]]
 
     async def leave(self, member: str) -> None:
         answer = await self._send(LeaveGroupRequest(self._group, member))
@@ -55,8 +66,17 @@ async def group_members(kafka: KafkaSettings, group: str) -> AsyncIterator[Membe
     client = AIOKafkaClient(**client_options(kafka))
     await client.bootstrap()
     try:
-        node = await client.coordinator_lookup(CoordinationType.GROUP, group)
+        node = await _coordinator(client, group)
         await client.ready(node, group=ConnectionGroup.COORDINATION)
         yield Members(kafka, client, node, group)
     finally:
         await client.close()
+
+
+async def _coordinator(client: AIOKafkaClient, group: str) -> int:
+    """Look until the broker has made the topic of offsets, which it does for its first group."""
+    async with asyncio.timeout(PATIENCE_S):
+        while True:
+            with suppress(GroupCoordinatorNotAvailableError):
+                return int(await client.coordinator_lookup(CoordinationType.GROUP, group))
+            await asyncio.sleep(0.1)

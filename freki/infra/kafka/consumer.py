@@ -4,7 +4,6 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import suppress
-from copy import copy
 from typing import Any, cast
 
 import structlog
@@ -12,10 +11,8 @@ from aiokafka.errors import (
     CommitFailedError,
     IllegalStateError,
     KafkaError,
-    RebalanceInProgressError,
     UnknownTopicOrPartitionError,
 )
-from aiokafka.protocol.group import JoinGroupRequest, SyncGroupRequest
 from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
@@ -24,6 +21,7 @@ from faust.types.transports import TPorTopicSet
 from freki.client.kafka import stop_consumer
 from freki.client.wakeups import FetchPauses, pace
 from freki.infra.kafka.connection import BrokerProfile, wakeups_of
+from freki.infra.kafka.local_groups import LocalMembership
 from freki.infra.kafka.offsets import Offsets
 from freki.infra.kafka.reader import ISOLATION
 from freki.infra.kafka.topic_ids import TopicIds
@@ -34,8 +32,6 @@ _HELD_BYTES = 32 * 1024 * 1024
 """Maximum size of unfinished records of a topic in memory, exceeded by at most one poll."""
 _RECORD_BYTES = 1024
 """Estimated overhead per record in memory."""
-_REFUSALS = 2
-"""Number of refused SyncGroup requests in one generation after which its leader counts as departed."""
 Release = Callable[[float], Awaitable[None]]
 """Finishes or abandons the work in flight within the given seconds; never raises."""
 Lost = Callable[[str, int, int], None]
@@ -59,9 +55,8 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         await super().on_start()
         _give_up_commits_to_deleted_topics(self._consumer)
         _begin_at_committed_offsets_at_once(self._consumer)
-        _leave_first_generations(self._consumer)
         if cast("Transport", self.transport).profile.keeps_leaders:
-            _replace_departed_leaders(self._consumer)
+            LocalMembership(self._consumer)
         self._watch_resets()
         self._topic_ids = TopicIds(self._consumer)
         self._topic_ids.watch()
@@ -213,57 +208,6 @@ def _begin_at_committed_offsets_at_once(consumer: Any) -> None:  # noqa: ANN401 
 
 def _has_begun(state: Any) -> bool:  # noqa: ANN401 - aiokafka is untyped
     return bool(state.has_valid_position or state.awaiting_reset)
-
-
-def _leave_first_generations(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
-    """Let a member leave its group also in generation 0, which aiokafka takes for none.
-
-    It is the first one of the local broker, which knows a member that has not left until another one joins.
-    """
-    coordinator = consumer._coordinator  # noqa: SLF001
-    leave = coordinator._maybe_leave_group  # noqa: SLF001
-
-    async def leave_any() -> None:
-        if coordinator.member_id:
-            coordinator.generation = max(1, coordinator.generation)
-        await leave()
-
-    coordinator._maybe_leave_group = leave_any  # noqa: SLF001
-
-
-def _replace_departed_leaders(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
-    """Make the broker elect a new leader where the leader left while another member joined.
-
-    The local broker then waits for that leader for ever: it drops a leader only when the session of a member expires.
-    So a JoinGroup in the name of the leader makes it a member again, whose session expires.
-    """
-    coordinator = consumer._coordinator  # noqa: SLF001
-    send = coordinator._send_req  # noqa: SLF001
-    refused: Counter[tuple[int, str]] = Counter()
-    joined: Any = None
-    led: tuple[int, str] = (0, "")
-
-    async def watched(request: Any) -> Any:  # noqa: ANN401
-        nonlocal joined, led
-        response = await send(request)
-        if isinstance(request, JoinGroupRequest):
-            joined, led = request, (response.generation_id, response.leader_id)
-        elif isinstance(request, SyncGroupRequest):
-            if response.error_code != RebalanceInProgressError.errno:
-                refused.clear()
-                return response
-            refused[led] += 1
-            # In one generation a refusal comes after a session timeout: a leader that is a member would have expired or
-            # assigned partitions by then.
-            if refused[led] >= _REFUSALS and led[1] not in {"", coordinator.member_id}:
-                refused.clear()
-                _log.warning("the broker waits for a leader that has left the group", group=coordinator.group_id)
-                again = copy(joined)
-                again._member_id = led[1]  # noqa: SLF001
-                await send(again)
-        return response
-
-    coordinator._send_req = watched  # noqa: SLF001
 
 
 class Consumer(driver.Consumer):

@@ -1,0 +1,74 @@
+"""Membership in consumer groups of the local broker, which does not always elect another leader where one leaves."""
+
+from contextlib import suppress
+from typing import Any
+
+import structlog
+from aiokafka.client import ConnectionGroup
+from aiokafka.consumer.group_coordinator import CoordinatorGroupRebalance
+from aiokafka.errors import KafkaError
+from aiokafka.protocol.admin import DescribeGroupsRequest
+from aiokafka.protocol.group import JoinGroupRequest
+
+_log = structlog.get_logger(__name__)
+
+
+class LocalMembership:
+    """Changes how a consumer of aiokafka joins and leaves its group.
+
+    The broker forgets a leader that leaves while all have their partitions, or whose session expires. One that leaves
+    while others come or go remains the leader of a group that it is no member of: all others wait for it.
+    """
+
+    def __init__(self, consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
+        """Change a started consumer that has a group."""
+        self._consumer = consumer
+        self._coordinator = consumer._coordinator  # noqa: SLF001
+        self._send = self._coordinator._send_req  # noqa: SLF001
+        self._leave = self._coordinator._maybe_leave_group  # noqa: SLF001
+        self._coordinator._send_req = self._sent  # noqa: SLF001
+        self._coordinator._maybe_leave_group = self._left  # noqa: SLF001
+
+    async def _left(self) -> None:
+        if self._coordinator.member_id:
+            # aiokafka takes generation 0 for none. It is the first one here, and the broker knows a member that has not
+            # left until another one joins.
+            self._coordinator.generation = max(1, self._coordinator.generation)
+        await self._leave()
+
+    async def _sent(self, request: Any) -> Any:  # noqa: ANN401
+        answer = await self._send(request)
+        if isinstance(request, JoinGroupRequest) and answer.leader_id not in {"", answer.member_id}:
+            if await self._is_member(answer.leader_id):
+                return answer
+            _log.warning("the leader has left the group: electing another", group=self._coordinator.group_id)
+            with suppress(KafkaError):
+                await self._leave_as(answer.leader_id)
+            return await self._send(request)
+        return answer
+
+    async def _is_member(self, member_id: str) -> bool:
+        client, coordinator = self._consumer._client, self._coordinator  # noqa: SLF001
+        request = DescribeGroupsRequest([coordinator.group_id])
+        answer = await client.send(coordinator.coordinator_id, request, group=ConnectionGroup.COORDINATION)
+        [group] = answer.groups
+        return any(member[0] == member_id for member in group[5])
+
+    async def _leave_as(self, leader_id: str) -> None:
+        """Join as the leader, which completes the group by itself, and leave: then the broker forgets it."""
+        coordinator = self._coordinator
+        own = coordinator.member_id, coordinator.generation
+        coordinator.member_id = leader_id
+        try:
+            await CoordinatorGroupRebalance(
+                coordinator,
+                coordinator.group_id,
+                coordinator.coordinator_id,
+                self._consumer._subscription.subscription,  # noqa: SLF001
+                coordinator._assignors,  # noqa: SLF001
+                coordinator._session_timeout_ms,  # noqa: SLF001
+                coordinator._retry_backoff_ms,  # noqa: SLF001
+            ).perform_group_join()
+            await self._left()
+        finally:
+            coordinator.member_id, coordinator.generation = own
