@@ -51,10 +51,11 @@ PROFILES: Mapping[str, BrokerProfile] = {
         keeps_leaders=True,
         idempotent=False,
     ),
-    # Kafka refuses session timeouts below 6 s unless its own settings are changed.
+    # Kafka refuses session timeouts below 6 s unless its own settings are changed. Members learn by a heartbeat that
+    # others came or left: until then the partitions of those stand still.
     "kafka": BrokerProfile(
         session_timeout_s=10.0,
-        heartbeat_s=3.0,
+        heartbeat_s=1.0,
         rebalance_timeout_s=60.0,
         hand_over_s=8.0,
         fetch_wait_ms=500,
