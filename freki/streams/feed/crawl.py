@@ -12,6 +12,7 @@ from freki.operators.mass_deletion import is_mass_deletion
 from freki.schemas.errors import Misconfigured, Rejected, Unavailable
 from freki.schemas.web import WebAnswer
 from freki.streams.feed.crawl_documents import PAGES, deletion_of, followed, is_indexed, upsert_of, validators
+from freki.streams.feed.crawl_frontier import Frontier
 from freki.streams.feed.crawl_login import MAX_PROBES, PASSWORD, LoginWatch, Refusal, redirect_to, refusal_of
 from freki.streams.feed.crawl_records import BATCH_DELETIONS, CrawlPorts, CrawlScope, Report, Visit
 from freki.streams.feed.crawl_sitemaps import SitemapReader
@@ -29,8 +30,6 @@ from freki.streams.feed.polite_fetch import (
     PoliteFetcher,
 )
 
-MAX_TRIES = 2
-"""Maximum requests of a URL per crawl."""
 RESUME_MS = 24 * 60 * 60 * 1000
 """Maximum age of an interrupted crawl that is resumed, in milliseconds; an older one starts again."""
 FAILING_MS = 7 * 24 * 60 * 60 * 1000
@@ -62,10 +61,8 @@ class Crawl:
         self._deleted = 0
         """Highest version of a deletion: the ledger has no entry of what is deleted."""
         self.report = Report()
-        self._queues: dict[str, deque[str]] = {}
-        self._depths: dict[str, int] = {}
+        self._frontier = Frontier(scope, self._fetcher.ready_at)
         self._redirects: dict[str, int] = {}
-        self._tries: dict[str, int] = {}
         self._seeds: Sequence[str] = ()
         self._refused: dict[str, Visit] = {}
         """Visits of pages that ask for a login or have no text."""
@@ -91,12 +88,12 @@ class Crawl:
         for seed in {urljoin(seed, "/"): seed for seed in seeds}.values():
             async for page in self._sitemaps.pages(seed, run=self._run):
                 self._found(page, 0)
-        while (url := self._next()) is not None or self._moves:
+        while (url := self._frontier.next()) is not None or self._moves:
             if url is None:
                 await self._settle_moves()
             elif self.report.pages >= self._scope.pages:
                 self.report.complete = False
-                self._unread |= {url, *(waiting for queue in self._queues.values() for waiting in queue)}
+                self._unread |= {url, *self._frontier}
                 await self._settle_moves()
                 break
             else:
@@ -140,30 +137,21 @@ class Crawl:
         waiting = deque([(url, depth)])
         while waiting:
             url, depth = waiting.popleft()
-            before = self._depths.get(url)
-            is_near = depth <= self._scope.depth and (before is None or depth < before)
-            if not is_near or host_of(url) not in self._scope.hosts:
+            is_new = url not in self._frontier
+            if not self._frontier.reach(url, depth):
                 continue
-            self._depths[url] = depth
             if self._scope.login and is_logout(url):
-                if before is None:
+                if is_new:
                     self.report.left_out.append(f"{url} was not asked: it may end the login")
                 continue
             known = self._standing(url)
             if known is not None and known.run == self._run:
                 waiting.extend((link, depth + (not known.moved)) for link in known.links)
-            elif before is None:
-                self._queues.setdefault(host_of(url), deque()).append(url)
+            elif is_new:
+                self._frontier.add(url)
 
     def _standing(self, url: str) -> Visit | None:
         return self._moves.get(url) or self._gone.get(url) or self._refused.get(url) or self._ledger[url]
-
-    def _next(self) -> str | None:
-        """Return the next URL of the host whose delay ends first; None if all queues are empty."""
-        hosts = [host for host, queue in self._queues.items() if queue]
-        if not hosts:
-            return None
-        return self._queues[min(hosts, key=self._fetcher.ready_at)].popleft()
 
     async def _visit(self, url: str) -> None:
         known = self._ledger[url]
@@ -386,7 +374,7 @@ class Crawl:
         self._redirects.setdefault(target, hops)
         if answer.status in ELSEWHERE and known is not None and known.fingerprint:
             # A temporary redirect: the published document stays.
-            self._found(target, self._depths[url])
+            self._found(target, self._frontier.depth(url))
             await self._arrive(url, replace(known, run=self._run))
         else:
             await self._move(url, known, Visit(run=self._run, links=(target,), moved=True))
@@ -395,7 +383,7 @@ class Crawl:
         """Keep the document of a page that redirects to another host: the site may have moved, so it is not deleted."""
         reason = f"{url} redirects to {target}; add --host {host_of(target)} to crawl it"
         was_read = known is not None and not known.failing_since
-        if was_read or self._depths[url] == 0:
+        if was_read or self._frontier.depth(url) == 0:
             await self._keep(url, known, reason)
         else:
             self.report.left_out.append(reason)
@@ -458,7 +446,7 @@ class Crawl:
 
     def _may_lead_on(self, url: str, known: Visit) -> bool:
         """Return whether a URL that was never read has not failed for long enough to be given up; a start never is."""
-        is_start = url in self._seeds or (self._depths[url] == 0 and url in self._redirects)
+        is_start = url in self._seeds or (self._frontier.depth(url) == 0 and url in self._redirects)
         return bool(known.failing_since) and (is_start or self._ports.now() - known.failing_since < FAILING_MS)
 
     async def _vanish(self, url: str, known: Visit | None, visit: Visit) -> None:
@@ -476,7 +464,7 @@ class Crawl:
         self._follow(url, visit)
 
     def _follow(self, url: str, visit: Visit) -> None:
-        depth = self._depths[url] + (not visit.moved)
+        depth = self._frontier.depth(url) + (not visit.moved)
         for link in visit.links:
             self._found(link, depth)
 
@@ -546,14 +534,13 @@ class Crawl:
         self.report.deleted += len(gone)
 
     def _try_later(self, url: str, answer: WebAnswer | None = None) -> bool:
-        """Queue a URL again, after the server's Retry-After; return False after `MAX_TRIES` requests."""
-        self._tries[url] = self._tries.get(url, 1) + 1
-        if self._tries[url] > MAX_TRIES:
+        """Queue a URL again, after the server's Retry-After; return False where it was asked often enough."""
+        if not self._frontier.may_retry(url):
             return False
         if answer is not None and answer.retry_after_s is not None:
             self._fetcher.wait_longer(host_of(url), answer.retry_after_s)
         if self._fetcher.is_closed(host_of(url)):
             self.report.complete = False
             return False
-        self._queues[host_of(url)].append(url)
+        self._frontier.add(url)
         return True
