@@ -24,28 +24,30 @@ class LocalMembership:
         """Change a started consumer that has a group."""
         self._consumer = consumer
         self._coordinator = consumer._coordinator  # noqa: SLF001
-        self._send = self._coordinator._send_req  # noqa: SLF001
-        self._leave = self._coordinator._maybe_leave_group  # noqa: SLF001
-        self._coordinator._send_req = self._sent  # noqa: SLF001
-        self._coordinator._maybe_leave_group = self._left  # noqa: SLF001
+        self._send_request = self._coordinator._send_req  # noqa: SLF001
+        self._leave_group = self._coordinator._maybe_leave_group  # noqa: SLF001
+        self._coordinator._send_req = self.send  # noqa: SLF001
+        self._coordinator._maybe_leave_group = self.leave  # noqa: SLF001
 
-    async def _left(self) -> None:
+    async def leave(self) -> None:
+        """Leave the group, also in its generation 0."""
         if self._coordinator.member_id:
-            # aiokafka takes generation 0 for none. It is the first one here, and the broker knows a member that has not
-            # left until another one joins.
+            # aiokafka takes it for none, but it is the first one here. Until another member joins, the broker keeps one
+            # that has not left.
             self._coordinator.generation = max(1, self._coordinator.generation)
-        await self._leave()
+        await self._leave_group()
 
-    async def _sent(self, request: Any) -> Any:  # noqa: ANN401
-        answer = await self._send(request)
-        if isinstance(request, JoinGroupRequest) and answer.leader_id not in {"", answer.member_id}:
-            if await self._is_member(answer.leader_id):
-                return answer
-            _log.warning("the leader has left the group: electing another", group=self._coordinator.group_id)
-            with suppress(KafkaError):
-                await self._leave_as(answer.leader_id)
-            return await self._send(request)
-        return answer
+    async def send(self, request: Any) -> Any:  # noqa: ANN401
+        """Send a request of the group's protocol and return the answer; join a group whose leader is a member of it."""
+        answer = await self._send_request(request)
+        if not isinstance(request, JoinGroupRequest) or answer.leader_id in {"", answer.member_id}:
+            return answer
+        if await self._is_member(answer.leader_id):
+            return answer
+        _log.warning("the leader has left the group: electing another", group=self._coordinator.group_id)
+        with suppress(KafkaError):
+            await self._leave_as(answer.leader_id)
+        return await self._send_request(request)
 
     async def _is_member(self, member_id: str) -> bool:
         client, coordinator = self._consumer._client, self._coordinator  # noqa: SLF001
@@ -69,6 +71,6 @@ class LocalMembership:
                 coordinator._session_timeout_ms,  # noqa: SLF001
                 coordinator._retry_backoff_ms,  # noqa: SLF001
             ).perform_group_join()
-            await self._left()
+            await self.leave()
         finally:
             coordinator.member_id, coordinator.generation = own
