@@ -42,19 +42,21 @@ class LocalMembership:
         answer = await self._send_request(request)
         if not isinstance(request, JoinGroupRequest) or answer.leader_id in {"", answer.member_id}:
             return answer
-        if await self._is_member(answer.leader_id):
+        if not await self._has_left(answer.leader_id):
             return answer
         _log.warning("the leader has left the group: electing another", group=self._coordinator.group_id)
         with suppress(KafkaError):
             await self._leave_as(answer.leader_id)
         return await self._send_request(request)
 
-    async def _is_member(self, member_id: str) -> bool:
+    async def _has_left(self, member_id: str) -> bool:
         client, coordinator = self._consumer._client, self._coordinator  # noqa: SLF001
         request = DescribeGroupsRequest([coordinator.group_id])
         answer = await client.send(coordinator.coordinator_id, request, group=ConnectionGroup.COORDINATION)
         [group] = answer.groups
-        return any(member[0] == member_id for member in group[5])
+        members = {member[0] for member in group[5]}
+        # An answer that does not name this member is of another moment, or of no group.
+        return coordinator.member_id in members and member_id not in members
 
     async def _leave_as(self, leader_id: str) -> None:
         """Join as the leader, which completes the group by itself, and leave: then the broker forgets it."""
