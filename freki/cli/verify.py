@@ -115,7 +115,7 @@ def _loss(settings: Settings, compared: Comparison) -> str:
     cause = (
         "the local broker keeps topics in memory, and was started again"
         if is_local
-        else f"topic {topic} was created anew, or records were deleted from it, or the index belongs to another one"
+        else f"topic {topic} was created again, or records were deleted from it, or the index belongs to another one"
         " (FREKI_KAFKA__BOOTSTRAP, FREKI_KAFKA__TOPIC_PREFIX, FREKI_MILVUS__GENERATION)"
     )
     remedy = " With `freki up --kafka` topics survive a restart." if is_local else ""

@@ -208,7 +208,7 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     assert "1 indexed" in named[1]
     assert root.version == 1
     assert root.edition > 1_700_000_000_000
-    assert "to make it anew" in history
+    assert "to reindex it" in history
     assert "documents were made with other settings of chunks or contexts" in status
     assert "of one tenant at a time (--tenant)" in " ".join(status.split())
     assert "documents were made with other settings of chunks or contexts" in verified

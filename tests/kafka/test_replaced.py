@@ -404,7 +404,7 @@ async def test_what_is_read_to_its_end_is_of_one_topic(world: World) -> None:
         await admin.ensure_topics([topic])
         await world.publish(*numbered(BEFORE, 3 * BEFORE))
         await reader.check()
-        with pytest.raises(Unavailable, match="deleted and created anew"):
+        with pytest.raises(Unavailable, match="deleted and created again"):
             _ = [one async for one in reader.until_end()]
 
         async with asyncio.timeout(PATIENCE_S):

@@ -250,7 +250,7 @@ class Consumer(driver.Consumer):
         Faust would drop all records before the last one that it read of the topic of before, and never commit them.
         """
         _log.warning(
-            "a partition continues before what was read of it; was the topic deleted and created anew?",
+            "a partition continues before what was read of it; was the topic deleted and created again?",
             topic=place.topic,
             partition=place.partition,
             offset=offset,

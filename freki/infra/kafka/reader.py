@@ -170,7 +170,7 @@ class Reader:
         # Positions, not offsets of records: compaction and transactions leave gaps.
         client, found = self._opened(), dict[int, int]()
         if self._watch is not None and self._watch.changes:
-            raise Unavailable(f"{self._topic} was deleted and created anew while it was read; read it again")
+            raise Unavailable(f"{self._topic} was deleted and created again while it was read; read it again")
         for partition, end in self.ends.items():
             position = await client.position(TopicPartition(self._topic, partition))
             if position < end:

@@ -83,7 +83,7 @@ class TopicIds:
         # Those that nobody had told, or that were committed in another cluster.
         noted |= {place: told[place.topic] for place in noted if place.topic in told and place.topic not in changed}
         if changed:
-            _log.warning("topics were deleted and created anew: they are read from their beginning", topics=changed)
+            _log.warning("topics were deleted and created again: they are read from their beginning", topics=changed)
             # Not every broker keeps what is committed with an offset.
             self._changed = changed
             self._coordinator.request_rejoin()

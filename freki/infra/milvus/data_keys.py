@@ -50,7 +50,8 @@ class DataKeys:
         if wrapped is None:
             wrapped = json.loads(await self._store.description(KEYS)).get(TERMS)
         if not wrapped:
-            raise Misconfigured(f"{self._store.name(KEYS)} was not made by Freki: set FREKI_MILVUS__GENERATION anew")
+            name = self._store.name(KEYS)
+            raise Misconfigured(f"{name} was not made by Freki: set FREKI_MILVUS__GENERATION to a new name")
         [secret] = await self._service.unwrap([wrapped])
         return secret
 

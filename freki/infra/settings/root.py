@@ -170,7 +170,7 @@ class Settings(BaseSettings, Clearable):
             others = "FREKI_SCAN__TIMEOUT_S, FREKI_OCR__TIMEOUT_S" if self._recognises else "FREKI_SCAN__TIMEOUT_S"
             raise ValueError(
                 f"{others} and FREKI_PARSING__TIMEOUT_S let one document take {self.document_s:g} s, and a worker that "
-                f"is busy for {MAX_BATCH_S:g} s counts as stalled and starts anew: lower one of them"
+                f"is busy for {MAX_BATCH_S:g} s counts as stalled and is restarted: lower one of them"
             )
 
     def _check_folders(self) -> None:

@@ -46,7 +46,7 @@ def _change_event(stored: Stored, change: DocumentChange | None) -> DocumentEven
         return DocumentEvent(at=at, what="deletion", version=change.version, detail="")
     if edition_in(stored.headers):
         first = datetime.fromtimestamp(recorded_at(stored.headers, at) / 1000, UTC)
-        detail = f"to make it anew; first recorded {first:%Y-%m-%dT%H:%M:%SZ}"
+        detail = f"to reindex it; first recorded {first:%Y-%m-%dT%H:%M:%SZ}"
         return DocumentEvent(at=at, what="request", version=change.version, detail=detail)
     return DocumentEvent(at=at, what="change", version=change.version, detail=_content(change))
 

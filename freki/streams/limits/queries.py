@@ -59,7 +59,7 @@ class QueryLimits:
             try:
                 await self._send(count)
             except Exception as error:  # noqa: BLE001 - whatever it is, the queries are answered; it is told with the next
-                _log.warning("other workers are told later what was asked", tenant=tenant, error=str(error))
+                _log.warning("the count of queries is sent to other workers later", tenant=tenant, error=str(error))
                 if minute >= self._ledger.now() // MINUTE_MS - 1:
                     self._unsent[tenant, minute] += queries
                 return

@@ -27,7 +27,7 @@ def hold_on_whole_tenant(tenant: str, name: str) -> Hold:
         tenant=TenantId(tenant),
         name=name,
         covers=Coverage(whole_tenant=True),
-        reason="its record cannot be read: place it anew, or release it",
+        reason="its record cannot be read: set it again, or release it",
         placed_by="",
         placed_at=Timestamp(0),
     )
@@ -39,7 +39,7 @@ def objection_to_whole_tenant(tenant: str, name: str) -> Objection:
         tenant=TenantId(tenant),
         name=name,
         covers=Coverage(whole_tenant=True),
-        reason="its record cannot be read: record it anew, or lift it",
+        reason="its record cannot be read: set it again, or lift it",
         recorded_by="",
         recorded_at=Timestamp(0),
     )

@@ -25,9 +25,9 @@ _ENDLESS_MS = 1_000 * 365 * DAY_MS
 """Kafka says -1, or the largest number, where something never happens."""
 _IN_MEMORY = "the broker stops: it neither compacts topics nor deletes records, and keeps them in memory only"
 _UNCERTAIN = (
-    "their document is erased, or rectified anew once all its changes can be decoded: nobody can tell whether the last "
-    "one in this partition is older than the corrected version, which came to another; one with the key of another "
-    "document, which a null value would delete: a later record of that key comes"
+    "their document is erased, or rectified again once all its changes can be decoded: nobody can tell whether the "
+    "last one in this partition is older than the corrected version, which came to another; one with the key of "
+    "another document, which a null value would delete: a later record of that key comes"
 )
 Where = Mapping[str, Any]
 
@@ -162,7 +162,7 @@ def _files_of_store(settings: Settings) -> Where:
     until = "the store compacts its segments and collects what they leave, by its own settings"
     stack = read_stack(settings.local.state_dir.expanduser().absolute())
     if stack is not None and stack.milvus_uri == settings.milvus.uri and request_scrub(store_file(stack.directory)):
-        until = "the local stack is started again, which writes the file of its store anew"
+        until = "the local stack is started again, which rewrites the file of its store"
     return {"store": settings.milvus.uri, "until": until, "until_ms": None}
 
 
