@@ -1,5 +1,6 @@
 import asyncio
 import sys
+import threading
 from collections import Counter
 from collections.abc import Collection
 from contextlib import suppress
@@ -13,6 +14,7 @@ from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.group import LeaveGroupRequest, SyncGroupRequest
+from mode.threads import WorkerThread
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind
@@ -420,6 +422,38 @@ async def test_a_worker_that_stops_amid_a_rebalance_leaves_its_group(
         await asyncio.sleep(0.05)
 
     assert [answer.error_code for answer in answers] == [0]
+
+
+async def test_a_worker_that_stops_while_its_reading_thread_begins_ends_that_thread(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Otherwise the process waits for the thread without end."""
+    begun, release = asyncio.Event(), threading.Event()
+
+    class Late(WorkerThread):
+        """A thread that gets no turn of the processor at first."""
+
+        def start(self) -> None:
+            super().start()
+            begun.set()
+
+        def run(self) -> None:
+            release.wait(PATIENCE_S)
+            super().run()
+
+    monkeypatch.setattr(_ConsumerThread, "Worker", Late)
+    stage, stop = world.stage(world.forward), asyncio.Event()
+    run = asyncio.create_task(run_stages([stage], stop, look_behind=look_behind, on_ready=lambda: None))
+    await begun.wait()
+    reading = stage.app.consumer._thread
+    stop.set()
+    await asyncio.wait({run}, timeout=0.5)
+    release.set()
+    await run
+
+    was_told = reading.should_stop
+    reading._stopped_set()
+    assert was_told
 
 
 async def test_a_slow_batch_is_given_up_before_another_worker_begins_with_its_records(world: World) -> None:

@@ -17,6 +17,7 @@ from faust.transport.consumer import RecordMap
 from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 from faust.types.transports import TPorTopicSet
+from mode import Service
 
 from freki.client.kafka import stop_consumer
 from freki.client.wakeups import FetchPauses, pace
@@ -67,6 +68,12 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
         await super(driver.AIOKafkaConsumerThread, self).on_thread_stop()
         if self._consumer is not None:
             await stop_consumer(self._consumer, self._pauses)
+
+    async def stop(self) -> None:
+        """End the thread, also while it begins: Faust leaves it then, and the process waits for it without end."""
+        if self._thread is not None:
+            await Service.stop(self)
+            self._thread.stop()
 
     def close(self) -> None:
         """Do nothing: the thread ends with the app, and closes its consumer then.
