@@ -1,12 +1,15 @@
 """Files of an archive: what is written is read back bit for bit, an interrupted archive goes on, damage is named."""
 
 import asyncio
+import itertools
+import os
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
 from threading import Event
+from typing import Any
 
 import numpy as np
 import pytest
@@ -431,3 +434,27 @@ async def test_complete_and_unfinished_backups_are_told_apart_and_removed(tmp_pa
     assert dated_folders(tmp_path) == (["a"], ["b"])
     remove_folder(tmp_path / "a")
     assert dated_folders(tmp_path) == ([], ["b"])
+
+
+@pytest.mark.usefixtures("small_volumes")
+@pytest.mark.parametrize("left", range(1, 9))
+async def test_a_removal_that_was_interrupted_is_seen_and_finished_by_the_next_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: int
+) -> None:
+    await written(tmp_path / "a", documents("r1"))
+    unlink, files = os.unlink, itertools.count()
+
+    def unlink_some(*args: Any, **kwargs: Any) -> None:
+        if next(files) == left:
+            raise KeyboardInterrupt
+        unlink(*args, **kwargs)
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(os, "unlink", unlink_some)
+        remove_folder(tmp_path / "a")
+    if (tmp_path / "a").exists():
+        assert dated_folders(tmp_path) == ([], ["a"])
+        assert not continues(tmp_path / "a", START)
+        remove_folder(tmp_path / "a")
+
+    assert not (tmp_path / "a").exists()

@@ -63,7 +63,13 @@ def dated_folders(parent: Path) -> tuple[list[str], list[str]]:
 
 
 def remove_folder(path: Path) -> None:
-    """Delete an archive: its manifest first, so that a partly deleted one does not look complete."""
+    """Delete an archive; one that is partly deleted looks unfinished, so that the next removal finds it."""
     with disk(path):
-        (path / MANIFEST).unlink(missing_ok=True)
+        if (path / MANIFEST).exists():
+            (path / MANIFEST).replace(path / UNFINISHED)
+        for each in path.iterdir():
+            if each.is_dir() and not each.is_symlink():
+                shutil.rmtree(each)
+            elif each.name != UNFINISHED:
+                each.unlink()
         shutil.rmtree(path)
