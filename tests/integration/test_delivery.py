@@ -445,7 +445,8 @@ async def test_a_worker_that_stops_while_its_reading_thread_begins_ends_that_thr
     stage, stop = world.stage(world.forward), asyncio.Event()
     run = asyncio.create_task(run_stages([stage], stop, look_behind=look_behind, on_ready=lambda: None))
     await begun.wait()
-    reading = stage.app.consumer._thread
+    consumer: Any = stage.app.consumer
+    reading = consumer._thread
     stop.set()
     await asyncio.wait({run}, timeout=0.5)
     release.set()
