@@ -1,8 +1,11 @@
 """Promises of every key service: a file, and Vault as a scripted server."""
 
+import asyncio
 import json
 import os
 import stat
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from resource import RLIMIT_FSIZE, getrlimit, setrlimit
@@ -14,6 +17,8 @@ from freki.infra.settings import EncryptionSettings
 from freki.schemas.errors import Misconfigured, Unavailable
 from tests.scripted_server import Reply, serving
 from tests.vault_server import TOKEN, VaultServer
+
+CHECKOUT = Path(__file__).parents[2]
 
 
 @pytest.fixture
@@ -109,6 +114,19 @@ async def test_what_a_killed_rotation_left_stops_no_other(tmp_path: Path) -> Non
     # In a container every process has the same id.
     (tmp_path / f".freki.keys.{os.getpid()}.new").write_text("{")
     assert await keys.rotate() == 2
+
+
+def test_a_rotation_removes_what_killed_ones_left(tmp_path: Path) -> None:
+    keys = make_keys(tmp_path / "freki.keys")
+    killed = (
+        "import asyncio, os, pathlib, sys; from freki.infra.keys import LocalKeys;"
+        " os.fsync = lambda _: os.kill(os.getpid(), 9); asyncio.run(LocalKeys(pathlib.Path(sys.argv[1])).rotate())"
+    )
+    for _ in range(2):
+        subprocess.run([sys.executable, "-c", killed, tmp_path / "freki.keys"], cwd=CHECKOUT, check=False)
+    assert len(list(tmp_path.iterdir())) == 3
+    assert asyncio.run(keys.rotate()) == 2
+    assert sorted(os.listdir(tmp_path)) == ["freki.keys", "freki.keys.lock"]
 
 
 async def test_a_rotation_that_finds_no_room_leaves_the_file_as_it_was(tmp_path: Path) -> None:

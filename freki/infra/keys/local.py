@@ -3,7 +3,6 @@
 import asyncio
 import json
 import os
-import secrets
 import stat
 import time
 from base64 import b64decode, b64encode
@@ -164,9 +163,10 @@ def _content(keys: Mapping[int, bytes]) -> bytes:
 
 
 def _replace(path: Path, keys: Mapping[int, bytes]) -> None:
-    """Replace the file at once and durably; it keeps its owner. Raises OSError."""
-    # A name of its own: what a killed rotation left stands in nobody's way, also where every process has the same id.
-    fresh = path.with_name(f".{path.name}.{secrets.token_hex(8)}.new")
+    """Replace the file at once and durably; it keeps its owner. Raises OSError. The lock of the file must be held."""
+    fresh = path.with_name(f".{path.name}.new")
+    # Of a killed rotation.
+    fresh.unlink(missing_ok=True)
     try:
         create_private(fresh, _content(keys))
         owner = path.stat()
