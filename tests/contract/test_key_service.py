@@ -126,7 +126,7 @@ def test_a_rotation_removes_what_killed_ones_left(tmp_path: Path) -> None:
         subprocess.run([sys.executable, "-c", killed, tmp_path / "freki.keys"], cwd=CHECKOUT, check=False)
     assert len(list(tmp_path.iterdir())) == 3
     assert asyncio.run(keys.rotate()) == 2
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["freki.keys", "freki.keys.lock"]
+    assert {each.name for each in tmp_path.iterdir()} == {"freki.keys", "freki.keys.lock"}
 
 
 async def test_a_rotation_that_finds_no_room_leaves_the_file_as_it_was(tmp_path: Path) -> None:
@@ -138,7 +138,7 @@ async def test_a_rotation_that_finds_no_room_leaves_the_file_as_it_was(tmp_path:
     finally:
         setrlimit(RLIMIT_FSIZE, limits)
     assert list(await keys.versions()) == [1]
-    assert sorted(each.name for each in tmp_path.iterdir()) == ["freki.keys", "freki.keys.lock"]  # noqa: PTH208
+    assert sorted(os.listdir(tmp_path)) == ["freki.keys", "freki.keys.lock"]  # noqa: PTH208
 
 
 async def test_a_lock_that_cannot_be_made_is_told(tmp_path: Path) -> None:
