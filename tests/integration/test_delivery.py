@@ -12,13 +12,13 @@ import pytest
 from aiokafka import AIOKafkaProducer
 from aiokafka.client import AIOKafkaClient
 from aiokafka.consumer.group_coordinator import GroupCoordinator
+from aiokafka.errors import GroupAuthorizationFailedError
 from aiokafka.protocol.api import Request
 from aiokafka.protocol.group import LeaveGroupRequest, SyncGroupRequest
-from mode.threads import WorkerThread
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind
-from freki.infra.kafka.consumer import _ConsumerThread
+from freki.infra.kafka.consumer import Consumer, _ConsumerThread
 from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected, Unavailable
@@ -430,7 +430,7 @@ async def test_a_worker_that_stops_while_its_reading_thread_begins_ends_that_thr
     """Otherwise the process waits for the thread without end."""
     begun, release = asyncio.Event(), threading.Event()
 
-    class Late(WorkerThread):
+    class Late(_ConsumerThread.Worker):
         """A thread that gets no turn of the processor at first."""
 
         def start(self) -> None:
@@ -455,6 +455,49 @@ async def test_a_worker_that_stops_while_its_reading_thread_begins_ends_that_thr
     was_told = reading.should_stop
     reading._stopped_set()
     assert was_told
+
+
+async def test_a_worker_whose_stop_does_not_end_ends_anyway(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("freki.streams.deliver.run._STOP_S", 0.1)
+    monkeypatch.setattr("freki.streams.deliver.run._CANCEL_S", 0.1)
+    stage, release, is_stopped = world.stage(world.forward), asyncio.Event(), asyncio.Event()
+    stop = stage.app.stop
+
+    async def endless() -> None:
+        """Stop, and take no notice of being cancelled, as services of Faust may."""
+        while not release.is_set():
+            with suppress(asyncio.CancelledError):
+                await release.wait()
+        await stop()
+        is_stopped.set()
+
+    monkeypatch.setattr(stage.app, "stop", endless)
+    async with asyncio.timeout(PATIENCE_S), running(stage):
+        pass
+
+    release.set()
+    await is_stopped.wait()
+
+
+async def test_a_rebalance_in_which_offsets_are_refused_does_not_stop_the_handling_of_records(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit, refused = Consumer.commit, asyncio.Event()
+
+    async def refuse(consumer: Consumer, *args: Any, **kwargs: Any) -> Any:
+        if consumer._is_handing_over and not refused.is_set():
+            refused.set()
+            raise GroupAuthorizationFailedError
+        return await commit(consumer, *args, **kwargs)
+
+    monkeypatch.setattr(Consumer, "commit", refuse)
+    async with running(world.stage(world.forward)):
+        await world.publish(*numbered(0, 10, keys=5))
+        await world.outputs(10)
+        async with running(world.stage(world.forward)):
+            await refused.wait()
+        await world.publish(*numbered(10, 20, keys=5))
+        await world.outputs(20)
 
 
 async def test_a_slow_batch_is_given_up_before_another_worker_begins_with_its_records(world: World) -> None:

@@ -254,6 +254,11 @@ async def test_groups_of_which_the_lag_is_asked_together_are_told_apart(
     assert not lags["elsewhere"]
 
 
+async def test_many_can_ask_one_admin_client_at_once(admin: Admin) -> None:
+    """A connection of kafka-python takes five requests, and refuses the sixth as if no broker were there."""
+    assert await asyncio.gather(*(admin.committed(f"group-{number}") for number in range(20))) == [{}] * 20
+
+
 async def test_a_reader_of_one_partition_reads_no_other(kafka: KafkaSettings, topic: str) -> None:
     """The record of a dead letter without its value is one of millions, and there may be thousands of such letters."""
     async with KafkaProducer(kafka) as producer:

@@ -6,9 +6,11 @@ from typing import cast
 import faust
 import pytest
 from faust.types import TP
+from mode.threads import ServiceThread
 from pydantic import SecretStr
 
 from freki.infra.kafka.app import look_behind, make_app
+from freki.infra.kafka.consumer import _ConsumerThread
 from freki.infra.settings import KafkaSettings
 
 
@@ -85,3 +87,7 @@ async def test_who_looks_at_the_backlog_can_be_cancelled() -> None:
 
     with pytest.raises(asyncio.CancelledError):
         await look
+
+
+async def test_a_reading_thread_that_waits_for_a_silent_broker_does_not_keep_the_process() -> None:
+    assert _ConsumerThread.Worker(cast("ServiceThread", None)).daemon

@@ -144,6 +144,7 @@ class Admin:
     def __init__(self, settings: KafkaSettings) -> None:
         self._settings = settings
         self._client: KafkaAdminClient | None = None
+        self._turn = asyncio.Lock()
 
     async def __aenter__(self) -> Self:
         """Connect. Raises Unavailable, or Misconfigured naming the setting."""
@@ -327,7 +328,9 @@ class Admin:
         if self._client is None:
             raise RuntimeError("the admin client is not open")
         with translated(action, self._settings, CLIENT_ERRORS):
-            return await asyncio.to_thread(work, self._client, *args)
+            # In turn: a connection refuses further requests while it has several in flight.
+            async with self._turn:
+                return await asyncio.to_thread(work, self._client, *args)
 
 
 def _create(client: KafkaAdminClient, topic: Declared) -> bool:

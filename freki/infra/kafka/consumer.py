@@ -18,6 +18,7 @@ from faust.transport.drivers import aiokafka as driver
 from faust.types import TP, ConsumerMessage, Message
 from faust.types.transports import TPorTopicSet
 from mode import Service
+from mode.threads import WorkerThread
 
 from freki.client.kafka import stop_consumer
 from freki.client.wakeups import FetchPauses, pace
@@ -39,9 +40,18 @@ Lost = Callable[[str, int, int], None]
 """Called with topic, partition and the number of offsets that retention deleted before they were read."""
 
 
+class _DaemonThread(WorkerThread):
+    """Ends with the process: one that waits for a silent broker without end would keep the process."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:  # noqa: ANN401 - passed on as they are
+        super().__init__(*args, **kwargs)
+        self.daemon = True
+
+
 class _ConsumerThread(driver.AIOKafkaConsumerThread):
     """Reads committed records only, with the fetch wait of the profile instead of 1500 ms; records positions."""
 
+    Worker = _DaemonThread
     _pauses: FetchPauses | None = None
     _topic_ids: TopicIds
 
@@ -405,17 +415,22 @@ class Consumer(driver.Consumer):
         # Not suspended: then Faust would acknowledge the events that it drops.
         self.app.flow_control.clear()
         transport = cast("Transport", self.transport)
-        if not self.app.should_stop:
-            await asyncio.gather(*(release(transport.profile.hand_over_s) for release in transport.releases))
-        # Commit now, so that the next owner does not repeat finished work: Faust commits at intervals only, and joins a
-        # commit in progress instead of starting its own.
-        await self.maybe_wait_for_commit_to_finish()
-        await self.commit(revoked)
-        self.read.clear()
-        self.finished.clear()
-        self.held_bytes.clear()
-        self._offsets.clear()
-        self._is_handing_over = False
+        try:
+            if not self.app.should_stop:
+                await asyncio.gather(*(release(transport.profile.hand_over_s) for release in transport.releases))
+            # Commit now, so that the next owner does not repeat finished work: Faust commits at intervals only, and
+            # joins a commit in progress instead of starting its own.
+            await self.maybe_wait_for_commit_to_finish()
+            await self.commit(revoked)
+        except KafkaError as error:
+            # aiokafka would log it and go on with the rebalance, and this consumer hand over without end.
+            _log.warning("offsets were not committed; their records are handled again", error=repr(error))
+        finally:
+            self.read.clear()
+            self.finished.clear()
+            self.held_bytes.clear()
+            self._offsets.clear()
+            self._is_handing_over = False
         await super().on_partitions_revoked(revoked)
 
 

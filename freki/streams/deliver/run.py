@@ -30,6 +30,8 @@ _STOP_S = 10.0
 """Time limit for an app to stop, in seconds."""
 _WITHOUT_BROKER_S = 3.0
 """Time limit for each of both while the broker does not answer: nothing that is finished now could be acknowledged."""
+_CANCEL_S = 1.0
+"""Time limit for either to end once it is cancelled, in seconds."""
 
 
 class Stalled(RuntimeError):
@@ -142,10 +144,17 @@ def _limit(stages: Iterable[Stage], limit_s: float) -> float:
 
 async def _within(limit_s: float, work: Callable[[], Awaitable[None]]) -> None:
     """Run a shutdown step within a time limit; an error loses nothing, because uncommitted records are read again."""
-    try:
-        await asyncio.wait_for(work(), limit_s)
-    except Exception as error:  # noqa: BLE001 - must not mask the reason for the shutdown
-        _log.warning("a shutdown step failed or took too long", error=repr(error))
+    step = asyncio.ensure_future(work())
+    # Not `wait_for`: it also waits without end for a step that does not end when it is cancelled.
+    for limit in (limit_s, _CANCEL_S):
+        await asyncio.wait({step}, timeout=limit)
+        if step.done():
+            break
+        _log.warning("a shutdown step took too long", limit_s=limit)
+        step.cancel()
+    if step.done() and not step.cancelled() and (error := step.exception()):
+        # It must not mask the reason for the shutdown.
+        _log.warning("a shutdown step failed", error=repr(error))
 
 
 async def _all(awaitables: Iterable[Awaitable[None]]) -> None:
