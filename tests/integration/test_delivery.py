@@ -18,7 +18,7 @@ from aiokafka.protocol.group import LeaveGroupRequest, SyncGroupRequest
 
 from freki.infra.kafka.admin import Admin
 from freki.infra.kafka.app import look_behind
-from freki.infra.kafka.consumer import Consumer, _ConsumerThread
+from freki.infra.kafka.consumer import Consumer, _ConsumerThread, _DaemonThread
 from freki.infra.settings import KafkaSettings
 from freki.operators.errors import OperatorError
 from freki.schemas.errors import Rejected, Unavailable
@@ -430,7 +430,7 @@ async def test_a_worker_that_stops_while_its_reading_thread_begins_ends_that_thr
     """Otherwise the process waits for the thread without end."""
     begun, release = asyncio.Event(), threading.Event()
 
-    class Late(_ConsumerThread.Worker):
+    class Late(_DaemonThread):
         """A thread that gets no turn of the processor at first."""
 
         def start(self) -> None:
