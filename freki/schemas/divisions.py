@@ -50,6 +50,11 @@ class Division(NamedTuple):
     """A decimal number, also where a numeral is Roman or a word; `2a` of `Anlage 2a`, `B` of `Teil B`."""
 
 
+def may_name(text: str, kind: str) -> bool:
+    """Return whether a text may have a word for this kind of division."""
+    return _BEGINNINGS[kind] in text.casefold()
+
+
 def division_of(found: re.Match[str]) -> Division:
     """Return the division of a match of DIVISION."""
     word = (found["word"] or found["part"]).casefold()

@@ -10,10 +10,11 @@ from freki.operators.analyse_query.places import (
     MAX_CITED,
     CitedPlace,
     called_in,
+    line_matches,
     numbers_through,
     of_one_document,
 )
-from freki.schemas.citations import JOINT, NO_QUANTITY, PLAIN_SIGNS, THROUGH
+from freki.schemas.citations import JOINT, NO_QUANTITY, THROUGH, with_plain_signs
 from freki.schemas.divisions import DIVISION
 
 _CHAPTERS = r"kapiteln?|kapitels|kap\.|chapters?|(?-i:TOPs?)|tagesordnungspunkt(?:en?|e?s)?"
@@ -57,7 +58,7 @@ _HEADING = re.compile(
     re.IGNORECASE,
 )
 _LINE = re.compile(
-    rf"^[^\w\n§(]{{0,12}}(?:(?:(?P<margin>{_MARGINS})|(?P<step>{_STEPS}))\s)?(?P<number>\d{{1,4}}(?:\.\d{{1,3}}){{0,5}})"
+    rf"[^\w\n§(]{{0,12}}(?:(?:(?P<margin>{_MARGINS})|(?P<step>{_STEPS}))\s)?(?P<number>\d{{1,4}}(?:\.\d{{1,3}}){{0,5}})"
     r"(?=\\?[.):\]]{0,2}(?:\s|$))",
     re.MULTILINE | re.IGNORECASE,
 )
@@ -112,7 +113,7 @@ class _Held(NamedTuple):
 
 def cited_clauses(text: str) -> Iterator[str]:
     """Yield the numbers of the clauses that a text cites, in its order."""
-    for clause in _clauses(text.translate(PLAIN_SIGNS)):
+    for clause in _clauses(with_plain_signs(text)):
         yield clause.number
 
 
@@ -129,12 +130,13 @@ def clause_places(
     inside: places of divisions that the query cites; those come before all others: `Nr. 3 der Anlage 2`.
     surely: leave out what only an item has, or is no clause for sure.
     """
-    asked = list(islice(dict.fromkeys(_clauses(query.translate(PLAIN_SIGNS))), MAX_CITED))
+    asked = list(islice(dict.fromkeys(_clauses(with_plain_signs(query))), MAX_CITED))
     if not (asked and places):
         return set()
     if any(clause.is_norm for clause in asked) and any(citation_levels(query, places)):
         asked = [clause for clause in asked if clause.is_pointed or not clause.is_norm]
-    held = [_held_by(place) for place in places]
+    numbers = {clause.number for clause in asked}
+    held = [_held_by(place, numbers) for place in places]
     called = called_in(query, places)
     found: set[int] = set()
     for clause in asked:
@@ -203,9 +205,11 @@ def _is_name(text: str, start: int) -> bool:
     return before is not None and before["word"].casefold() not in _NO_NOUNS
 
 
-def _held_by(place: CitedPlace) -> _Held:
-    headings = (_HEADING.match(heading.translate(PLAIN_SIGNS)) for heading in place.headings)
-    lines = _LINE.finditer(place.text.translate(PLAIN_SIGNS))
+def _held_by(place: CitedPlace, numbers: Collection[str]) -> _Held:
+    """Return which of these numbers a place holds, perhaps also others."""
+    headings = (_HEADING.match(with_plain_signs(heading)) for heading in place.headings)
+    has_any = any(number in place.text for number in numbers)
+    lines = line_matches(_LINE, with_plain_signs(place.text)) if has_any else ()
     return _Held(
         frozenset(_numbered(found) for found in headings if found), frozenset(_numbered(found) for found in lines)
     )

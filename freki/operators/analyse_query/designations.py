@@ -5,11 +5,12 @@ import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
+from typing import NamedTuple
 
 from freki.operators.analyse_query.exact import BODIES
 from freki.operators.analyse_query.norms import cited_norms
 from freki.schemas import ExactKind, ExactTerm
-from freki.schemas.citations import PLAIN_SIGNS
+from freki.schemas.citations import with_plain_signs
 
 _DESIGNATING = frozenset({ExactKind.STANDARD, ExactKind.IDENTIFIER})
 _WORDLIKE = re.compile(
@@ -87,7 +88,7 @@ def designations(text: str, exact: Sequence[ExactTerm]) -> tuple[str, ...]:
     exact: its exact terms. Norms, dates, quantities and numbers of one or two digits are none; of quotations only file
     numbers, codes as `V-2020/17`, and telephone and account numbers count.
     """
-    plain = unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)
+    plain = with_plain_signs(unicodedata.normalize("NFC", text))
     files, rest = _cut(plain, _FILE)
     labelled, rest = _cut(rest, _LABELLED_FILE)
     grouped, rest = _cut(rest, _GROUPED)
@@ -112,7 +113,7 @@ def absent_designations(named: Sequence[str], texts: Iterable[str]) -> tuple[str
     if not named:
         return ()
     plain = [unicodedata.normalize("NFKC", text).casefold() for text in texts]
-    return tuple(each for each in named if not any(map(_pattern(each).search, plain)))
+    return tuple(each for each in named if not any(map(_sought(each).is_in, plain)))
 
 
 def _cut(text: str, pattern: re.Pattern[str], counts: Callable[[str], bool] = bool) -> tuple[list[str], str]:
@@ -165,12 +166,21 @@ def _digits(text: str) -> int:
     return sum(map(str.isdecimal, text))
 
 
+class _Sought(NamedTuple):
+    literal: str
+    """What each text with the designation has, perhaps nothing: it is found ten times as fast as the pattern."""
+    pattern: re.Pattern[str]
+
+    def is_in(self, folded: str) -> bool:
+        return self.literal in folded and self.pattern.search(folded) is not None
+
+
 @lru_cache(maxsize=256)  # one text after another is searched
-def _pattern(designation: str) -> re.Pattern[str]:
+def _sought(designation: str) -> _Sought:
     """Return what finds a designation in a folded text."""
     if found := _GROUPED.fullmatch(designation):
         digits = "".join(filter(str.isalnum, designation)).casefold()
-        return re.compile(r"\W{0,3}".join(digits if found["iban"] else digits[-_TAIL:]))
+        return _Sought("", re.compile(r"\W{0,3}".join(digits if found["iban"] else digits[-_TAIL:])))
     plain = unicodedata.normalize("NFKC", designation)
     pieces = _PIECES.findall((_HUMPS.sub(" ", _PLURAL.sub("", plain)) if _CAMEL.match(plain) else plain).casefold())
     named = next((place for place, piece in enumerate(pieces) if piece not in _BODIES), 0)
@@ -182,6 +192,7 @@ def _pattern(designation: str) -> re.Pattern[str]:
         *(between if one.isdecimal() and other.isdecimal() else r"[\W_]{0,3}" for one, other in pairwise(parts)),
     ]
     written = "".join(joint + _written(part) for joint, part in zip(joints, parts, strict=True))
+    literal = max(map(_literal, parts), key=len)
     if is_long and plain.isdecimal():
         # 4715-0031 for 47150031, and no part of a longer one.
         written = rf"(?:{written}|(?<!\d{_SIGN}){between.join(plain)}(?!{_SIGN}\d))"
@@ -189,7 +200,7 @@ def _pattern(designation: str) -> re.Pattern[str]:
         # Texts name one of several bodies, or others beside it.
         written = rf"(?:{'|'.join(pieces[:named])})[\W_]{{0,3}}{_OTHER_BODIES}{written}"
     before = r"(?<!\d)(?<!\d[.,])" if pieces[0].isdecimal() else r"(?<![^\W_])"
-    return re.compile(before + written + _after(designation, pieces[-1]))
+    return _Sought(literal, re.compile(before + written + _after(designation, pieces[-1])))
 
 
 def _after(designation: str, last: str) -> str:
@@ -199,6 +210,14 @@ def _after(designation: str, last: str) -> str:
         return r"(?![^\W_])"
     # Of abbreviations only the genitive and the plural: BGB is not in BGBl.
     return r"(?:e?s)?(?![^\W_])" if _LETTERS.fullmatch(designation) else ""
+
+
+def _literal(piece: str) -> str:
+    """Return what all that `_written` finds has in common: all of a word, and of a number without signs in between."""
+    if not piece.isdecimal():
+        return piece
+    bare = piece.lstrip("0") or "0"
+    return bare if len(bare) <= _GROUP else ""
 
 
 def _written(piece: str) -> str:

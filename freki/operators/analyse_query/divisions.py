@@ -1,7 +1,7 @@
 """Annexes, parts and chapters that a text cites: `Anlage 3`, `Teil B`, `Zweiter Abschnitt`."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import NamedTuple
 
@@ -12,13 +12,13 @@ from freki.operators.analyse_query.places import (
     CitedSpan,
     called_in,
     laws_of,
-    names_of,
+    line_matches,
     numbers_through,
     of_law,
     of_one_document,
 )
-from freki.schemas.citations import JOINT, NO_QUANTITY, PLAIN_SIGNS, THROUGH
-from freki.schemas.divisions import DIVISION, LABEL, ORDINAL, Division, division_of, label_of
+from freki.schemas.citations import JOINT, NO_QUANTITY, THROUGH, with_plain_signs
+from freki.schemas.divisions import DIVISION, LABEL, ORDINAL, Division, division_of, label_of, may_name
 
 _CITED = re.compile(rf"\b{DIVISION}")
 _MORE = re.compile(rf"(?P<joint>(?!,\d){JOINT})(?P<label>{LABEL}){NO_QUANTITY}")
@@ -28,7 +28,7 @@ _TO_SECTION = re.compile(r"\s{1,3}\(?zu\s(?:de[mn]\s)?")
 _THROUGH = re.compile(THROUGH)
 _HEADING = re.compile(rf"[^\w§]{{0,12}}{DIVISION}")
 # Small sections are joined, and have their headings in the text, where `Anlage 3 genannten` is no heading.
-_LINE = re.compile(rf"^(?P<sign>#{{1,6}} )?[^\w§\n]{{0,4}}{DIVISION}(?(sign)|(?=[^\S\n]*(?:$|[(:–-])))", re.MULTILINE)
+_LINE = re.compile(rf"(?P<sign>#{{1,6}} )?[^\w§\n]{{0,4}}{DIVISION}(?(sign)|(?=[^\S\n]*(?:$|[(:–-])))", re.MULTILINE)
 
 
 class _Citation(NamedTuple):
@@ -39,11 +39,11 @@ class _Citation(NamedTuple):
 
 def cited_divisions(text: str) -> Iterator[Division]:
     """Yield the divisions that a text cites, in its order: two of `Anlagen 1 und 2`."""
-    yield from (division for division, _ in _cited(text.translate(PLAIN_SIGNS)))
+    yield from (division for division, _ in _cited(with_plain_signs(text)))
 
 
 def _citations(text: str) -> Iterator[_Citation]:
-    plain = text.translate(PLAIN_SIGNS)
+    plain = with_plain_signs(text)
     found = list(_cited(plain))
     norms = dict(norm_spans(plain))
     spans = [_with_section(plain, span, norms) for _, span in found]
@@ -85,18 +85,20 @@ def division_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     asked = list(islice(dict.fromkeys(_citations(query)), MAX_CITED))
     if not asked:
         return levels
-    headed = [frozenset(_headings_of(place)) for place in places]
+    kinds = {division.kind for division, _ in asked}
+    headed = [frozenset(_headings_of(place, kinds)) for place in places]
     called = called_in(query, places)
-    names = dict(enumerate(map(names_of, places)))
     for division, law in asked:
         within = [place for place, held in enumerate(headed) if division in held]
-        for place in of_law(within, law, names) if law else of_one_document(within, places, called):
+        for place in of_law(within, law, places) if law else of_one_document(within, places, called):
             levels[place] += 1
     return levels
 
 
-def _headings_of(place: CitedPlace) -> Iterator[Division]:
+def _headings_of(place: CitedPlace, kinds: Collection[str]) -> Iterator[Division]:
+    """Yield the divisions of these kinds, perhaps also others, with which headings of a place begin."""
     for heading in place.headings:
-        if found := _HEADING.match(heading.translate(PLAIN_SIGNS)):
+        if found := _HEADING.match(with_plain_signs(heading)):
             yield division_of(found)
-    yield from map(division_of, _LINE.finditer(place.text.translate(PLAIN_SIGNS)))
+    if any(may_name(place.text, kind) for kind in kinds):
+        yield from map(division_of, line_matches(_LINE, with_plain_signs(place.text)))

@@ -12,7 +12,6 @@ from freki.operators.analyse_query.places import (
     CitedSpan,
     called_in,
     laws_of,
-    names_of,
     numbers_through,
     of_law,
     of_one_document,
@@ -24,12 +23,12 @@ from freki.schemas.citations import (
     NO_QUANTITY,
     PART,
     PARTS,
-    PLAIN_SIGNS,
     ROMAN,
     SECTIONS,
     SHORT_NAME,
     SPACED_LETTER,
     THROUGH,
+    with_plain_signs,
 )
 from freki.schemas.divisions import DIVISION, LABEL
 from freki.schemas.numerals import value_of_roman
@@ -102,15 +101,16 @@ def citation_levels(query: str, places: Sequence[CitedPlace]) -> list[int]:
     whose name has most words of the query; of equal ones the first.
     """
     levels = [0] * len(places)
+    asked = list(islice(dict.fromkeys(_citations(query)), MAX_CITED))
+    if not asked:
+        return levels
     sections = {place: section for place, each in enumerate(places) if (section := _section_of(each.headings))}
-    names = {place: names_of(places[place]) for place in sections}
-    held = {place: _held_by(places[place].text) for place in sections}
-    named = called_in(query, places)
-    for cited in islice(dict.fromkeys(_citations(query)), MAX_CITED):
+    called = called_in(query, places)
+    for cited in asked:
         within = [place for place, section in sections.items() if cited.section.meets(section)]
-        within = of_law(within, cited.law, names) if cited.law else list(of_one_document(within, places, named))
+        within = of_law(within, cited.law, places) if cited.law else list(of_one_document(within, places, called))
         for place in within:
-            levels[place] = max(levels[place], 1 + cited.parts.common_with(held[place]))
+            levels[place] = max(levels[place], 1 + cited.parts.common_with(_held_by(places[place].text)))
     return levels
 
 
@@ -121,7 +121,7 @@ def cited_norms(text: str) -> Iterator[CitedNorms]:
 
 
 def norm_spans(text: str) -> list[tuple[int, int]]:
-    """Return where a text, translated by PLAIN_SIGNS, cites norms."""
+    """Return where a text, with plain signs, cites norms."""
     return [found.span() for found in _CITED.finditer(text)]
 
 
@@ -276,4 +276,4 @@ def _number(found: re.Match[str]) -> Number:
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFC", text).translate(PLAIN_SIGNS)
+    return with_plain_signs(unicodedata.normalize("NFC", text))

@@ -1,11 +1,11 @@
 """Places in documents that a query may cite, and which of their documents it means."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from typing import NamedTuple
 
-from freki.schemas.citations import NO_QUANTITY, PLAIN_SIGNS, SHORT_NAME
+from freki.schemas.citations import NO_QUANTITY, SHORT_NAME, with_plain_signs
 from freki.schemas.numerals import value_of_roman
 
 MAX_CITED = 32
@@ -84,13 +84,13 @@ def _names_of_law(found: re.Match[str]) -> frozenset[str]:
     )
 
 
-def names_of(place: CitedPlace) -> frozenset[str]:
+def _names_of(place: CitedPlace) -> frozenset[str]:
     """Return the words of which one may be the short name of the law that a place is of, and the numbers of that law.
 
     The number is in the document's name or outermost heading: of `(SGB) Fünftes Buch (V)` and `SGB 5` it is 5.
     """
     words = {word.casefold() for text in (place.name, *place.headings) for word in _NAME.findall(text)}
-    titles = (place.name.translate(PLAIN_SIGNS), *place.headings[:1])
+    titles = (with_plain_signs(place.name), *place.headings[:1])
     numbers = {_decimal(found[found.lastgroup or 0]) for text in titles for found in _NUMBER_OF_LAW.finditer(text)}
     acts = {number for text in titles for number in _ACT_NUMBER.findall(text)}
     return frozenset(word for word in words if not word.isdecimal()) | numbers | acts
@@ -100,9 +100,9 @@ def _decimal(number: str) -> str:
     return str(value_of_roman(number)) if _ROMAN.fullmatch(number) else str(int(number))
 
 
-def of_law(within: Sequence[int], law: AbstractSet[str], names: Mapping[int, AbstractSet[str]]) -> list[int]:
-    """Return those of the places that have most short names of a law, at least one; names: by place, `names_of`."""
-    called = {place: _common(law, names[place]) for place in within}
+def of_law(within: Sequence[int], law: AbstractSet[str], places: Sequence[CitedPlace]) -> list[int]:
+    """Return those of the places that have most short names of a law, at least one."""
+    called = {place: _common(law, _names_of(places[place])) for place in within}
     # Of `VwVfG NRW` both names count: many are called VwVfG.
     most = max(called.values(), default=0)
     return [place for place in within if called[place] == most > 0]
@@ -118,13 +118,13 @@ def _common(law: AbstractSet[str], names: AbstractSet[str]) -> int:
 
 def called_in(query: str, places: Sequence[CitedPlace]) -> list[int]:
     """Return how many words of a query each place's document is called by, in the genitive too, or in short."""
-    plain = query.translate(PLAIN_SIGNS)
+    plain = with_plain_signs(query)
     words, short = _words(plain), frozenset(_SHORT_NAME.findall(plain))
-    return [
-        sum(word.startswith(_words(place.name)) for word in words)
-        + len(short.intersection(_SHORT_NAME.findall(place.name)))
-        for place in places
-    ]
+    called = {
+        name: sum(word.startswith(_words(name)) for word in words) + len(short.intersection(_SHORT_NAME.findall(name)))
+        for name in {place.name for place in places}
+    }
+    return [called[place.name] for place in places]
 
 
 def of_one_document(within: Sequence[int], places: Sequence[CitedPlace], called: Sequence[int]) -> Iterator[int]:
@@ -132,6 +132,18 @@ def of_one_document(within: Sequence[int], places: Sequence[CitedPlace], called:
     if within:
         document = places[max(within, key=called.__getitem__)].document
         yield from (place for place in within if places[place].document == document)
+
+
+def line_matches(pattern: re.Pattern[str], text: str) -> Iterator[re.Match[str]]:
+    """Yield the matches at the beginnings of lines."""
+    # `finditer` with `^` tries each character: ten times as slow.
+    start = 0
+    while True:
+        if found := pattern.match(text, start):
+            yield found
+        start = text.find("\n", start) + 1
+        if not start:
+            return
 
 
 def numbers_through(first: str, last: str) -> list[str]:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from freki.schemas.citations import PLAIN_SIGNS, SHORT_NAME
+from freki.schemas.citations import SHORT_NAME, with_plain_signs
 from freki.schemas.numerals import value_of_roman
 
 _IN_BRACKETS = re.compile(r"\(([^()]{2,80})\)\W*$")
@@ -19,7 +19,7 @@ _GENITIVE = re.compile(r"(?<=[^\W\d_]{9})e?s$")
 
 def words_of(query: str) -> frozenset[str]:
     """Return the words of a query as `names_document` compares them."""
-    return frozenset(map(_folded, _WORD.findall(query.translate(PLAIN_SIGNS))))
+    return frozenset(map(_folded, _WORD.findall(with_plain_signs(query))))
 
 
 def names_document(words: frozenset[str], titles: Iterable[str]) -> bool:
@@ -43,7 +43,7 @@ class _ShortName(NamedTuple):
 
 
 def _short_names(title: str) -> Iterator[_ShortName]:
-    plain = title.translate(PLAIN_SIGNS).strip()
+    plain = with_plain_signs(title).strip()
     in_brackets = _IN_BRACKETS.search(plain)
     for name in _BETWEEN.split(in_brackets[1]) if in_brackets else [plain]:
         words = _WORD.findall(name)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from freki.operators.analyse_text.forms import TERM, form_terms, headed
 from freki.operators.analyse_text.words import word_terms
-from freki.schemas.citations import ARTICLES, FOLLOWING, PLAIN_SIGNS, ROMAN, SECTIONS
+from freki.schemas.citations import ARTICLES, FOLLOWING, ROMAN, SECTIONS, with_plain_signs
 from freki.schemas.numerals import value_of_roman
 from freki.schemas.short_dates import with_full_years
 
@@ -48,7 +48,6 @@ _ARTICLES = re.compile(
 _CLAUSE = re.compile(rf"((?:§|\b(?:{ARTICLES}|{SECTIONS}))\s{{0,3}}\d{{1,6}}(?:\s?[a-z])?)\s({ROMAN})")
 _NUMBER = re.compile(r"\d+[a-z]?")
 _JOINED = re.compile(r"\b\d{1,6}[a-z]?ff\b")
-_USUAL = {chr(sign): usual for sign, usual in PLAIN_SIGNS.items()}
 
 NOTHING: frozenset[str] = frozenset()
 
@@ -150,10 +149,7 @@ def _folded(text: str) -> str:
 
 def _told_apart(text: str) -> str:
     """Return a text of the same length without raised numbers, and with one kind of hyphen and of blank."""
-    text = _RAISED.sub(" ", text)
-    for sign, usual in _USUAL.items():
-        text = text.replace(sign, usual)
-    return text
+    return with_plain_signs(_RAISED.sub(" ", text))
 
 
 def _within_limit(terms: str) -> str:
