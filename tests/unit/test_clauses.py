@@ -26,6 +26,8 @@ from freki.operators.analyse_query import CitedPlace, analyse_query, cited_claus
         ("Schritt 5 oder steps 7 to 8", ["5", "7", "8"]),
         ("paragraph 12, clauses 7.1 and 7.2", ["12", "7.1", "7.2"]),
         ("TOP 3 der Sitzung", ["3"]),
+        ("§ 5.2 des Vertrags, §§ 6.1 und 6.3", ["5.2", "6.1", "6.3"]),
+        ("§ 433. Danach, § 5 a, 5.2 Prozent", []),
         ("Abschnitt 3", ["3"]),
         ("see section I above", []),
         ("Kapitel 2 und 3 Seiten", ["2"]),
@@ -76,6 +78,7 @@ PLACES = (
     CitedPlace("a", "Rahmenvertrag Softwarepflege", ("Kapitel 7: Ende",), "Siehe Ziffer 5.2 und die\n  5.3. Frist"),
     CitedPlace("c", "Vereinbarung AZV", ("IV. Verfahren", "§ 8 Antrag"), "Text."),
     CitedPlace("d", "Vereinbarung BZV", ("**IV Verfahren**",), "Text."),
+    CitedPlace("e", "Pachtvertrag", ("§ 9.1 Zweck",), "§ 9.2 Die Fläche dient der Landwirtschaft."),
 )
 
 
@@ -84,6 +87,9 @@ PLACES = (
     [
         ("Ziffer 5.2 des Rahmenvertrags", {1}),
         ("Ziffer 5.2 im Mietvertrag", {0}),
+        ("§ 5.2 des Rahmenvertrags", {1}),
+        ("§ 9.1", {6}),
+        ("Ziffer 9.2", {6}),
         ("Ziffer 5.2", {0}),
         ("Nr. 5.3", {3}),
         ("Abschnitt 6.1", {2}),

@@ -30,6 +30,8 @@ _STEPS = r"(?:arbeits|verfahrens|prüf)?schritt(?:en?|e?s)?|steps?"
 _ROMAN = r"(?-i:[IVX]{1,6}\b)"
 _ANY = r"[1-9]\d{0,3}(?:\.\d{1,3}){0,5}"
 _POINTED = r"\d{1,3}(?:\.\d{1,3}){1,5}"
+# Contracts have `§ 5.2`.
+_SIGN = r"§\s?(?=\d{1,3}\.\d)"
 
 
 def _list(number: str) -> str:
@@ -40,10 +42,10 @@ def _list(number: str) -> str:
 # A number without points behind the other words for parts mostly counts something, as in `Punkt 3 der Liste`.
 # In English `section I` may go on with a verb.
 _CITED = re.compile(
-    rf"\b(?:(?:(?P<chapter>{_CHAPTERS})|(?P<rule>{_RULES})|(?P<section>{_SECTIONS})|(?P<point>{_POINTS})"
+    rf"(?:\b(?:(?:(?P<chapter>{_CHAPTERS})|(?P<rule>{_RULES})|(?P<section>{_SECTIONS})|(?P<point>{_POINTS})"
     rf"|(?P<margin>{_MARGINS})|(?<!für\s)(?<!by\s)(?P<step>{_STEPS}))\s{{0,3}}(?P<any>{_list(_ANY)})"
-    rf"|(?:{_GERMAN}|kapitels?|kap\.|klauseln?)\s{{0,3}}(?P<roman>{_list(_ROMAN)})"
-    rf"|(?:{_PARTS})\s{{0,3}}(?P<pointed>{_list(_POINTED)}))(?:\s?(?:ff|(?P<next>f))\b)?(?![\w%]|[.,/]\d)",
+    rf"|(?:{_GERMAN}|kapitels?|kap\.|klauseln?)\s{{0,3}}(?P<roman>{_list(_ROMAN)}))"
+    rf"|(?:\b(?:{_PARTS})|§§?)\s{{0,3}}(?P<pointed>{_list(_POINTED)}))(?:\s?(?:ff|(?P<next>f))\b)?(?![\w%]|[.,/]\d)",
     re.IGNORECASE,
 )
 _EACH = re.compile(r"\d{1,4}(?:\.\d{1,3}){0,5}|[IVX]{1,6}\b")
@@ -53,12 +55,12 @@ _NOUN_BEFORE = re.compile(r"(?P<word>[A-ZÄÖÜ][\w-]{1,60})\s$")
 _NO_NOUNS = frozenset({"gemäß", "gilt", "in", "laut", "nach", "regelt", "siehe", "unter", "vgl", "zu"})
 _MOST_BEFORE = 64
 _HEADING = re.compile(
-    rf"[^\w§]{{0,12}}(?:(?:(?P<margin>{_MARGINS})|(?P<step>{_STEPS})|{_CHAPTERS}|{_RULES}|{_PARTS})\s)?"
+    rf"[^\w§]{{0,12}}(?:(?:(?P<margin>{_MARGINS})|(?P<step>{_STEPS})|{_CHAPTERS}|{_RULES}|{_PARTS})\s|{_SIGN})?"
     rf"(?P<number>\d{{1,4}}(?:\.\d{{1,3}}){{0,5}}|{_ROMAN})(?![\w.,]\w)",
     re.IGNORECASE,
 )
 _LINE = re.compile(
-    rf"[^\w\n§(]{{0,12}}(?:(?:(?P<margin>{_MARGINS})|(?P<step>{_STEPS}))\s)?(?P<number>\d{{1,4}}(?:\.\d{{1,3}}){{0,5}})"
+    rf"[^\w\n§(]{{0,12}}(?:(?:(?P<margin>{_MARGINS})|(?P<step>{_STEPS}))\s|{_SIGN})?(?P<number>\d{{1,4}}(?:\.\d{{1,3}}){{0,5}})"
     r"(?=\\?[.):\]]{0,2}(?:\s|$))",
     re.MULTILINE | re.IGNORECASE,
 )

@@ -26,7 +26,7 @@ _IBAN = r"[A-Z]{2}\d{2}(?:\s?[\dA-Z]{4}){3,7}(?:\s?[\dA-Z]{1,3})?"
 _NO_DATE = r"(?!(?:\d{1,2}[/-])?\d{1,2}[/-][12]\d{3}(?!\d))"
 _TELEPHONE = (
     rf"{_NO_DATE}(?=(?:[\s/()+–-]{{0,3}}\d){{7}})(?:\+\d{{1,3}}\s?(?:\(0\)\s?)?|\(?0)\d{{1,12}}\)?"
-    r"(?:[\s/–-]{1,3}\d{2,12}){0,6}"
+    r"(?:[\s/–-]{1,3}\d{2,12}){0,6}(?:\s?[–-]\s?\d)?"
 )
 _GROUPED = re.compile(rf"(?<![\w.,/-])(?:(?P<iban>{_IBAN})|{_TELEPHONE})(?![\w/-]|[.,]\d)")
 # File numbers: of German courts, 1 BvR 16/13, VIII ZR 8/20, L 7 AS 100/19, 5 C 12.19; of the Court of Justice,
@@ -39,8 +39,12 @@ _COURT_FILE = (
     rf"(?:(?:[LSB]\s)?\d{{1,3}}[a-z]?|[IVX]{{1,5}})\s(?:{_REGISTERS})(?:\s?\([A-Z][A-Za-z]{{0,6}}\))?"
     r"\s\d{1,5}/\d{2}(?:\d{2})?|\d{1,2}\s(?:A|B|BN|C|CN|P|PB|VR|WB|WD|WDB|WNB)\s\d{1,4}\.\d{2}|[CFT]-\d{1,4}/\d{2}"
 )
-_OFFICE_FILE = r"\d{1,8}(?=[\d/]*-)(?=[\d-]*/)(?:[-/]\d{1,8}){3,6}"
-_FILE = re.compile(rf"(?<![\w.,/-])(?:{_COURT_FILE}|{_OFFICE_FILE})(?![\w/-]|[.,]\d)")
+_OFFICE_FILE = (
+    r"\d{1,8}(?:(?=[\d/]*-)(?=[\d-]*/)(?:[-/]\d{1,8}){3,6}|(?:\s[-–]\s\d{1,8}){2,4}/\d{1,8})"
+    r"|[IVX]{1,5}\s[A-Z]\s\d{1,2}\s?[-–]\s?[A-Z]{1,3}\s\d{4}(?:[a-z]|(?:/\d{1,5}){1,3}(?::\d{3})?)?"
+)
+_PLATE = r"[A-ZÄÖÜ]{1,3}-(?!VO|RL|SG|GG)[A-ZÄÖÜ]{1,2}\s?(?!(?:19|20)\d\d)[1-9]\d{0,3}[EH]?"
+_FILE = re.compile(rf"(?<![\w.,/-])(?:{_COURT_FILE}|{_OFFICE_FILE}|{_PLATE})(?![\w/-]|[.,]\d)")
 _LABELLED_FILE = re.compile(
     r"\b(?i:Az|Aktenz(?:eichen)?|Aktennummer|Akte|Geschäftsz(?:eichen)?|Gesch\.?-?Z|GZ|Kassenzeichen|Ordnungsmerkmal"
     r"|file (?:no|number)|case (?:no|number))"
@@ -186,7 +190,7 @@ def _sought(designation: str) -> _Sought:
     named = next((place for place, piece in enumerate(pieces) if piece not in _BODIES), 0)
     parts = pieces[named:]
     is_long = _digits(designation) >= _LEAST_DIGITS
-    between = rf"{_SIGN}?" if is_long else _SIGN
+    between = rf"(?:\s[-–]\s|{_SIGN})?" if is_long else _SIGN
     joints = [
         "",
         *(between if one.isdecimal() and other.isdecimal() else r"[\W_]{0,3}" for one, other in pairwise(parts)),
