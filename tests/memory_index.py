@@ -227,7 +227,7 @@ class MemoryIndex:
         *,
         limit: int,
         strong: bool,  # noqa: ARG002 - every read is
-        anew: bool = False,  # noqa: ARG002 - nothing is kept
+        bypass_cache: bool = False,  # noqa: ARG002 - nothing is kept
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, width)."""
         self._check_vectors(vectors, len(scopes))
@@ -243,7 +243,7 @@ class MemoryIndex:
         *,
         limit: int,
         strong: bool,  # noqa: ARG002 - every read is
-        anew: bool = False,  # noqa: ARG002 - nothing is kept
+        bypass_cache: bool = False,  # noqa: ARG002 - nothing is kept
     ) -> list[list[Candidate]]:
         """Search by BM25 over analysed terms, counted in each shard by itself; an empty text finds nothing."""
         score = {shard: _bm25(chunk for chunk, _ in rows.values()) for shard, rows in self._shards.items()}

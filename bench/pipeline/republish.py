@@ -1,4 +1,4 @@
-"""Cost of publishing an unchanged folder again, as a nightly job does, and of indexing it anew."""
+"""Cost of publishing an unchanged folder again, as a nightly job does, and of reindexing it."""
 
 import tempfile
 import time

@@ -1,4 +1,4 @@
-"""`freki keys`: keys of the encryption at rest: make, show, rotate, and wrap data keys anew."""
+"""`freki keys`: keys of the encryption at rest: make, show, rotate, and rewrap data keys."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path

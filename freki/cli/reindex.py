@@ -1,4 +1,4 @@
-"""`freki reindex`: make documents anew by the settings in force, from the changes on the documents topic."""
+"""`freki reindex`: reindex documents by the settings in force, from the changes on the documents topic."""
 
 from collections.abc import Container, Sequence
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""Send stored changes again, with a request to make their versions anew, and wait for the receipts."""
+"""Send stored changes again, with a request to reindex their versions, and wait for the receipts."""
 
 from collections.abc import Mapping, Sequence
 from contextlib import aclosing, suppress

@@ -65,7 +65,7 @@ class Stream:
 
     @property
     def lost_before(self) -> Timestamp | None:
-        """Time before which changes may have been lost, as the topic was created anew or records were deleted.
+        """Time before which changes may have been lost, as the topic was recreated or records were deleted.
 
         None if compaction alone explains what is not there. An empty partition lost its records just now. The last lost
         record may have the time of the first that is left: the broker gives a batch one time.

@@ -84,5 +84,5 @@ async def serve(
 
 
 def _opened(tenant: TenantId) -> AbstractAsyncContextManager[Asker]:
-    """Open an asker with settings read anew: the local stack may have started or moved since."""
+    """Open an asker with settings read again: the local stack may have started or moved since."""
     return open_asker(load_settings(), tenant=tenant)

@@ -135,9 +135,9 @@ async def watch_folders(
 async def follow_folders(
     folders: Sequence[WatchedFolder], connect: Connect, *, force: bool, delete_most: bool = False
 ) -> None:
-    """Watch folders for ever; where broker or store do not answer, begin anew once they do.
+    """Watch folders for ever; where broker or store do not answer, start over once they do.
 
-    connect: opens a session; called anew after each outage. force: publish unchanged files too, the first time.
+    connect: opens a session; called again after each outage. force: publish unchanged files too, the first time.
     delete_most: the first time, delete also most documents of a folder.
     """
     failures = 0

@@ -132,7 +132,7 @@ class Client:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        """Disconnect, also if cancelled meanwhile, however often: scopes of anyio cancel each wait anew."""
+        """Disconnect, also if cancelled meanwhile, however often: scopes of anyio cancel each wait again."""
         self._loop = None
         await to_its_end(self._close())
 
@@ -313,7 +313,7 @@ class Client:
 
 
 class _Kept(Generic[F]):
-    """A follower of a topic, opened when it is first needed, and anew once it has ended."""
+    """A follower of a topic, opened when it is first needed, and again once it has ended."""
 
     def __init__(self, open_follower: Callable[[AsyncExitStack], Awaitable[F]]) -> None:
         self._open = open_follower

@@ -128,7 +128,7 @@ class Producer:
 class Reader:
     """Reads all partitions of a topic, without a group: once open, records sent from then on are read.
 
-    Also those of partitions that are added meanwhile, and of a topic that is deleted and created anew.
+    Also those of partitions that are added meanwhile, and of a topic that is deleted and recreated.
     """
 
     def __init__(self, broker: Broker, topic: str, *, start: Literal["earliest", "latest"] = "latest") -> None:

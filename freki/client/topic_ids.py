@@ -1,4 +1,4 @@
-"""Ids of topics, by which one that was deleted and created anew is told from the one before.
+"""Ids of topics, by which one that was deleted and recreated is told from the one before.
 
 It imports aiokafka: import it once that is needed.
 """
@@ -143,7 +143,7 @@ def after_metadata_updates(client: Any, look: Callable[[], Awaitable[None]]) -> 
 
 
 class TopicWatch:
-    """Lets a consumer without a group read a topic from its beginning once it was deleted and created anew.
+    """Lets a consumer without a group read a topic from its beginning once it was deleted and recreated.
 
     Otherwise its position would be one of the new topic, whose records before it nobody would read.
     """
@@ -155,18 +155,18 @@ class TopicWatch:
         self._id = ""
         """Empty while nobody told it."""
         self.changes = 0
-        """Number of times that the topic was created anew."""
+        """Number of times that the topic was recreated."""
 
     async def begin(self) -> None:
         """Note the id of the topic, and compare it with each update of metadata. Call it before taking position."""
-        # A topic that is created anew in between then has another id.
+        # A topic that is recreated in between then has another id.
         await self._look()
         after_metadata_updates(self._consumer._client, self._look)  # noqa: SLF001
 
     async def _look(self) -> None:
         told = (await ids_of(self._consumer._client, [self._topic])).get(self._topic, "")  # noqa: SLF001
         if differ(told, self._id):
-            _log.warning("topic %s was deleted and created anew: it is read from its beginning", self._topic)
+            _log.warning("topic %s was deleted and recreated: it is read from its beginning", self._topic)
             self.changes += 1
             for place in self._consumer.assignment():
                 self._consumer.seek(place, 0)

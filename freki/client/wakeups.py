@@ -158,7 +158,7 @@ class WakeupSender:
                     continue
 
     def _readers(self) -> Sequence[str]:
-        """Return the sockets, listed anew if the directory has changed."""
+        """Return the sockets, listed again if the directory has changed."""
         changed_ns = self._directory.stat().st_mtime_ns
         if changed_ns != self._listed_ns:
             self._paths = [str(path) for path in self._directory.glob(f"*{_SUFFIX}")]

@@ -32,12 +32,12 @@ class Decision(NamedTuple):
 def decide(root: Root | None, revision: Revision, *, metadata_hash: str, edition: int = 0) -> Decision:
     """Return the action for a revision, given the root of its document, or None where the document is unknown.
 
-    edition: that a request to make the version anew asks for; 0 without a request.
+    edition: that a request to reindex the version asks for; 0 without a request.
 
     Upserts and deletes are ordered by version: the higher one wins, whatever the order and number of arrivals; a
     deletion wins over an upsert of the same version. A repeated version is a REPEAT if content and metadata are equal,
     even if it would be chunked differently now, and STALE if they differ: the first one keeps the version. A request
-    for a higher edition than the index holds writes the version anew, whatever the index has of it. Each request is
+    for a higher edition than the index holds rewrites the version, whatever the index has of it. Each request is
     answered once, so owners with different settings do not replace each other's chunks in turn.
     A TOMBSTONE has no version. It deletes changes that were recorded before it, also those that arrive later, and keeps
     version and time as the fence. If versions grow with the time of recording, the final state of a document does not

@@ -32,7 +32,7 @@ __all__ = [
 RECORDED_AT_HEADER = "freki-recorded-at"
 """Header of a replayed record: decimal time of its first recording, in milliseconds since 1970."""
 REINDEX_HEADER = "freki-reindex"
-"""Header of a change that repeats a stored one, and of its parts: decimal time of the request to make the version anew,
+"""Header of a change that repeats a stored one, and of its parts: decimal time of the request to reindex the version,
 in milliseconds since 1970. It is the edition that the index gets."""
 LAST_EDITION = 10**18 - 1
 """Highest edition that can be requested; repairs of it add 1 each, for which 64 bits have room."""

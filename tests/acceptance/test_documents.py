@@ -1,4 +1,4 @@
-"""The life of documents as operators see it: listed, shown, deleted, made anew and mended."""
+"""The life of documents as operators see it: listed, shown, deleted, reindexed and mended."""
 
 import asyncio
 import json

@@ -1,7 +1,7 @@
 """Bytes of every version of every record as they were once written, which stay readable for good.
 
 `<Record>/<version>.json` holds named cases: the value in Avro's JSON encoding, and the bytes in Avro single-object
-encoding as hexadecimal digits. fastavro wrote both from the frozen version. No file is ever written anew.
+encoding as hexadecimal digits. fastavro wrote both from the frozen version. No file is ever rewritten.
 """
 
 import json

@@ -221,7 +221,7 @@ async def test_the_admin_client_answers_while_a_fetch_waits_to_be_tried_again(
 async def test_a_group_whose_offset_is_past_the_end_has_all_records_before_it(
     kafka: KafkaSettings, admin: Admin, topic: str
 ) -> None:
-    """As after a loss of records, or of a topic created anew: consumers begin at the first record that is there."""
+    """As after a loss of records, or of a recreated topic: consumers begin at the first record that is there."""
     async with KafkaProducer(kafka) as producer:
         await asyncio.gather(*[await producer.send(topic, key=b"k", value=b"v") for _ in range(3)])
     places = {TopicPartition(topic, number): 100 for number in range(2)}

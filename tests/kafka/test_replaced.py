@@ -1,4 +1,4 @@
-"""Topics that an operator deletes, creates anew, enlarges or empties while a stage runs.
+"""Topics that an operator deletes, recreates, enlarges or empties while a stage runs.
 
 All that comes is read; what went before it was read is told.
 """

@@ -24,7 +24,7 @@ async def measured() -> Measured:
 
 @each_set
 def test_the_recorded_figures_are_of_these_files(directory: Path) -> None:
-    assert read_recorded().sets[directory.name].contents == contents_of(directory), f"record anew: {RECORD}"
+    assert read_recorded().sets[directory.name].contents == contents_of(directory), f"record it again: {RECORD}"
 
 
 @each_set

@@ -53,7 +53,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     parser.add_argument("--minutes", type=float, help="stop after so long, however many seeds are left")
     parser.add_argument("--calm", action="store_true", help="without faults")
-    parser.add_argument("--anew", action="store_true", help="with requests to make versions anew")
+    parser.add_argument("--reindex", action="store_true", help="with requests to reindex")
     parser.add_argument("--ignore", action="append", default=[], help="a rule that does not count; may be repeated")
     parser.add_argument("--seed", type=int, help="replay this one, and make it shorter")
     parser.add_argument("--rule", help="with --seed: the rule to shorten for; else the first that is broken")
@@ -130,7 +130,7 @@ def _results(arguments: argparse.Namespace, began_s: float) -> Iterator[tuple[in
 
 
 def _mode(arguments: argparse.Namespace) -> dict[str, bool]:
-    return {"calm": arguments.calm, "anew": arguments.anew}
+    return {"calm": arguments.calm, "reindex": arguments.reindex}
 
 
 def _failed(seeds: range, mode: Mapping[str, bool], ignored: frozenset[str]) -> tuple[int, list[Failed]]:

@@ -80,7 +80,7 @@ class Consumer:
         await self._asked(partial(self.coordinator.leave, self.name))
 
     def told(self) -> None:
-        """Learn, by a heartbeat, that the group is assigned anew."""
+        """Learn, by a heartbeat, that the group is assigned again."""
         if self.process.paused:
             self._loop.outside(self.coordinator.heartbeat_s(), self.told)
         else:
@@ -104,7 +104,7 @@ class Consumer:
         self._wake.set()
 
     async def _belong(self) -> None:
-        """Join; whenever the group is assigned anew, give up what is owned and join again."""
+        """Join; whenever the group is assigned again, give up what is owned and join again."""
         while True:
             self._told.clear()
             assignment = await self._joined()

@@ -91,7 +91,7 @@ def make(seed: int, *, calm: bool = False) -> Scenario:
 
 
 def with_requests(scenario: Scenario) -> Scenario:
-    """Add requests to make versions anew, each between a change and the next one of its document.
+    """Add requests to reindex versions, each between a change and the next one of its document.
 
     Of a document with a null value without a version none: the request would count as recorded after it.
     """

@@ -21,7 +21,7 @@ class Put:
     principals: tuple[str, ...]
     priority: int = 0
     edition: int = 0
-    """Of a request to make the version anew; 0: a change as a producer sends it."""
+    """Of a request to reindex the version; 0: a change as a producer sends it."""
 
     @property
     def content(self) -> str:

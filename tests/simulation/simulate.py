@@ -59,7 +59,7 @@ def run(scenario: Scenario, *, verbose: bool = False) -> Outcome:
     )
 
 
-def run_seed(seed: int, *, calm: bool = False, anew: bool = False) -> Outcome:
-    """Run the scenario of a seed; anew: with requests to make versions anew."""
+def run_seed(seed: int, *, calm: bool = False, reindex: bool = False) -> Outcome:
+    """Run the scenario of a seed; reindex: with requests to reindex."""
     scenario = make(seed, calm=calm)
-    return run(with_requests(scenario) if anew else scenario)
+    return run(with_requests(scenario) if reindex else scenario)

@@ -49,7 +49,7 @@ def test_all_promises_are_kept_under_faults() -> None:
 
 def test_all_promises_are_kept_while_versions_are_made_anew() -> None:
     for seed in range(ANEW_SEEDS):
-        assert not run_seed(seed, anew=True).violations, seed
+        assert not run_seed(seed, reindex=True).violations, seed
 
 
 @pytest.mark.parametrize(

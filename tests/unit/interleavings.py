@@ -18,7 +18,7 @@ from tests.unit.revisions import ANALYSER, World
 
 
 class Requested(NamedTuple):
-    """Parts with a request to make their version anew."""
+    """Parts with a request to reindex their version."""
 
     batches: Sequence[ContextualChunkBatch]
     edition: int

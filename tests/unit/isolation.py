@@ -176,7 +176,7 @@ class Unweighted(MemoryIndex):
         *,
         limit: int,
         strong: bool,  # noqa: ARG002
-        anew: bool = False,  # noqa: ARG002
+        bypass_cache: bool = False,  # noqa: ARG002
     ) -> list[list[Candidate]]:
         return [
             self._ranking(scope, limit, dict.fromkeys(self._shards, partial(_shared, text)))

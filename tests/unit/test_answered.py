@@ -62,7 +62,7 @@ def test_what_comes_again_is_left_out_and_then_forgotten() -> None:
 
 
 def test_a_later_query_at_the_same_offset_is_another_one() -> None:
-    """A broker that keeps records in memory begins anew when it is started again."""
+    """A broker that keeps records in memory starts over when it is started again."""
     answered = Answered()
     failed(answered, [query(0), query(1)])
     later = query(0, at=2_000)

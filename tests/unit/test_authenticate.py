@@ -60,10 +60,10 @@ class Watched(MemoryIndex):
         self.searches = 0
 
     async def lexical(
-        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, bypass_cache: bool = False
     ) -> list[list[Candidate]]:
         self.searches += 1
-        return await super().lexical(texts, scopes, limit=limit, strong=strong, anew=anew)
+        return await super().lexical(texts, scopes, limit=limit, strong=strong, bypass_cache=bypass_cache)
 
 
 class Guarded:

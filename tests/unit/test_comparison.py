@@ -309,7 +309,7 @@ def test_a_tombstone_of_an_older_version_elsewhere_does_not_outdate_one_without_
 @pytest.mark.parametrize(
     ("stream", "before"),
     [
-        pytest.param(Stream(starts={0: 0}, firsts={0: (0, AT)}), AT, id="created anew"),
+        pytest.param(Stream(starts={0: 0}, firsts={0: (0, AT)}), AT, id="recreated"),
         pytest.param(Stream(starts={0: 0}, firsts={0: (7, AT)}), None, id="compacted"),
         pytest.param(Stream(starts={0: 7}, firsts={0: (7, AT)}), AT + 1, id="records deleted"),
         pytest.param(Stream(starts={0: 7, 1: 0}, firsts={0: (9, AT), 1: (3, LATER)}), AT + 1, id="of one partition"),

@@ -1,4 +1,4 @@
-"""Wrapping data keys anew, beside their destruction and beside another one that does the same."""
+"""Rewrapping data keys, beside their destruction and beside another one that does the same."""
 
 import asyncio
 import json

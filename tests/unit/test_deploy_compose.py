@@ -227,7 +227,7 @@ def pinned(file: str) -> dict[str, str]:
     ("file", "extra", "is_all"), [("requirements.txt", "serve", True), ("requirements-crawl.txt", "crawl", False)]
 )
 def test_the_image_installs_what_the_project_asks_for(file: str, extra: str, *, is_all: bool) -> None:
-    # docs/operations.md says how to write these files anew.
+    # docs/operations.md says how to rewrite these files.
     found = pinned(file)
 
     # The server that services and people ask runs from it too.

@@ -47,7 +47,7 @@ def cells_of(panel: Mapping[str, Any]) -> set[tuple[int, int]]:
 
 
 def test_the_files_are_what_the_tables_say() -> None:
-    # `python -m deploy.dashboards` writes them anew.
+    # `python -m deploy.dashboards` rewrites them.
     written = {path.name: path.read_text(encoding="utf-8") for path in FOLDER.iterdir()}
 
     assert written == {f"{dashboard.uid}.json": rendered(dashboard) for dashboard in DASHBOARDS}

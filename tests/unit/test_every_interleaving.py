@@ -31,9 +31,9 @@ CASES: dict[str, tuple[Sequence[Jobs], list[str] | None]] = {
     "deletion twice beside what follows it": ([[v(2, None)], [v(2, None), v(3, ["c"])]], ["c"]),
     "edit beside deletion and what follows it": ([[v(2, ["u"])], [v(3, None), v(4, ["c", "u"])]], ["c", "u"]),
     "the same edit twice": ([[v(2, ["c"])], [v(2, ["c"])]], ["c"]),
-    "made anew beside edit and undo": ([[anew(1, ["c", "u2"], 7)], [v(2, ["u"]), v(3, ["c", "u"])]], ["c", "u"]),
-    "made anew beside deletion": ([[anew(1, ["c", "u2"], 7)], [v(1, None)]], None),
-    "made anew beside the later request": ([[anew(1, ["c", "u2"], 7)], [anew(1, ["c2", "u"], 8)]], ["c2", "u"]),
+    "reindexed beside edit and undo": ([[anew(1, ["c", "u2"], 7)], [v(2, ["u"]), v(3, ["c", "u"])]], ["c", "u"]),
+    "reindexed beside deletion": ([[anew(1, ["c", "u2"], 7)], [v(1, None)]], None),
+    "reindexed beside the later request": ([[anew(1, ["c", "u2"], 7)], [anew(1, ["c2", "u"], 8)]], ["c2", "u"]),
     "the same request twice": ([[anew(1, ["c", "u2"], 7)], [anew(1, ["c", "u2"], 7)]], ["c", "u2"]),
 }
 

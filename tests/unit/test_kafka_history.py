@@ -54,7 +54,7 @@ def history(records: int, *, aborted: range = range(0)) -> History:
 
 @in_simulated_time
 async def test_a_long_span_is_read_to_its_end_however_long_it_takes() -> None:
-    """With a limit for the whole, each attempt would begin anew and end as the one before."""
+    """With a limit for the whole, each attempt would start over and end as the one before."""
     read = await history(50).before(0, 50, first=0, since=Timestamp(0))
 
     assert [one.offset for one in read] == list(range(50))

@@ -254,7 +254,7 @@ async def test_a_check_finds_weights_that_were_altered(bert: Path, tmp_path: Pat
     with pytest.raises(Misconfigured, match=r"model\.onnx\.data is not what was written"):
         await check_models(chosen(directory))
 
-    # Also where checksums were written anew.
+    # Also where checksums were rewritten.
     manifest = read_manifest(directory)
     (directory / "manifest.json").unlink()
     seal(directory, manifest_description(manifest), fingerprint=manifest.fingerprint, expected=manifest.expected)

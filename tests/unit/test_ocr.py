@@ -397,7 +397,7 @@ def test_a_batch_of_documents_that_take_as_long_as_they_may_does_not_seem_stalle
 
     batching = Parts(settings, NoOpTracer(), Meters(), Calls()).batching(parses=True)
 
-    # The first one over its limit ends the batch, and both halves begin anew, down to single documents.
+    # The first one over its limit ends the batch, and both halves start over, down to single documents.
     assert (2 * batching.records - 1) * (settings.parsing.timeout_s + recognising_s + scanning_s) <= MAX_BATCH_S
 
 

@@ -1,4 +1,4 @@
-"""Versions that are made anew on request: whole, once for each request, by the rules of who answers it."""
+"""Versions that are reindexed on request: whole, once for each request, by the rules of who answers it."""
 
 from dataclasses import replace
 

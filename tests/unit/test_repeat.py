@@ -1,4 +1,4 @@
-"""Stored changes that are sent again to make their versions anew, beside producers that go on."""
+"""Stored changes that are sent again to reindex their versions, beside producers that go on."""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping

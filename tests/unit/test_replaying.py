@@ -69,7 +69,7 @@ def test_a_record_that_several_generations_rejected_is_one_open_letter() -> None
 def test_a_record_that_was_sent_again_has_no_open_letter_whichever_of_them_was_named() -> None:
     letters = Letters(by_place={(0, 0): letter(), (0, 2): letter(), (0, 3): letter(at=2_000)}, replayed={(0, 0)})
 
-    assert list(letters.open_ones()) == [(0, 3)], "another record, of a topic that was made anew"
+    assert list(letters.open_ones()) == [(0, 3)], "another record, of a topic that was recreated"
 
 
 async def test_the_last_record_of_its_document_may_be_sent_again() -> None:

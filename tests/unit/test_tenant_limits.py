@@ -615,7 +615,7 @@ def test_records_that_are_read_again_or_make_no_sense_change_nothing() -> None:
             of_worker.take(event)
 
     assert of_worker.queries_in(T, NOW // MINUTE_MS) == 3
-    # A broker that lost its topics begins anew.
+    # A broker that lost its topics starts over.
     of_worker.opened("usage", {0: 1})
     assert of_worker.is_new(Event(topic="usage", offset=0, key=b"t", value=count))
 

@@ -519,7 +519,7 @@ async def test_who_gives_up_while_the_client_connects_leaves_a_connection_to_lat
 async def test_no_connection_outlives_a_client_however_often_it_is_cancelled(
     outcome: IndexOutcome, result: ContextResult
 ) -> None:
-    """As by the scopes of anyio, which cancel each wait of clean-up anew."""
+    """As by the scopes of anyio, which cancel each wait of clean-up again."""
     tasks = asyncio.all_tasks()
     is_used = False
     for steps in itertools.count():

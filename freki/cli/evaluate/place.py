@@ -93,7 +93,7 @@ async def _own_stack(
     with building() as progress:
         await ensure_built(settings.models, progress)
     directory = settings.local.state_dir.expanduser().absolute() / "evaluation" / tenant
-    # Read anew: the given settings may already point at a running local stack.
+    # Read again: the given settings may already point at a running local stack.
     own = Settings(local=Settings().local.elsewhere(directory), auth=AuthSettings(), folders=())
     if fresh and read_stack(directory) is None:
         rmtree(directory, ignore_errors=True)

@@ -119,7 +119,7 @@ class ClaimStore:
         return content
 
     async def rewrap(self) -> int:
-        """Encrypt all content of `directory` anew whose data key an older version wraps, or that is plain.
+        """Encrypt all content of `directory` again whose data key an older version wraps, or that is plain.
 
         Return the number of files written. Readers find the one or the other. Raises Rejected, Unavailable, and Damaged
         once all others are written.
@@ -139,7 +139,7 @@ class ClaimStore:
         return written
 
     async def _rewrapped(self, cipher: Cipher, location: ClaimLocation, digest: str) -> bool:
-        """Encrypt content anew where it needs that; return whether it did."""
+        """Encrypt content again where it needs that; return whether it did."""
         try:
             with _translated(location.url):
                 size = await asyncio.to_thread(size_of, location)

@@ -20,11 +20,11 @@ from freki.schemas.errors import Misconfigured
 LEAST_PING_INTERVAL_MS = 10_000
 """Least interval of a client's pings while no call is under way."""
 MOST_IDLE_MS = 600_000
-"""Time without a call after which a connection ends; clients connect anew with their next call by themselves."""
+"""Time without a call after which a connection ends; clients reconnect with their next call by themselves."""
 MOST_MESSAGE_BYTES = 2**31 - 1
 """Largest message of gRPC, which counts bytes in 32 bits."""
 MOST_AGE_MS = 3_600_000
-"""Age at which a connection takes no further call; clients connect anew with their next one by themselves."""
+"""Age at which a connection takes no further call; clients reconnect with their next one by themselves."""
 MOST_GRACE_MS = 900_000
 """Time for the calls of such a connection: the longest ones take a document, and wait for its receipt.
 

@@ -53,7 +53,7 @@ async def _beating(events: AsyncIterator[bytes], until: asyncio.Event) -> AsyncG
                 yield b": still here\n\n"
     finally:
         ended.cancel()
-        # In a task of its own: the scope of a response that ends cancels each wait in it anew, also one in `finally`.
+        # In a task of its own: the scope of a response that ends cancels each wait in it again, also one in `finally`.
         await asyncio.shield(asyncio.ensure_future(_close(events, coming)))
 
 

@@ -31,7 +31,7 @@ _COMMIT_INTERVAL_S = 0.5
 _MAX_POLL_INTERVAL_S = 7200.0
 """Maximum interval of polls: Faust does not poll while its buffer is full, and a watchdog checks liveness."""
 _METADATA_AGE_MS = 10_000
-"""Interval of looks at the topics: until then, nobody reads one that was created anew, or partitions that were added.
+"""Interval of looks at the topics: until then, nobody reads one that was recreated, or partitions that were added.
 
 Five minutes by default, in which a worker without partitions seems healthy.
 """

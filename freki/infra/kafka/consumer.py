@@ -110,7 +110,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
     async def _seek_to_committed(self) -> dict[TP, int | None]:
         consumer = self._ensure_consumer()
         places = consumer.assignment()
-        # Before the offsets: of a topic that is created anew in between, they are of another one than the ids.
+        # Before the offsets: of a topic that is recreated in between, they are of another one than the ids.
         await self._topic_ids.note(places)
         told = await consumer._coordinator.fetch_committed_offsets(list(places))  # noqa: SLF001
         self._topic_ids.adopt(told)
@@ -177,7 +177,7 @@ class _ConsumerThread(driver.AIOKafkaConsumerThread):
 def _give_up_commits_to_deleted_topics(consumer: Any) -> None:  # noqa: ANN401 - aiokafka is untyped
     """Let commits end where their topic does not exist.
 
-    aiokafka repeats them until it does: then the offsets of the deleted topic are those of the one created anew, whose
+    aiokafka repeats them until it does: then the offsets of the deleted topic are those of the recreated one, whose
     records before them are never read.
     """
     coordinator = consumer._coordinator  # noqa: SLF001
@@ -262,7 +262,7 @@ class Consumer(driver.Consumer):
         return super()._to_message(tp, record)
 
     def _begin_anew(self, place: TP, offset: int) -> None:
-        """Forget what was read of a partition: it continues at an earlier offset, as one of a topic created anew does.
+        """Forget what was read of a partition: it continues at an earlier offset, as one of a recreated topic does.
 
         Faust would drop all records before the last one that it read of the topic of before, and never commit them.
         """

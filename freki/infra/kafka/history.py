@@ -30,7 +30,7 @@ class History:
 
     @property
     def changes(self) -> int:
-        """Number of times that the topic is known to have been deleted and created anew since this was opened."""
+        """Number of times that the topic is known to have been deleted and recreated since this was opened."""
         return 0 if self._watch is None else self._watch.changes
 
     async def __aenter__(self) -> Self:
@@ -80,7 +80,7 @@ class History:
                         found += [to_record(one) for one in fetched if one.offset < offset]
                         before, at = at, await client.position(place)
                         if at != before:
-                            # Not for all of them: whoever tries again begins anew. Aborted transactions give no record.
+                            # Not for all of them: whoever tries again starts over. Aborted transactions give no record.
                             limit.reschedule(now_s() + limit_s)
         return found
 

@@ -131,7 +131,7 @@ class Reader:
     async def __aiter__(self) -> AsyncIterator[Record]:
         """Yield records endlessly, within a partition in order.
 
-        Also those of partitions that are added meanwhile, and of a topic that is deleted and created anew.
+        Also those of partitions that are added meanwhile, and of a topic that is deleted and recreated.
         """
         while True:
             with translated(f"read {self._topic}", self._settings):
@@ -142,7 +142,7 @@ class Reader:
     async def until_end(self) -> AsyncIterator[Record]:
         """Yield records up to the end offsets at the time of opening.
 
-        Raises Unavailable if the broker is lost, or the topic was deleted and created anew.
+        Raises Unavailable if the broker is lost, or the topic was deleted and recreated.
         """
         while records := await self._before_end():
             for record in records:

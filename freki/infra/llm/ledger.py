@@ -74,7 +74,7 @@ class TokenLedger:
     def _counted(self, today: str) -> tuple[str, int]:
         """Return the day that counts, and its tokens: the next one if it had begun before the clock was put back.
 
-        Otherwise a clock that goes back over midnight would grant the tokens of two days anew. A day that is further
+        Otherwise a clock that goes back over midnight would grant the tokens of two days again. A day that is further
         ahead was an error of the clock, and would be counted until it comes.
         """
         try:

@@ -1,7 +1,7 @@
 """Removal of deleted content from the file of the local store.
 
 Milvus Lite deletes rows from its SQLite file, which may keep their bytes on free pages until these are used again. The
-file is written anew, without them, while no server uses it: before the next one starts.
+file is rewritten, without them, while no server uses it: before the next one starts.
 """
 
 import sqlite3
@@ -15,7 +15,7 @@ def store_file(state_dir: Path) -> Path:
 
 
 def request_scrub(file: Path) -> bool:
-    """Have a file written anew before a server opens it next; return whether there is such a file."""
+    """Have a file rewritten before a server opens it next; return whether there is such a file."""
     if not file.exists():
         return False
     _mark(file).touch()
@@ -23,7 +23,7 @@ def request_scrub(file: Path) -> bool:
 
 
 def scrub_if_requested(file: Path) -> None:
-    """Write a file anew if that was requested. No server may use it.
+    """Rewrite a file if that was requested. No server may use it.
 
     Raises OSError if it cannot be written, as without room for a second copy; the request then stays.
     """

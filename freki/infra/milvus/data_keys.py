@@ -1,6 +1,6 @@
 """Data keys of documents, in a collection beside their rows.
 
-A document has one data key, seldom more; its rows name it by its id. Rotation wraps the keys anew and leaves the rows
+A document has one data key, seldom more; its rows name it by its id. Rotation rewraps the keys and leaves the rows
 alone, and a document whose keys are gone cannot be read, wherever copies of its rows are.
 """
 
@@ -127,7 +127,7 @@ class DataKeys:
     async def versions(self) -> Mapping[int, int]:
         """Return the number of keys by the version that wraps them."""
         counts: dict[int, int] = {}
-        # A key that was wrapped anew twice at once, or not to the end, has several rows, which share a page.
+        # A key that was rewrapped twice at once, or not to the end, has several rows, which share a page.
         async for page in self._store.scan(KEYS, 'id != ""', _FIELDS, by="key_id", size=_SCANNED_KEYS):
             for _, version in {(row["key_id"], version_of(row["wrapped"])) for row in page}:
                 counts[version] = counts.get(version, 0) + 1
@@ -163,13 +163,13 @@ class DataKeys:
 
 
 async def take_keys(store: MilvusStore, layout: Layout, root_ids: Collection[RootId]) -> list[Row]:
-    """Delete the keys of documents from a collection of keys, also while they are wrapped anew; return their rows."""
+    """Delete the keys of documents from a collection of keys, also while they are rewrapped; return their rows."""
     taken: list[Row] = []
     rows = await _rows(store, layout, "root_id", sorted(set(map(checked_key, root_ids))))
     while rows:
         await store.delete(layout, [row["id"] for row in rows])
         taken += rows
-        # What was wrapped anew meanwhile.
+        # What was rewrapped meanwhile.
         rows = await _rows(store, layout, "key_id", sorted({row["key_id"] for row in taken}))
     return taken
 

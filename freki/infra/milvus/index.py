@@ -61,7 +61,7 @@ class MilvusIndex(MilvusChunkRows, MilvusRoots, MilvusSearch):
             # Keys first: whoever writes one of the documents once its roots are gone makes a new key.
             taken = await self.take_keys(sorted(gone))
             await self.discard([], [root.commit_id for root in forgotten])
-            # Whoever had looked up a key before has written rows by now, or finds the roots gone and begins anew.
+            # Whoever had looked up a key before has written rows by now, or finds the roots gone and starts over.
             await self.put_back_keys(taken, of=await self._there(gone))
             purged += len(gone)
         return purged

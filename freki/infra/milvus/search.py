@@ -26,7 +26,7 @@ class MilvusSearch(MilvusConnection):
         *,
         limit: int,
         strong: bool,
-        anew: bool = False,  # noqa: ARG002 - nothing is kept
+        bypass_cache: bool = False,  # noqa: ARG002 - nothing is kept
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, width). Queries of equal scope share one call per shard."""
         check_vectors(vectors, (len(scopes), self._generation.width))
@@ -48,7 +48,7 @@ class MilvusSearch(MilvusConnection):
         *,
         limit: int,
         strong: bool,
-        anew: bool = False,  # noqa: ARG002 - nothing is kept
+        bypass_cache: bool = False,  # noqa: ARG002 - nothing is kept
     ) -> list[list[Candidate]]:
         """Search by BM25 over analysed terms; an empty text finds nothing. Equal scopes share one call per shard.
 

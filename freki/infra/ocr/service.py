@@ -44,7 +44,7 @@ class ServiceOcr:
         if self._token:
             headers["Authorization"] = f"Bearer {self._token}"
         async with self._turns, httpx.AsyncClient(auth=self._auth, timeout=self._timeout_s) as client:
-            # The timeout of httpx begins anew with every piece of an answer.
+            # The timeout of httpx starts over with every piece of an answer.
             end = asyncio.get_running_loop().time() + self._timeout_s
             try:
                 async with client.stream(self._method, self._url, content=content, headers=headers) as response:

@@ -143,7 +143,7 @@ class _Parts(NamedTuple):
     items: frozenset[str]
 
     def common_with(self, held: "_Parts") -> int:
-        """Return how far a text holds what is cited: the clause, and then the item, which each clause has anew."""
+        """Return how far a text holds what is cited: the clause, and then the item, which each clause has again."""
         has_clause = bool(self.clauses & held.clauses)
         has_item = bool(self.items & held.items) and (has_clause or not self.clauses)
         return has_clause + has_item

@@ -31,7 +31,7 @@ class Root:
     document_id: DocumentId
     version: int
     edition: int = 0
-    """Grows when a version is made anew, its chunks get missing contexts, or lost rows are written again. 0 as first
+    """Grows when a version is reindexed, its chunks get missing contexts, or lost rows are written again. 0 as first
     written; where a request asked for it, the time of the request in milliseconds since 1970."""
     attempt: Attempt
     deleted: bool

@@ -1,4 +1,4 @@
-"""Write `freki.proto` anew and compile all contracts: `python -m freki.schemas.proto`. Needs grpcio-tools."""
+"""Rewrite `freki.proto` and compile all contracts: `python -m freki.schemas.proto`. Needs grpcio-tools."""
 
 import subprocess
 import sys

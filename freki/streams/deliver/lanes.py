@@ -44,7 +44,7 @@ def lanes_of(record: Stored, decode: Callable[[bytes | None], DocumentChange | N
     """
     if record.key is None:
         return _REGULAR
-    # A version that is made anew is searchable meanwhile, so it does not overtake what is not.
+    # A version that is reindexed is searchable meanwhile, so it does not overtake what is not.
     may_overtake = not edition_in(record.headers)
     if record.value is None or (may_overtake and priority_in(record.headers) > 0):
         return _EXPRESS

@@ -1,4 +1,4 @@
-"""Repetition of stored changes, with a request to make their versions anew.
+"""Repetition of stored changes, with a request to reindex their versions.
 
 The documents topic is compacted: the last record of a key stays, and every new generation of the index starts from it.
 So no repeated change may stay behind a change that a producer sent meanwhile. A document that changed since the topic

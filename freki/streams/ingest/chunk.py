@@ -320,7 +320,7 @@ def _by_document(batch: Sequence[Received[DocumentChange | None]]) -> list[list[
 
 
 def _priority(received: Received[DocumentChange | None]) -> int:
-    """Return the higher of the priorities in a change and its headers; 0 for a version that is made anew."""
+    """Return the higher of the priorities in a change and its headers; 0 for a version that is reindexed."""
     if received.value is None or edition_in(received.headers):
         return 0
     return max(received.value.priority, priority_in(received.headers))

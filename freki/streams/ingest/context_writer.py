@@ -242,7 +242,7 @@ class ContextWriter:
     def _is_needed(self, received: Received[ChunkBatch], root: Root | None, *, stored: bool) -> bool:
         """Return whether the index will use a context.
 
-        It does not for a stale revision. For a revision that it holds, it does if that is to be made anew, or for
+        It does not for a stale revision. For a revision that it holds, it does if that is to be reindexed, or for
         stored chunks if it was made by the same rules.
         """
         revision = received.value.revision

@@ -49,7 +49,7 @@ def embed_handler(
                     records.append(receipts.record(outcome, key=key, trace=trace))
                 await receipts.send(*records)
                 for outcome, record in zip(outcomes, records, strict=True):
-                    # Made anew: it was searchable all the time, so its age says nothing of freshness.
+                    # Reindexed: it was searchable all the time, so its age says nothing of freshness.
                     meters.count_receipt(outcome, is_fresh=(record.key, outcome.version) not in requested)
 
     return handle

@@ -21,7 +21,7 @@ from freki.streams.limits.usage import UsageLedger
 from freki.streams.observe.meters import Meters
 
 RECOUNT_S = 600.0
-"""Interval in which the stock of tenants is counted anew, in seconds."""
+"""Interval in which the stock of tenants is counted again, in seconds."""
 _MOST_COUNTING = 0.05
 """Share of the time that counting may take."""
 _REMEMBERED = 10_000
@@ -57,7 +57,7 @@ class Proposal:
     tokens: int = 0
     content_hash: str = ""
     forced: bool = False
-    """Made anew on request of an operator: counted, and never refused."""
+    """Reindexed on request of an operator: counted, and never refused."""
 
 
 class ChangeLimits:
@@ -153,7 +153,7 @@ class ChangeLimits:
             self._refused.popitem(last=False)
 
     async def recount(self) -> None:
-        """Count the stock of tenants anew from time to time: what was lost with a process is mended by it."""
+        """Count the stock of tenants again from time to time: what was lost with a process is mended by it."""
         wait_s = RECOUNT_S
         while True:
             await asyncio.sleep(wait_s)

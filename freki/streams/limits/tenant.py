@@ -141,7 +141,7 @@ class TenantLedger:
         self._counting.clear()
 
     def begin_count(self) -> None:
-        """Begin to count the stock anew; then `count` each root in the order of ids, and `end_count`."""
+        """Begin to count the stock again; then `count` each root in the order of ids, and `end_count`."""
         self._count, self._counted_to = _Stock(), RootId("")
 
     def count(self, root: Root) -> None:

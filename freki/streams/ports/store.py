@@ -106,16 +106,16 @@ class Store(ChunkRows, Roots, Protocol):
 class ChunkSearch(Protocol):
     """Search for chunk rows that a scope may see; one ranking per query, best first, ties by chunk id.
 
-    anew: whether rankings that are kept are passed over, because documents changed after one was made.
+    bypass_cache: whether rankings that are kept are passed over, because documents changed after one was made.
     """
 
     async def dense(
-        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
+        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool, bypass_cache: bool = False
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, dim)."""
 
     async def lexical(
-        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, bypass_cache: bool = False
     ) -> list[list[Candidate]]:
         """Search by BM25 over analysed terms; an empty text has no results."""
 

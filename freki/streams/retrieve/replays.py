@@ -26,7 +26,7 @@ class PastQueries(Protocol):
 
     @property
     def changes(self) -> int:
-        """Number of times that the topic is known to have been deleted and created anew."""
+        """Number of times that the topic is known to have been deleted and recreated."""
 
     async def partition_of(self, key: bytes) -> int:
         """Return the partition of a key. Raises Unavailable."""

@@ -390,7 +390,7 @@ class Retriever:
             for step in _REPEATED:
                 query.log.retract(step)
             variants = [each.variant for each in candidates.search.variants]
-            search = Search(query=query, variants=variants, roots=candidates.search.roots, anew=True)
+            search = Search(query=query, variants=variants, roots=candidates.search.roots, bypass_cache=True)
             (candidates,) = await self._candidates([search])
             tries += 1
 

@@ -26,7 +26,7 @@ from freki.streams.topics import DAY_MS
 from freki.streams.wire.from_settings import MIB, topics_of, wall_clock
 
 _OF_PROCESS = frozenset({"FREKI_READY_FILE", "FREKI_TELEMETRY__HTTP_PORT"})
-"""Settings that a supervisor gives each process anew."""
+"""Settings that a supervisor gives each process again."""
 
 _log = structlog.get_logger(__name__)
 

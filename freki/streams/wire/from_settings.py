@@ -187,7 +187,7 @@ def _protected(path: Path) -> frozenset[str]:
 
 
 def rows_version(settings: Settings) -> str:
-    """Return the version of the analyser, and whether rows are encrypted: on a change rows are written anew."""
+    """Return the version of the analyser, and whether rows are encrypted: on a change rows are rewritten."""
     version = analyser_of(settings.lexical).version
     return version if settings.encryption.keys is None else f"{version}, encrypted"
 

@@ -27,7 +27,7 @@ class Operations:
     """Looks at all parts and replays dead letters. Satisfies Operations of `infra.http_server`."""
 
     def __init__(self, load: Callable[[], Settings]) -> None:
-        """Create; load: reads the settings anew, since the local stack may have started or moved."""
+        """Create; load: reads the settings again, since the local stack may have started or moved."""
         self._load = load
         self._looking = asyncio.Lock()
         self._replaying = asyncio.Lock()

@@ -196,7 +196,7 @@ class Parts:
 
     def _most_parsed(self) -> int:
         """Return the maximum documents per batch with which a stage does not seem stalled, however long each takes."""
-        # A document that takes too long ends its batch, whose halves begin anew: each may be read twice.
+        # A document that takes too long ends its batch, whose halves start over: each may be read twice.
         return max(1, int(MAX_BATCH_S / (2 * self.settings.document_s)))
 
     def query_batching(self) -> Batching:

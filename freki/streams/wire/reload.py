@@ -33,7 +33,7 @@ class SettingsSource(NamedTuple):
 
     file: Path
     read: Callable[[], Settings]
-    """Reads environment and file anew; raises Misconfigured."""
+    """Reads environment and file again; raises Misconfigured."""
     first: Settings
     sections: Collection[str]
     """Outermost names that the process uses; changes of others are none of its own."""

@@ -74,7 +74,7 @@ class Letters:
 
 
 def _record_of(letter: DeadLetter) -> tuple[Place, Timestamp]:
-    """Return which record a dead letter is of; a topic that was made anew has the same places again."""
+    """Return which record a dead letter is of; a topic that was recreated has the same places again."""
     return place_of(letter), letter.timestamp
 
 

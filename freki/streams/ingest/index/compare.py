@@ -40,7 +40,7 @@ def compare(
     """Divide the chunks of a piece into those that reuse a row, copy a vector, or must be embedded.
 
     stored: all rows of each chunk; named: the row that the base refers to. Only those are reused: others may be deleted
-    at any time. keeps: whether rows of the base may be reused; if not, all rows are written anew. A vector is copied
+    at any time. keeps: whether rows of the base may be reused; if not, all rows are rewritten. A vector is copied
     from the row that the base names, as long as it keeps rows; from any other row only if that has the same context,
     letter for letter: rules that are not the same may give equal keys to other contexts.
     """

@@ -24,7 +24,7 @@ class ReceivedPart(NamedTuple):
     batch: ContextualChunkBatch
     partition: int
     edition: int = 0
-    """That a request to make the version anew asks for; 0 without a request."""
+    """That a request to reindex the version asks for; 0 without a request."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -233,7 +233,7 @@ def remark(revision: Revision, chunks: int) -> str:
 def written_status(piece: Piece, base: Root | None) -> OutcomeStatus:
     """Return the status of a written revision: UNCHANGED if its content equals that of the live base.
 
-    A version that was made anew is INDEXED, so that who asked for it can tell.
+    A version that was reindexed is INDEXED, so that who asked for it can tell.
     """
     if base is not None and base.version == piece.revision.version:
         return OutcomeStatus.INDEXED

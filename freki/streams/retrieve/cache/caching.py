@@ -76,7 +76,8 @@ class Caches:
 class CachedSearch:
     """A ChunkSearch that caches rankings by scope and epoch. Callers check which candidates are live.
 
-    A caller that finds one replaced searches `anew`: the epoch may be that of before, and what is kept under it too.
+    A caller that finds one replaced searches with `bypass_cache`: the epoch may be the former, and so may what is kept
+    under it.
     """
 
     def __init__(self, search: ChunkSearch, *, rankings: Cache[Ranking], epochs: Epochs) -> None:
@@ -85,25 +86,29 @@ class CachedSearch:
         self._epochs = epochs
 
     async def dense(
-        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
+        self, vectors: Floats, scopes: Sequence[Scope], *, limit: int, strong: bool, bypass_cache: bool = False
     ) -> list[list[Candidate]]:
         """Search by cosine similarity; vectors: (queries, dim)."""
         keys = [("dense", vector.tobytes(), _of(scope), limit) for vector, scope in zip(vectors, scopes, strict=True)]
-        known, epochs = self._known(keys, scopes, anew=anew)
+        known, epochs = self._known(keys, scopes, bypass_cache=bypass_cache)
         unknown = [place for place in range(len(scopes)) if place not in known]
         if unknown:
             found = await self._search.dense(
-                vectors[unknown], [scopes[place] for place in unknown], limit=limit, strong=strong, anew=anew
+                vectors[unknown],
+                [scopes[place] for place in unknown],
+                limit=limit,
+                strong=strong,
+                bypass_cache=bypass_cache,
             )
             known |= self._keep(keys, epochs, unknown, found)
         return [known[place] for place in range(len(scopes))]
 
     async def lexical(
-        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, anew: bool = False
+        self, texts: Sequence[str], scopes: Sequence[Scope], *, limit: int, strong: bool, bypass_cache: bool = False
     ) -> list[list[Candidate]]:
         """Search by BM25 over analysed terms."""
         keys = [("lexical", text, _of(scope), limit) for text, scope in zip(texts, scopes, strict=True)]
-        known, epochs = self._known(keys, scopes, anew=anew)
+        known, epochs = self._known(keys, scopes, bypass_cache=bypass_cache)
         unknown = [place for place in range(len(scopes)) if place not in known]
         if unknown:
             found = await self._search.lexical(
@@ -111,7 +116,7 @@ class CachedSearch:
                 [scopes[place] for place in unknown],
                 limit=limit,
                 strong=strong,
-                anew=anew,
+                bypass_cache=bypass_cache,
             )
             known |= self._keep(keys, epochs, unknown, found)
         return [known[place] for place in range(len(scopes))]
@@ -129,13 +134,13 @@ class CachedSearch:
         return marks
 
     def _known(
-        self, keys: Sequence[object], scopes: Sequence[Scope], *, anew: bool
+        self, keys: Sequence[object], scopes: Sequence[Scope], *, bypass_cache: bool
     ) -> tuple[dict[int, list[Candidate]], list[Epoch | None]]:
-        """Look up rankings, none of them if anew; return the epochs as of before the search for the others."""
+        """Look up rankings, none of them if bypass_cache; return the epochs as of before the search for the others."""
         epochs = [self._epochs.now(scope.tenant) for scope in scopes]
         known = {}
         for place, (key, epoch) in enumerate(zip(keys, epochs, strict=True)):
-            kept = None if anew or epoch is None else self._rankings.get(key, holds=partial(_is_of, epoch))
+            kept = None if bypass_cache or epoch is None else self._rankings.get(key, holds=partial(_is_of, epoch))
             if kept is not None:
                 known[place] = list(kept.candidates)
         return known, epochs

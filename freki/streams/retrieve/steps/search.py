@@ -34,7 +34,7 @@ class Search:
     searched: Sequence[SearchedVariant] = ()
     roots: Mapping[RootId, Root] = field(default_factory=dict)
     """Documents that were looked up before."""
-    anew: bool = False
+    bypass_cache: bool = False
     """Is the search repeated because documents changed? Then no ranking that was kept will do."""
 
 
@@ -61,15 +61,15 @@ class Searcher:
     async def _find(self, searches: Sequence[Search]) -> tuple[list[LiveCandidates], bool]:
         """Search and keep live candidates, once more for queries whose documents changed in between."""
         found, is_live = await self._live(searches)
-        again = (*LOOKING_UP, *FINISHING)
+        left = (*LOOKING_UP, *FINISHING)
         moved = [
             place
             for place, each in enumerate(found)
-            if is_live and each.has_moved and self._attempts.spare_s(searches[place].query, before=again) > 0
+            if is_live and each.has_moved and self._attempts.spare_s(searches[place].query, before=left) > 0
         ]
         if moved:
-            anew = [_all_variants(searches[place], found[place].search) for place in moved]
-            second, is_live = await self._live(anew)
+            again = [_all_variants(searches[place], found[place].search) for place in moved]
+            second, is_live = await self._live(again)
             for place, each in zip(moved, second, strict=True):
                 # What was found at first is live; a second look that fails says nothing of it.
                 if is_live and each.search.is_answered:
@@ -84,10 +84,13 @@ class Searcher:
     async def _search(self, searches: Sequence[Search]) -> list[SearchResult]:
         """Search the variants of all queries by both retrievers at once."""
         asked = [(search.query, variant) for search in searches for variant in search.variants]
-        anew = any(search.anew for search in searches)
+        bypass_cache = any(search.bypass_cache for search in searches)
         # What one of them found is an answer: the other may not take all of its time.
         both = Alternatives()
-        searching = self._dense(asked, both, anew=anew), self._lexical(asked, both, anew=anew)
+        searching = (
+            self._dense(asked, both, bypass_cache=bypass_cache),
+            self._lexical(asked, both, bypass_cache=bypass_cache),
+        )
         dense, lexical = await asyncio.gather(*searching)
         searched = iter(
             SearchedVariant(variant=variant, dense=dense.get(place), lexical=lexical.get(place))
@@ -98,23 +101,25 @@ class Searcher:
             for search in searches
         ]
 
-    async def _dense(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
+    async def _dense(self, asked: Asked, both: Alternatives, *, bypass_cache: bool) -> dict[int, list[Candidate]]:
         """Search by vectors; return rankings by place of the variant, none if the search failed."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.vector is not None]
         vectors = np.array([asked[place][1].vector for place in places], dtype=np.float32)
         centres = [asked[place][0].centre for place in places]
         sought = centre_queries(vectors, centres)
-        search = partial(self._stores.search.dense, sought.vectors, anew=anew)
+        search = partial(self._stores.search.dense, sought.vectors, bypass_cache=bypass_cache)
         found = await self._rankings("search.dense", asked, places, search, both)
         for at, place in enumerate(places):
             if place in found and centres[at] is not None:
                 found[place] = [replace(each, score=sought.score(at, each.score)) for each in found[place]]
         return found
 
-    async def _lexical(self, asked: Asked, both: Alternatives, *, anew: bool) -> dict[int, list[Candidate]]:
+    async def _lexical(self, asked: Asked, both: Alternatives, *, bypass_cache: bool) -> dict[int, list[Candidate]]:
         """Search by BM25; the query itself also without terms."""
         places = [place for place, (_, variant) in enumerate(asked) if variant.terms or variant.kind is None]
-        search = partial(self._stores.search.lexical, [asked[place][1].terms for place in places], anew=anew)
+        search = partial(
+            self._stores.search.lexical, [asked[place][1].terms for place in places], bypass_cache=bypass_cache
+        )
         return await self._rankings("search.lexical", asked, places, search, both)
 
     async def _rankings(
@@ -144,4 +149,4 @@ class Searcher:
 def _all_variants(search: Search, before: SearchResult) -> Search:
     """Search all variants again."""
     variants = [each.variant for each in before.variants]
-    return Search(query=search.query, variants=variants, roots=before.roots, anew=True)
+    return Search(query=search.query, variants=variants, roots=before.roots, bypass_cache=True)
