@@ -10,6 +10,8 @@ from aiokafka import TopicPartition
 from aiokafka.consumer.fetcher import Fetcher
 from aiokafka.errors import KafkaConnectionError
 from aiokafka.protocol.fetch import FetchRequest
+from kafka import errors as kafka_python_errors
+from kafka.admin import KafkaAdminClient
 
 from freki.client import kafka as client_kafka
 from freki.client import wakeups
@@ -252,6 +254,21 @@ async def test_groups_of_which_the_lag_is_asked_together_are_told_apart(
         "elsewhere": 0,
     }
     assert not lags["elsewhere"]
+
+
+async def test_topics_are_described_although_the_broker_that_was_asked_goes_away(
+    admin: Admin, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, left = KafkaAdminClient.describe_topics, [kafka_python_errors.KafkaConnectionError("socket disconnected")]
+
+    def interrupted(client: KafkaAdminClient, *args: Any) -> Any:
+        if left:
+            raise left.pop()
+        return ask(client, *args)
+
+    monkeypatch.setattr(KafkaAdminClient, "describe_topics", interrupted)
+
+    assert await admin.partitions([topic]) == {topic: 2}
 
 
 async def test_many_can_ask_one_admin_client_at_once(admin: Admin) -> None:

@@ -46,6 +46,8 @@ T = TypeVar("T")
 _LOOK_S = 2.0
 _SHOWN_S = 0.05
 _POLL_MS = 100
+_CONNECTIONS = 3
+"""Connections that are tried for one request."""
 _COORDINATOR_S = 10.0
 _COORDINATOR_PAUSE_S = 0.1
 _COORDINATOR_MOVES = (
@@ -361,7 +363,7 @@ def _delete_records(client: KafkaAdminClient, topic: str, before: Mapping[int, i
 def _describe(client: KafkaAdminClient, names: Sequence[str]) -> tuple[TopicState, ...]:
     partitions = _partitions(client, names)
     found = [ConfigResource(ConfigResourceType.TOPIC, name) for name in names if partitions[name]]
-    told = client.describe_configs(found, config_filter="all")["topic"] if found else {}
+    told = _while_connections_end(lambda: client.describe_configs(found, config_filter="all"))["topic"] if found else {}
     return tuple(
         TopicState(
             name=name,
@@ -374,11 +376,19 @@ def _describe(client: KafkaAdminClient, names: Sequence[str]) -> tuple[TopicStat
 
 def _partitions(client: KafkaAdminClient, names: Sequence[str]) -> dict[str, list[int]]:
     # Fetch all topics and filter: a request by name would create a missing topic where the broker allows that.
-    told = {topic["name"]: topic for topic in client.describe_topics()}
+    told = {topic["name"]: topic for topic in _while_connections_end(client.describe_topics)}
     return {
         name: sorted(partition["partition_index"] for partition in told[name]["partitions"]) if name in told else []
         for name in names
     }
+
+
+def _while_connections_end(read: Callable[[], T]) -> T:
+    """Ask again, a few times, where the broker that was asked goes away: others may be there."""
+    for _ in range(_CONNECTIONS - 1):
+        with suppress(KafkaConnectionError):
+            return read()
+    return read()
 
 
 def _committed(client: KafkaAdminClient, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
