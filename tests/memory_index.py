@@ -67,6 +67,17 @@ class MemoryIndex:
         """Pages that are marked as checked, whether they stand or not, without their entries."""
         self._watermarks: dict[int, Watermark] = {}
 
+    def copied(self) -> "MemoryIndex":
+        """Make an index with the same content, which then changes by itself."""
+        other = MemoryIndex(self._generation)
+        other._shards = {shard: {**rows} for shard, rows in self._shards.items()}
+        other._chunks = {key: {**rows} for key, rows in self._chunks.items()}
+        other._roots = {key: {**roots} for key, roots in self._roots.items()}
+        other._pages = {key: {**pages} for key, pages in self._pages.items()}
+        other._marks = {key: {**marks} for key, marks in self._marks.items()}
+        other._watermarks = {**self._watermarks}
+        return other
+
     async def __aenter__(self) -> Self:
         return self
 

@@ -6,6 +6,7 @@ Coroutines cannot be copied, so each schedule is run from the start.
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any, NamedTuple
 
 from freki.infra.models.fake import FakeEmbedder
@@ -108,15 +109,12 @@ class Owner:
 class Run:
     """One run from the start."""
 
-    def __init__(self, before: Sequence[ContextualChunkBatch], jobs: Sequence[Jobs], clocks: Sequence[int]) -> None:
-        self.world = World()
-        self._before = before
-        self._next = 0
+    def __init__(self, before: World, jobs: Sequence[Jobs], clocks: Sequence[int]) -> None:
+        self.world = World(index=before.index.copied(), ticks=count(next(before.ticks)))
         self.owners = [Owner(self.world.index, name, each, clocks[name]) for name, each in enumerate(jobs)]
         self.rank: Rank | None = None
 
     async def follow(self, schedule: Sequence[int]) -> None:
-        await self.world.feed(self._before)
         for owner in self.owners:
             owner.start()
         await self._settle()
@@ -176,11 +174,14 @@ async def explore(
 
     Source: Musuvathi and Qadeer, Iterative Context Bounding, PLDI 2007, doi:10.1145/1250734.1250785.
     """
+    # Fed once: what is there before the first call is the same in every schedule.
+    world = World()
+    await world.feed(before)
     runs = 0
     schedules: list[tuple[list[int], int]] = [([], switches)]
     while schedules:
         schedule, left = schedules.pop()
-        run = Run(before, jobs, clocks)
+        run = Run(world, jobs, clocks)
         try:
             await run.follow(schedule)
             runs += 1
