@@ -4,11 +4,17 @@ import asyncio
 import os
 import subprocess
 import sys
+import threading
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
+import pytest
+from typer.testing import CliRunner, Result
+
+from freki.cli import context
+from freki.cli.main import app
 from freki.infra.kafka import Reader
 from freki.infra.local.state import environment_for, read_stack
 from freki.infra.settings import Settings
@@ -34,6 +40,7 @@ from tests.acceptance.conftest import DEADLINE_MS, Freki
 PATIENCE_S = 400.0
 COMMAND_S = 1200.0
 """Longest that a command may take: less than a test may, so that what it printed is shown."""
+_ONE_COMMAND = threading.Lock()
 
 
 def upsert(tenant: str, document: str, content: str | bytes, *, version: int = 1, **fields: Any) -> DocumentChange:
@@ -144,8 +151,29 @@ def environment(freki: Freki) -> dict[str, str]:
     return {**os.environ, **environment_for(Settings(), stack), "COLUMNS": "200"}
 
 
+def invoke(environment: Mapping[str, str], *arguments: str) -> Result:
+    """Run a command within this process, in a thread that runs no event loop, and give what it ended with and printed.
+
+    It has all its libraries already, on which a process of its own spends most of its time. An error that no user
+    should see is raised. `freki_process` is for what sets signals, for what is to be shown of a process, and for
+    variables that workers which start meanwhile are not to inherit.
+    """
+    # The environment and the standard streams are those of all threads.
+    with _ONE_COMMAND, pytest.MonkeyPatch.context() as patch:
+        for console in (context.console, context.errors):
+            # Else the width that the environment gave when it was made, as in processes of xdist.
+            patch.setattr(console, "_width", None)
+        return CliRunner().invoke(app, arguments, env=environment, catch_exceptions=False)
+
+
 async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tuple[int, str]:
-    """Run a command; give its exit code and all that it printed."""
+    """Run a command within this process, as `invoke` does; give its exit code and all that it printed."""
+    done = await asyncio.to_thread(invoke, {**environment(freki), **variables}, *arguments)
+    return done.exit_code, done.output
+
+
+async def freki_process(freki: Freki, *arguments: str, **variables: str) -> tuple[int, str]:
+    """Run a command as a process; give its exit code and all that it printed."""
 
     def run() -> tuple[int, str]:
         done = subprocess.run(
@@ -162,8 +190,7 @@ async def freki_command(freki: Freki, *arguments: str, **variables: str) -> tupl
     return await asyncio.to_thread(run)
 
 
-def verify(freki: Freki) -> int:
+async def verify(freki: Freki) -> int:
     """Compare topic and store as an operator would."""
-    command = [sys.executable, "-m", "freki", "verify"]
-    done = subprocess.run(command, env=environment(freki), check=False, capture_output=True)
-    return done.returncode
+    code, _ = await freki_command(freki, "verify")
+    return code

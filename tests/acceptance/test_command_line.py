@@ -15,7 +15,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 from freki.infra.kafka import KafkaProducer
 from freki.streams.wire.from_settings import topics_of
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import environment, freki_command
+from tests.acceptance.helpers import environment, freki_command, freki_process
 from tests.unit.repositories import Repository
 from tests.web_site import serving
 
@@ -41,12 +41,12 @@ def folder(tmp_path: Path) -> Path:
 
 
 async def test_a_folder_is_published_asked_and_pruned(freki: Freki, folder: Path) -> None:
-    published = await freki_command(freki, "publish", str(folder), "--wait")
-    again = await freki_command(freki, "publish", str(folder), "--wait")
-    found = await freki_command(freki, "ask", "Wer entscheidet über den Urlaub?")
+    published = await freki_process(freki, "publish", str(folder), "--wait")
+    again = await freki_process(freki, "publish", str(folder), "--wait")
+    found = await freki_process(freki, "ask", "Wer entscheidet über den Urlaub?")
     (folder / "urlaub.md").unlink()
-    pruned = await freki_command(freki, "publish", str(folder), "--prune", "--wait")
-    after = await freki_command(freki, "ask", "Wer entscheidet über den Urlaub?")
+    pruned = await freki_process(freki, "publish", str(folder), "--prune", "--wait")
+    after = await freki_process(freki, "ask", "Wer entscheidet über den Urlaub?")
 
     assert published[0] == 0
     assert "2 indexed" in published[1]
@@ -91,7 +91,7 @@ async def test_a_context_is_written_as_it_is(freki: Freki, folder: Path) -> None
     (folder / "karte.md").write_text(text, encoding="utf-8")
     await freki_command(freki, "publish", str(folder), "--wait")
 
-    code, printed = await freki_command(freki, "ask", "Wie lautet der Kartenschlüssel?", "--context", COLUMNS="40")
+    code, printed = await freki_process(freki, "ask", "Wie lautet der Kartenschlüssel?", "--context", COLUMNS="40")
 
     assert (code, text in printed) == (0, True), printed
 
@@ -182,7 +182,7 @@ async def test_files_are_published_also_if_the_index_does_not_answer(freki: Frek
     await freki_command(freki, "publish", str(folder), "--wait")
     nowhere = {"FREKI_MILVUS__URI": "http://127.0.0.1:1", "FREKI_MILVUS__TIMEOUT_S": "1"}
 
-    code, printed = await freki_command(freki, "publish", str(folder), "--wait", **nowhere)
+    code, printed = await freki_process(freki, "publish", str(folder), "--wait", **nowhere)
 
     assert "the index does not answer" in printed
     assert (code, "2 published again" in printed, "2 unchanged" in printed) == (0, True, True), printed
@@ -205,7 +205,7 @@ async def test_verify_finds_no_difference(freki: Freki, folder: Path) -> None:
         # Of another program.
         await (await producer.send(topics_of(freki.settings).outcomes.name, key=b"k", value=b"garbage"))
 
-    code, printed = await freki_command(freki, "verify")
+    code, printed = await freki_process(freki, "verify")
 
     assert (code, "0 differences" in printed) == (0, True), printed
 
@@ -216,10 +216,10 @@ async def test_a_tenant_is_exported_and_imported_into_another_generation(
     tenant, archive = os.environ["FREKI_TENANT"], str(tmp_path / "archive")
     await freki_command(freki, "publish", str(folder), "--wait")
 
-    exported = await freki_command(freki, "export", archive, "--tenant", tenant)
+    exported = await freki_process(freki, "export", archive, "--tenant", tenant)
     generation = f"moved{secrets.token_hex(4)}"
     monkeypatch.setenv("FREKI_MILVUS__GENERATION", generation)
-    imported = await freki_command(freki, "import", archive)
+    imported = await freki_process(freki, "import", archive)
     again = await freki_command(freki, "import", archive, "--json")
     monkeypatch.delenv("FREKI_MILVUS__GENERATION")
     dropped = await freki_command(freki, "generations", "drop", generation, "--yes")
@@ -274,14 +274,14 @@ async def test_status_topics_models_schemas_and_letters_can_be_looked_at(freki: 
         (("schemas", "export", str(tmp_path)), "ContextQuery.avsc"),
         (("dead-letters", "list"),),
     ):
-        code, printed = await freki_command(freki, *arguments)
+        code, printed = await freki_process(freki, *arguments)
         assert code == 0, printed
         assert all(text in printed.replace("\n", "") for text in expected)
 
 
 async def test_scripts_get_json(freki: Freki, tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("Der Hafen liegt im Süden der Stadt.", encoding="utf-8")
-    published = json.loads((await freki_command(freki, "publish", str(tmp_path / "a.txt"), "--wait", "--json"))[1])
+    published = json.loads((await freki_process(freki, "publish", str(tmp_path / "a.txt"), "--wait", "--json"))[1])
     assert (published["status"], published["chunks"]) == ("INDEXED", 1)
     for arguments, key, expected in (
         (("topics", "list"), "state", "as declared"),
@@ -296,7 +296,7 @@ async def test_scripts_get_json(freki: Freki, tmp_path: Path) -> None:
         rows = [json.loads(line) for line in printed.splitlines()]
         assert (expected in [row[key] for row in rows]) is (expected is not None), printed
     deletion = ("delete", published["document_id"], "--json")
-    assert json.loads((await freki_command(freki, *deletion))[1]) == {"published": 1}
+    assert json.loads((await freki_process(freki, *deletion))[1]) == {"published": 1}
 
 
 async def test_a_trace_shows_the_stages_of_its_question(freki: Freki, folder: Path) -> None:
@@ -350,13 +350,13 @@ async def test_a_repository_and_a_web_site_can_be_asked(freki: Freki, tmp_path: 
     with serving() as site:
         site.page("/", '<html lang="de"><h1>Amt</h1><p>Willkommen.</p><a href="/parken">Parken</a>')
         site.page("/parken", "<html lang='de'><h1>Parken</h1><p>Der Parkplatz liegt hinter dem Rathaus.</p>")
-        crawled = await freki_command(
+        crawled = await freki_process(
             freki, "crawl", f"{site.url}/", "--no-browser", "--private-host", "127.0.0.1", "--wait"
         )
         place = await freki_command(
             freki, "ask", "Wo liegt der Parkplatz?", "--filter", f"attributes.source_url={site.url}/parken"
         )
-    published = await freki_command(freki, "git", str(repository.path), "--wait")
+    published = await freki_process(freki, "git", str(repository.path), "--wait")
     repository.commit({"kantine.md": "# Kantine\n\nDie Kantine öffnet um zwölf Uhr.\n"}, time_s=1_700_000_100)
     again = await freki_command(freki, "git", str(repository.path), "--wait")
     time = await freki_command(freki, "ask", "Wann öffnet die Kantine?")
@@ -376,7 +376,7 @@ async def test_mistakes_end_with_one_line_that_names_the_fix(freki: Freki) -> No
         (("worker", "bake"), "there is no stage 'bake'"),
         (("dead-letters", "show", "9/9"), "dead-letters list"),
     ):
-        code, printed = await freki_command(freki, *arguments)
+        code, printed = await freki_process(freki, *arguments)
         assert code != 0
         assert expected in printed
         assert "Traceback" not in printed

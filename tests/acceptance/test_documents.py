@@ -30,7 +30,17 @@ from freki.streams.wire.connect import open_document_asker, open_index, open_pub
 from freki.streams.wire.from_settings import wall_clock
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, delete, documents, freki_command, publish, upsert, verify
+from tests.acceptance.helpers import (
+    PATIENCE_S,
+    ask,
+    delete,
+    documents,
+    freki_command,
+    freki_process,
+    publish,
+    upsert,
+    verify,
+)
 
 LEAVE = "# Urlaub\n\nDer Urlaub ist bei der Leitung zu beantragen.\n\n## Dauer\n\nEs sind dreißig Tage im Jahr.\n"
 
@@ -87,7 +97,7 @@ async def test_a_document_is_shown_with_its_chunks_its_readers_and_what_became_o
     await publish(freki, upsert(tenant, "leave.md", LEAVE, principals=("staff", "board")))
     await publish(freki, upsert(tenant, "leave.md", f"{LEAVE}\nUnd einer mehr.\n", version=2, principals=("staff",)))
 
-    code, shown = await freki_command(freki, "documents", "show", "leave.md", "--json")
+    code, shown = await freki_process(freki, "documents", "show", "leave.md", "--json")
     document = json.loads(shown)
     _, page = await freki_command(freki, "documents", "show", "leave.md")
     _, history = await freki_command(freki, "documents", "history", "leave.md", "--json")
@@ -159,13 +169,13 @@ async def test_services_list_and_show_documents_within_the_rights_of_who_asks(fr
     assert [json.loads(line) for line in events.splitlines() if line.strip()] == [
         asdict(event) for event in history.events
     ]
-    assert verify(freki) == 0
+    assert await verify(freki) == 0
 
 
 async def test_documents_are_deleted_by_id_and_by_conditions(freki: Freki, tenant: str) -> None:
     await publish(freki, *(upsert(tenant, f"old/{number}", f"Der alte Text {number}.") for number in range(3)))
 
-    by_id = await freki_command(freki, "delete", "old/0", "--wait")
+    by_id = await freki_process(freki, "delete", "old/0", "--wait")
     unasked = await freki_command(freki, "delete", "--prefix", "old/")
     by_prefix = await freki_command(freki, "delete", "--prefix", "old/", "--yes", "--wait")
     everything = await freki_command(freki, "delete")
@@ -180,7 +190,7 @@ async def test_documents_are_deleted_by_id_and_by_conditions(freki: Freki, tenan
     assert everything[0] == 2
     assert again.status == "INDEXED"
     assert documents(await ask(freki, tenant, "Der alte Text")) == ["old/0"]
-    assert verify(freki) == 0
+    assert await verify(freki) == 0
 
 
 async def test_documents_made_with_other_settings_are_told_and_made_anew(
@@ -189,8 +199,8 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     await publish(freki, upsert(tenant, "leave.md", LEAVE), upsert(tenant, "travel.md", "# Reisen\n\nMit der Bahn.\n"))
     nothing = await freki_command(freki, "reindex")
     unmet = await freki_command(freki, "reindex", "--prefix", "rules/", "--force")
-    forced = await freki_command(freki, "reindex", "--force", "--yes")
-    named = await freki_command(freki, "reindex", "leave.md")
+    forced = await freki_process(freki, "reindex", "--force", "--yes")
+    named = await freki_process(freki, "reindex", "leave.md")
     root = await root_in(freki, key_of(tenant, "leave.md"))
     _, history = await freki_command(freki, "documents", "history", "leave.md")
 
@@ -199,7 +209,7 @@ async def test_documents_made_with_other_settings_are_told_and_made_anew(
     _, status = await freki_command(freki, "status")
     _, verified = await freki_command(freki, "verify")
     _, listed = await freki_command(freki, "documents", "list", "--otherwise", "--json")
-    in_vain = await freki_command(freki, "reindex", "--yes")
+    in_vain = await freki_process(freki, "reindex", "--yes")
 
     assert f"nothing to reindex: tenant {tenant} has no document that was made with other settings" in nothing[1]
     assert f"tenant {tenant} has no document that meets these conditions; --tenant selects another" in unmet[1]
@@ -236,7 +246,7 @@ async def test_verify_mends_what_it_finds_and_says_what_it_did(freki: Freki, ten
         await index.commit([unknown], [])
 
     before = await freki_command(freki, "verify")
-    mended = await freki_command(freki, "verify", "--repair")
+    mended = await freki_process(freki, "verify", "--repair")
 
     assert before[0] == 1
     assert f"{tenant}/holes.md  rows missing: 1 of 1" in before[1]
@@ -291,10 +301,10 @@ async def test_after_a_restart_of_the_local_broker_verify_says_that_topics_are_g
 
     async with LocalStack(settings, report=Children().report, prepare=apply_topics, workers=ONE_WORKER) as stack:
         again = Freki(settings_for(settings, stack.state), Children())
-        empty = await freki_command(again, "verify", "--repair")
+        empty = await freki_process(again, "verify", "--repair")
         await publish(again, upsert("home", "note/0", "Notiz 0, neu.", version=2))
-        partly = await freki_command(again, "verify", "--repair")
-        _, anew = await freki_command(again, "reindex", "note/1")
+        partly = await freki_process(again, "verify", "--repair")
+        _, anew = await freki_process(again, "reindex", "note/1")
         _, listed = await freki_command(again, "documents", "list", "--json")
 
     assert empty[0] == partly[0] == 1

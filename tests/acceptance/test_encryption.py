@@ -19,7 +19,7 @@ from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.provision import apply_topics
 from freki.streams.wire.replaying import read_letters
 from tests.acceptance.conftest import ONE_WORKER, Children, Freki
-from tests.acceptance.helpers import ask, freki_command, publish, upsert
+from tests.acceptance.helpers import ask, freki_process, publish, upsert
 
 TENANT = "vertraulich"
 CHANGING = "wandelbar"
@@ -68,7 +68,7 @@ class Encrypted:
 
     async def keys(self, command: str) -> str:
         """Run a command of `freki keys`."""
-        code, printed = await freki_command(self.freki, "keys", command, **self.variables)
+        code, printed = await freki_process(self.freki, "keys", command, **self.variables)
         assert code == 0, printed
         return printed
 

@@ -28,7 +28,16 @@ from freki.streams.privacy.requests import report_key
 from freki.streams.wire.connect import open_generations, open_index, open_outbox
 from freki.streams.wire.from_settings import settings_named, topics_of, wall_clock
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, documents, environment, freki_command, publish, upsert
+from tests.acceptance.helpers import (
+    PATIENCE_S,
+    ask,
+    documents,
+    environment,
+    freki_command,
+    freki_process,
+    publish,
+    upsert,
+)
 from tests.unit.deliveries import dead_letter
 
 
@@ -89,12 +98,12 @@ async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(f
     assert {topics_of(freki.settings).documents.name, topic} <= set(before)
 
     key, public, report = tmp_path / "key.pem", tmp_path / "key.pub", tmp_path / "report.json"
-    code, printed = await freki_command(freki, "audit", "keys", "make", str(key))
+    code, printed = await freki_process(freki, "audit", "keys", "make", str(key))
     assert code == 0, printed
     public.write_text(printed)
     options = ("--tenant", tenant, "--yes", "--key", str(key), "--report", str(report))
     stack = str(freki.settings.local.state_dir)
-    code, printed = await freki_command(freki, "erase", "law", *options, FREKI_LOCAL__STATE_DIR=stack)
+    code, printed = await freki_process(freki, "erase", "law", *options, FREKI_LOCAL__STATE_DIR=stack)
     assert code == 0, printed
 
     assert not any(path.exists() for path in claims)
@@ -114,11 +123,11 @@ async def test_nothing_of_an_erased_document_is_left_but_what_the_report_names(f
     # Rows that the store has deleted can remain in its file, which the report says.
     assert ["started again" in each["until"] for each in body["remains"] if "store" in each] == [True]
 
-    code, printed = await freki_command(freki, "erase", "verify", str(report), "--public-key", str(public))
+    code, printed = await freki_process(freki, "erase", "verify", str(report), "--public-key", str(public))
     assert "the signature is right" in printed
     assert code == (1 if left.keys() - {topics_of(freki.settings).queries.name} else 0), printed
     report.write_text(text.replace('"version": 3', '"version": 1'))
-    code, printed = await freki_command(freki, "erase", "verify", str(report), "--public-key", str(public))
+    code, printed = await freki_process(freki, "erase", "verify", str(report), "--public-key", str(public))
     assert code == 1
     assert "not signed" in printed
     # The fence stays: a late change of such a version does not bring the document back.
@@ -180,11 +189,16 @@ async def published(freki: Freki) -> tuple[str, str]:
     return tenant, mark
 
 
-async def done(freki: Freki, *arguments: str, **variables: str) -> str:
-    """Run a command that succeeds; give what it printed."""
-    code, printed = await freki_command(freki, *arguments, **variables)
+def output_of(ended: tuple[int, str]) -> str:
+    """Give what a command printed that succeeded."""
+    code, printed = ended
     assert code == 0, printed
     return printed
+
+
+async def done(freki: Freki, *arguments: str, **variables: str) -> str:
+    """Run a command that succeeds; give what it printed."""
+    return output_of(await freki_command(freki, *arguments, **variables))
 
 
 async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_that_is_held(freki: Freki) -> None:
@@ -194,7 +208,7 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     # An objection counts within a second in the worker that answers, and is lifted as fast.
     assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}?"))) >= {"one", "two"}
     subject = ("--attribute", f"subject={mark}")
-    await done(freki, "object", "set", "case", *subject, "--reason", "§ 21", *of)
+    output_of(await freki_process(freki, "object", "set", "case", *subject, "--reason", "§ 21", *of))
     await asyncio.sleep(1.0)
     assert documents(await ask(freki, tenant, f"Was gilt für {mark}?")) == ["other"]
     assert "case: answers leave it out" in await done(freki, "documents", "show", "one", *of)
@@ -203,7 +217,7 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     assert set(documents(await ask(freki, tenant, f"Was gilt für {mark}?"))) >= {"one", "two"}
 
     # What is held is said everywhere.
-    await done(freki, "hold", "set", "court", "two", "--reason", "4 K 1/26", *of)
+    output_of(await freki_process(freki, "hold", "set", "court", "two", "--reason", "4 K 1/26", *of))
     assert "held: court" in await done(freki, "documents", "list", *of)
     assert "court: erasure and retention wait" in await done(freki, "documents", "show", "two", *of)
     assert "4 K 1/26" in await done(freki, "hold", "list", *of)
@@ -213,7 +227,7 @@ async def test_an_objection_counts_at_once_a_hold_shows_and_a_person_gets_all_th
     assert "replaced" not in await done(freki, *both)
 
     # All that is held about the subject.
-    told = [json.loads(line) for line in (await done(freki, "access", *subject, *of)).splitlines()]
+    told = [json.loads(line) for line in (output_of(await freki_process(freki, "access", *subject, *of))).splitlines()]
     assert {each["document_id"] for each in told if each["what"] == "document"} == {"one", "two"}
     assert {each["document_id"] for each in told if each["what"] == "version"} == {"one", "two"}
     assert any(mark in each.get("text", "") for each in told if each["what"] == "chunk")
@@ -314,7 +328,7 @@ async def test_what_older_versions_said_is_gone_once_a_corrected_one_is_searchab
     public.write_text(await done(freki, "audit", "keys", "make", str(key)))
 
     options = ("--tenant", tenant, "--yes", "--key", str(key), "--report", str(report))
-    await done(freki, "rectify", "law", *options)
+    output_of(await freki_process(freki, "rectify", "law", *options))
 
     assert not files_with(directory, wrong.encode())
     assert files_with(directory, right.encode())
@@ -333,12 +347,12 @@ async def test_a_request_waits_for_a_hold_survives_kills_and_leaves_a_report_tha
     attributes, of = {"subject": mark}, ("--tenant", tenant)
     key, public = tmp_path / "key.pem", tmp_path / "key.pub"
     public.write_text(await done(freki, "audit", "keys", "make", str(key)))
-    await done(freki, "hold", "set", "court", "two", "--reason", "4 K 1/26", *of)
+    output_of(await freki_process(freki, "hold", "set", "court", "two", "--reason", "4 K 1/26", *of))
 
     # Rules of retention: what is due, what is held.
     rule = {"name": "old", "tenant": tenant, "attributes": attributes, "after_days": 0.000001, "action": "erase"}
     rules = {"FREKI_RETENTION__RULES": json.dumps([rule]), "FREKI_ERASURE__KEY_FILE": str(key)}
-    printed = await done(freki, "retention", "check", "--json", **rules)
+    printed = output_of(await freki_process(freki, "retention", "check", "--json", **rules))
     due = {each["document_id"]: each["held"] for each in map(json.loads, printed.splitlines())}
     assert due == {"one": [], "two": ["court"]}
 

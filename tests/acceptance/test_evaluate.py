@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import freki_command, publish, upsert
+from tests.acceptance.helpers import freki_command, freki_process, publish, upsert
 
 XQUAD = Path(__file__).parents[3] / "shared" / "data" / "ir" / "xquad-de"
 
@@ -49,7 +49,7 @@ def held(out: Path) -> tuple[dict[str, Any], str, Path]:
 async def test_two_configurations_are_compared_on_what_runs(freki: Freki, beir: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
 
-    code, printed = await freki_command(
+    code, printed = await freki_process(
         freki, "eval", str(beir), "--running", "--a", "alpha=1", "--b", "fusion=rrf", "--out", str(out)
     )
 
@@ -125,11 +125,11 @@ async def test_a_stack_of_its_own_leaves_the_running_one_alone(
     watched = json.dumps([{"path": str(beir)}])
     limits = {"FREKI_LIMITS__DOCUMENTS": "1", "FREKI_LIMITS__QUERIES_PER_MINUTE": "1", "FREKI_FOLDERS": watched}
 
-    code, printed = await freki_command(
+    code, printed = await freki_process(
         freki, "eval", str(beir), "--queries", "1", "--out", str(tmp_path / "out"), **limits
     )
-    again, printed_again = await freki_command(freki, "eval", str(beir), "--out", str(tmp_path / "out"))
-    beside, printed_beside = await freki_command(freki, "eval", str(beir), "--running", "--out", str(tmp_path / "out"))
+    again, printed_again = await freki_process(freki, "eval", str(beir), "--out", str(tmp_path / "out"))
+    beside, printed_beside = await freki_process(freki, "eval", str(beir), "--running", "--out", str(tmp_path / "out"))
 
     assert (code, again, beside) == (0, 0, 0), printed + printed_again + printed_beside
     assert "4 documents, 4 of them indexed now" in printed

@@ -13,7 +13,7 @@ from freki.streams.retrieve.steps.judged import judgement_key
 from freki.streams.wire.connect import open_outbox
 from freki.streams.wire.from_settings import topics_of, wall_clock
 from tests.acceptance.conftest import Freki
-from tests.acceptance.helpers import PATIENCE_S, ask, delete, freki_command, publish, upsert
+from tests.acceptance.helpers import PATIENCE_S, ask, delete, freki_command, freki_process, publish, upsert
 
 TENANT = "judged"
 QUESTION = "Was kostet ein Zwischenzeugnis?"
@@ -119,7 +119,7 @@ async def test_judgements_are_erased_by_a_command_only_where_somebody_agrees(fre
     await freki_command(freki, "judge", "give", question, "a.md", "up", "--as", "ida", "--tenant", tenant)
     erase = ("judge", "erase", "--query", question, "--tenant", tenant)
 
-    unasked, why = await freki_command(freki, *erase)
+    unasked, why = await freki_process(freki, *erase)
     _, before = await freki_command(freki, "judge", "list", "--as", "ida", "--tenant", tenant)
     agreed, _ = await freki_command(freki, *erase, "--yes")
     _, after = await freki_command(freki, "judge", "list", "--as", "ida", "--tenant", tenant)

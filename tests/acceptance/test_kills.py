@@ -155,7 +155,7 @@ async def test_kills_lose_nothing_and_show_no_reader_a_mixed_revision(freki: Fre
 
     assert freki.children.kills >= 2 * KILLS_EACH
     assert books.reads > READS, f"seed {seed}"
-    assert verify(freki) == 0, f"seed {seed}"
+    assert await verify(freki) == 0, f"seed {seed}"
 
 
 async def test_every_final_version_is_searchable(freki: Freki) -> None:

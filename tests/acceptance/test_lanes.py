@@ -80,4 +80,4 @@ async def test_deletions_and_urgent_changes_overtake_a_backlog_that_goes_on_besi
     assert finished == {change.document_id for change in [*backlog, *overtaking]}
     assert all(outcome.chunks > Settings().chunking.part_chunks for outcome in rest if outcome.chunks > 1)
     assert len(urgent) > 1
-    assert verify(freki) == 0
+    assert await verify(freki) == 0

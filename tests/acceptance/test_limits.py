@@ -5,7 +5,7 @@ import json
 from freki.schemas import ResultStatus
 from freki.streams.limits.usage import MINUTE_MS
 from tests.acceptance.conftest import LIMITED, Freki
-from tests.acceptance.helpers import ask, delete, freki_command, publish, upsert
+from tests.acceptance.helpers import ask, delete, freki_process, publish, upsert
 
 
 async def test_one_document_and_one_query_too_many_are_refused_and_other_tenants_notice_nothing(freki: Freki) -> None:
@@ -14,7 +14,7 @@ async def test_one_document_and_one_query_too_many_are_refused_and_other_tenants
     too_many, beside = await publish(
         freki, upsert(LIMITED, "c", "Zu viel."), upsert("unlimited", "c", "Nicht zu viel.")
     )
-    code, shown = await freki_command(freki, "limits", "--tenant", LIMITED, "--json")
+    code, shown = await freki_process(freki, "limits", "--tenant", LIMITED, "--json")
     await publish(freki, delete(LIMITED, "a", version=2))
     (in_its_place,) = await publish(freki, upsert(LIMITED, "d", "An seiner Stelle."))
 

@@ -210,7 +210,7 @@ async def follow(freki: Freki, folder: Path, worker: Mapping[str, str], *, encod
     answer = await ask(freki, TENANT, f"Artikel {number}", principals=("staff",), deadline_ms=60_000)
     assert documents(answer)
     assert set(documents(answer)) <= after.keys()
-    assert verify(freki) == 0
+    assert await verify(freki) == 0
 
 
 @pytest.mark.timeout(1200)

@@ -22,7 +22,7 @@ from freki.schemas import ContextResult, ResultStatus
 from freki.streams.wire.connect import open_asker
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import PATIENCE_S, delete, documents, publish, query, upsert
+from tests.acceptance.helpers import PATIENCE_S, delete, documents, invoke, publish, query, upsert
 from tests.issuer import AUDIENCE, ISSUER, Issuer, key_server
 
 STAGES = [("chunk", "contextualise", "embed"), ("retrieve",), ("retrieve",)]
@@ -50,15 +50,9 @@ class Audited:
 
     def audit(self, *arguments: str) -> tuple[int, list[dict[str, Any]]]:
         """Run `freki audit` and return its exit code and output."""
-        done = subprocess.run(
-            [sys.executable, "-m", "freki", "audit", *arguments, "--json"],
-            env=self._environment(),
-            capture_output=True,
-            text=True,
-            check=False,
-        )
+        done = invoke(self._environment(), "audit", *arguments, "--json")
         assert not done.stderr, done.stderr
-        return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+        return done.exit_code, [json.loads(line) for line in done.stdout.splitlines()]
 
     def freki_status(self) -> str:
         """Return what `freki status` prints of the workers."""

@@ -76,7 +76,7 @@ async def test_prose_and_code_are_found_edited_and_deleted_each_by_its_embedder(
 
     assert (moved.status, moved.embedded, moved.removed) == (OutcomeStatus.UNCHANGED, 1, 1)
     assert second == {prose: "prose", ("count.py", ChunkKind.PROSE): "prose", code: "code"}
-    assert verify(freki) == 0
+    assert await verify(freki) == 0
 
     await publish(freki, *(delete(TENANT, name, version=3) for name in NAMES))
 

@@ -26,7 +26,7 @@ from freki.streams.wire.connect import open_asker, open_outbox
 from freki.streams.wire.from_settings import topics_of
 from freki.streams.wire.provision import apply_topics
 from tests.acceptance.conftest import Children, Freki
-from tests.acceptance.helpers import COMMAND_S, PATIENCE_S, documents, membership_record, publish, query, upsert
+from tests.acceptance.helpers import COMMAND_S, PATIENCE_S, documents, invoke, membership_record, publish, query, upsert
 from tests.issuer import AUDIENCE, ISSUER, Issuer, KeyServer, key_server
 
 TEXT = "Die Frist für {} endet im Mai."
@@ -194,19 +194,19 @@ async def test_the_command_line_asks_with_a_token_of_a_file(guarded: Guarded, tm
     file.write_text(guarded.token() + "\n")
     environment = {**os.environ, **environment_for(Settings(), stack)}
 
-    def ask(*more: str) -> "subprocess.CompletedProcess[str]":
-        command = [sys.executable, "-m", "freki", "ask", "Wann endet die Frist?", "--tenant", "hr", *more]
-        return subprocess.run(command, env=environment, check=False, capture_output=True, text=True, timeout=COMMAND_S)
-
-    answered = await asyncio.to_thread(ask, "--token-file", str(file))
-    refused = await asyncio.to_thread(ask)
-    nothing = await asyncio.to_thread(ask, "--token-file", str(tmp_path / "none"))
+    words = ("ask", "Wann endet die Frist?", "--tenant", "hr")
+    command = [sys.executable, "-m", "freki", *words, "--token-file", str(file)]
+    answered = await asyncio.to_thread(
+        subprocess.run, command, env=environment, check=False, capture_output=True, text=True, timeout=COMMAND_S
+    )
+    refused = await asyncio.to_thread(invoke, environment, *words)
+    nothing = await asyncio.to_thread(invoke, environment, *words, "--token-file", str(tmp_path / "none"))
 
     assert answered.returncode == 0, answered.stderr
     assert "of-ada" in answered.stdout
-    assert refused.returncode == 1
+    assert refused.exit_code == 1
     assert "the query is refused: it has no token" in refused.stdout
-    assert nothing.returncode == 2
+    assert nothing.exit_code == 2
     assert "cannot be read" in nothing.stderr
 
 
