@@ -7,7 +7,7 @@ endian. Both are read.
 
 import json
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, lru_cache
 from io import BytesIO
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
@@ -15,7 +15,7 @@ from fastavro import parse_schema, schemaless_reader, schemaless_writer
 from fastavro.schema import SchemaParseException
 from fastavro.validation import ValidationError, validate
 
-from freki.schemas.avro.contracts import Contracts, fingerprint_of, packaged_contracts, without_key
+from freki.schemas.avro.contracts import Contract, Contracts, fingerprint_of, packaged_contracts, without_key
 from freki.schemas.avro.convert import UnfitError, from_plain, to_plain
 from freki.schemas.avro.foreign import TOO_DEEP, UnsafeSchemaError, refuse_unsafe
 from freki.schemas.avro.resolve import resolve
@@ -80,12 +80,13 @@ class Codec(Generic[T]):
         self._registry = registry
         self._record = record.__name__
         self._current = self._contracts.current(self._record).fingerprint
-        self._schema = parsed_schema(self._contracts.current(self._record).schema)
-        self._to_plain: Callable[[T], dict[str, Any]] = to_plain(record)
-        self._from_plain: Callable[[dict[str, Any]], T] = from_plain(record)
-        self._resolve = resolve(record)
+        self._schema = _parsed(self._contracts.current(self._record))
+        kind: Any = record  # mypy takes classes for unhashable
+        self._to_plain: Callable[[T], dict[str, Any]] = to_plain(kind)
+        self._from_plain: Callable[[dict[str, Any]], T] = from_plain(kind)
+        self._resolve = resolve(kind)
         self._writers = {
-            version.fingerprint: _Writer(parsed_schema(version.schema), current=version.fingerprint == self._current)
+            version.fingerprint: _Writer(_parsed(version), current=version.fingerprint == self._current)
             for version in self._contracts.versions(self._record)
         }
         self._writers_by_id: dict[int, _Writer] = {}
@@ -201,6 +202,12 @@ class _Writer(NamedTuple):
     schema: dict[str, Any]
     current: bool
     """Whether it is the current contract, which needs no resolution."""
+
+
+@lru_cache(maxsize=256)
+def _parsed(contract: Contract) -> dict[str, Any]:
+    """Return the schema of a contract prepared for fastavro, which every codec shares: nobody changes it."""
+    return parsed_schema(contract.schema)
 
 
 def parsed_schema(schema: dict[str, Any]) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import fields
+from functools import cache
 from operator import attrgetter, index
 from types import NoneType
 from typing import Any, get_type_hints
@@ -15,6 +16,7 @@ class UnfitError(ValueError):
     """A field holds what its type does not allow; the message names it, without its value."""
 
 
+@cache
 def to_plain(record: type) -> Convert:
     """Return the function that turns a record into nested dicts.
 
@@ -38,6 +40,7 @@ def to_plain(record: type) -> Convert:
     return convert
 
 
+@cache
 def from_plain(record: type) -> Convert:
     """Return the function that turns what fastavro read into a record; it may change its argument."""
     nested = _nested(record, _value_from_plain)

@@ -9,6 +9,7 @@ of a file come back as text or not at all (fastavro 1.13.1).
 from collections.abc import Callable, Mapping
 from dataclasses import MISSING, Field, fields
 from enum import StrEnum
+from functools import cache
 from typing import Any, get_type_hints
 
 from freki.schemas.avro.hints import bare, branches_of, entry_of, is_enum, is_record, item_of
@@ -42,6 +43,7 @@ class UnresolvableError(ValueError):
     """The value does not fit the record; the message names the field."""
 
 
+@cache
 def resolve(record: type) -> Resolve:
     """Return the function that turns a dict of another version into one of this class."""
     hints = get_type_hints(record)
