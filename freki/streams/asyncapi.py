@@ -262,10 +262,11 @@ def _message(record: type) -> dict[str, Any]:
 
 
 def _example(value: object) -> dict[str, Any]:
-    plain = to_plain(type(value))(value)
+    record: type = type(value)
+    plain = to_plain(record)(value)
     given = {name: each for name, each in plain.items() if each not in (None, (), {})}
     # As JSON: tuples become lists, enums strings.
-    return {"name": type(value).__name__, "payload": json.loads(json.dumps(given, default=partial(str)))}
+    return {"name": record.__name__, "payload": json.loads(json.dumps(given, default=partial(str)))}
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
-from freki.cli import context
+from freki.cli import context, ending
 from freki.cli.main import app
 from freki.infra.kafka import Reader
 from freki.infra.local.state import environment_for, read_stack
@@ -163,6 +163,8 @@ def invoke(environment: Mapping[str, str], *arguments: str) -> Result:
         for console in (context.console, context.errors):
             # Else the width that the environment gave when it was made, as in processes of xdist.
             patch.setattr(console, "_width", None)
+        # A command whose threads do not end in time ends the process.
+        patch.setattr(ending, "LIMIT_S", PATIENCE_S)
         return CliRunner().invoke(app, arguments, env=environment, catch_exceptions=False)
 
 

@@ -81,7 +81,7 @@ class Codec(Generic[T]):
         self._record = record.__name__
         self._current = self._contracts.current(self._record).fingerprint
         self._schema = _parsed(self._contracts.current(self._record))
-        kind: Any = record  # mypy takes classes for unhashable
+        kind: type = record  # mypy takes a `type[T]` for unhashable
         self._to_plain: Callable[[T], dict[str, Any]] = to_plain(kind)
         self._from_plain: Callable[[dict[str, Any]], T] = from_plain(kind)
         self._resolve = resolve(kind)
