@@ -299,6 +299,7 @@ from freki.cli.context import command
 from freki.schemas.errors import Misconfigured
 
 ending.LIMIT_S = 0.05
+tasks = []  # as a client holds its own: asyncio leaves them to the garbage collector
 
 async def go_on():
     threading.Thread(target=threading.Event().wait).start()
@@ -310,7 +311,7 @@ async def go_on():
 
 @command
 async def run():
-    asyncio.create_task(go_on(), name="client")
+    tasks.append(asyncio.create_task(go_on(), name="client"))
     await asyncio.sleep(0)
     ENDING
 
