@@ -546,6 +546,18 @@ async def test_what_a_vector_store_can_not_do_here_is_refused(gateway: InProcess
     assert gateway.asked == []
 
 
+async def test_of_wrong_filters_within_filters_only_the_first_one_of_each_list_is_named(gateway: InProcess) -> None:
+    wrong: list[Any] = [{"type": "and", "filters": [{}, {}]}, {}]
+    async with connected(gateway) as client:
+        reply = await client.post(
+            "/v1/vector_stores/t/search", json={"query": "a", "filters": {"type": "and", "filters": wrong}}
+        )
+
+    # Thousands, each with its path, took the server seconds, in which nobody was answered.
+    named = {part for error in reply.json()["errors"] for part in error["field"].split(".") if part.isdecimal()}
+    assert (reply.status_code, named) == (422, {"0"})
+
+
 async def test_a_document_comes_with_its_receipt_or_is_said_to_be_on_its_way(gateway: InProcess) -> None:
     body = {"document_id": "a/b.pdf", "content_base64": b64encode(b"%PDF").decode(), "principals": ["ada"]}
     async with connected(gateway) as client:
