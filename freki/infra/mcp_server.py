@@ -2,14 +2,17 @@
 
 import json
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from http import HTTPStatus
+from io import TextIOWrapper
 from socket import socket
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from pydantic import ValidationError
+from pydantic_core import from_json
 
 from freki import __version__
 from freki.infra.api.callers import Caller, Callers, CallRefused, Identify, Wrong
@@ -32,11 +35,15 @@ if TYPE_CHECKING:
     from mcp.types import CallToolRequestParams, CallToolResult, ListToolsResult, PaginatedRequestParams
     from starlette.applications import Starlette
     from starlette.responses import Response
-    from starlette.types import ASGIApp, Receive, Scope, Send
+    from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 Call = Callable[[str, Mapping[str, Any], Bearer | None], Awaitable[ToolReply]]
 PATH = "/mcp"
-
+INVALID_REQUEST: Final = -32600
+NO_MESSAGE: Final = (
+    "Invalid Request: no message of JSON-RPC 2.0, half of a character (a lone surrogate), or an id that is neither a"
+    " text nor a whole number"
+)
 
 _caller: ContextVar[Caller | None] = ContextVar("caller", default=None)
 """Who sends the request that is being answered."""
@@ -96,9 +103,38 @@ async def serve_stdio(server: "Server") -> None:
                 else:
                     await passed.send(message)
 
-    async with stdio_server() as (read, write), anyio.create_task_group() as reading:
+    async with stdio_server(stdin=cast("Any", _lines())) as (read, write), anyio.create_task_group() as reading:
         reading.start_soon(read_messages)
         await server.run(readable, write, server.create_initialization_options())
+
+
+async def _lines() -> AsyncIterator[str]:
+    """Yield the lines of stdin, and one that is no message for each whose id no reply could have."""
+    import anyio  # noqa: PLC0415 - comes with the extra
+
+    text = TextIOWrapper(sys.stdin.buffer, encoding="utf-8", errors="replace")
+    try:
+        async for line in anyio.wrap_file(text):
+            yield "null" if _has_wrong_id(line) else line
+    finally:
+        # It would close stdin with it.
+        text.detach()
+
+
+def _has_wrong_id(message: str | bytes) -> bool:
+    """Return whether a message is a request whose id is neither a text nor a whole number.
+
+    The server would take it for a notification, and its sender would wait. A null is none: so some clients write
+    notifications.
+    """
+    try:
+        read = from_json(message)
+    except ValueError:
+        return False
+    if not isinstance(read, dict) or "method" not in read:
+        return False
+    found = read.get("id")
+    return isinstance(found, bool) or not isinstance(found, str | int | None)
 
 
 def _is_blank(error: Exception) -> bool:
@@ -109,13 +145,13 @@ def _is_blank(error: Exception) -> bool:
 def _no_message(error: Exception) -> "SessionMessage":
     """Return the reply to a line that is no message, with its id where it can be read, as the rules of JSON-RPC say."""
     from mcp.shared.message import SessionMessage  # noqa: PLC0415 - an extra
-    from mcp.types import INVALID_REQUEST, PARSE_ERROR, ErrorData, JSONRPCError  # noqa: PLC0415
+    from mcp.types import PARSE_ERROR, ErrorData, JSONRPCError  # noqa: PLC0415
 
     try:
         read = _read_from(error)
         problem = ErrorData(
             code=INVALID_REQUEST,
-            message="Invalid Request: no message of JSON-RPC 2.0, or half of a character (a lone surrogate)",
+            message=NO_MESSAGE,
         )
     except (ValueError, RecursionError):
         read = None
@@ -222,7 +258,13 @@ class _CallerMiddleware:
     """Identifies callers as `freki serve` does, with its limits and its audit log, before bodies are read."""
 
     def __init__(self, app: "ASGIApp", callers: Callers, security: "TransportSecurityMiddleware") -> None:
+        from mcp.server.transport_security import (  # noqa: PLC0415 - an extra
+            DEFAULT_MAX_REQUEST_BODY_SIZE,
+            RequestBodyLimitMiddleware,
+        )
+
         self._app = app
+        self._known = RequestBodyLimitMiddleware(self._answer_whole, DEFAULT_MAX_REQUEST_BODY_SIZE)
         self._callers = callers
         self._security = security
 
@@ -232,8 +274,25 @@ class _CallerMiddleware:
             scope = {**scope, "path": PATH, "raw_path": PATH.encode()}
         # Where to get a token is told to everybody.
         if scope["type"] == "http" and scope["path"] == PATH:
-            app = await self._refusal(scope) or app
+            app = await self._refusal(scope) or (app if _caller.get() is None else self._known)
         await app(scope, receive, send)
+
+    async def _answer_whole(self, scope: "Scope", receive: "Receive", send: "Send") -> None:
+        """Answer a request whose body comes as one message."""
+        from starlette.responses import JSONResponse  # noqa: PLC0415 - an extra
+
+        body = await receive()
+        if _has_wrong_id(body.get("body", b"")):
+            error = {"code": INVALID_REQUEST, "message": NO_MESSAGE}
+            refusal = JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, HTTPStatus.BAD_REQUEST)
+            await refusal(scope, receive, send)
+            return
+        read = iter([body])
+
+        async def again() -> "Message":
+            return next(read, None) or await receive()
+
+        await self._app(scope, again, send)
 
     async def _refusal(self, scope: "Scope") -> "Response | None":
         """Note who calls. Return the response of a refused call; None where the rest of the application answers it."""

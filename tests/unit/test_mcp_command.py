@@ -86,6 +86,7 @@ def test_a_request_that_is_refused_is_answered_with_its_id(line: str) -> None:
         '{"jsonrpc": "2.0", "id": 7, "error": {"id": 8}}',
         r'{"jsonrpc": "2.0", "id": "\ud83d", "method": "ping"}',
         '{"jsonrpc": "2.0", "id": {}, "method": 5}',
+        *(f'{{"jsonrpc": "2.0", "id": {wrong}, "method": "ping"}}' for wrong in ("7.5", "7.0", "true", "[7]", "NaN")),
     ],
 )
 def test_a_line_without_an_id_of_a_request_is_answered_without_one(line: str) -> None:
@@ -93,3 +94,11 @@ def test_a_line_without_an_id_of_a_request_is_answered_without_one(line: str) ->
 
     reply = json.loads(ended.stdout)
     assert (ended.exit_code, reply["id"], reply["error"]["code"]) == (0, None, -32600)
+
+
+@pytest.mark.usefixtures("folder")
+def test_a_notification_is_not_answered_also_where_it_says_that_it_has_no_id() -> None:
+    line = '{"jsonrpc": "2.0", "id": null, "method": "notifications/cancelled", "params": {"requestId": 7}}'
+    ended = CliRunner().invoke(app, ["mcp"], input=f"{line}\n")
+
+    assert (ended.exit_code, ended.stdout) == (0, "")

@@ -685,6 +685,19 @@ async def test_nobody_waits_for_events_that_never_come(method: str) -> None:
         assert (await client.request(method, "/mcp", headers=HEADERS)).status_code == 401
 
 
+@pytest.mark.parametrize("wrong", ["7.5", "7.0", "true", "[7]", "{}"])
+async def test_a_request_whose_id_no_reply_could_have_is_refused(wrong: str) -> None:
+    async with resource_server(Recording()) as client:
+        answer = await client.post(
+            "/mcp",
+            content=f'{{"jsonrpc": "2.0", "id": {wrong}, "method": "ping"}}',
+            headers={**HEADERS, "content-type": "application/json", "authorization": f"Bearer {next(iter(TOKENS))}"},
+        )
+
+    # The server would take it for a notification, and say 202.
+    assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (400, None, -32600)
+
+
 async def test_a_call_with_two_tokens_is_refused() -> None:
     line = Recording()
     async with resource_server(line) as client:
