@@ -282,7 +282,10 @@ class _CallerMiddleware:
         from starlette.responses import JSONResponse  # noqa: PLC0415 - an extra
 
         body = await receive()
-        if _has_wrong_id(body.get("body", b"")):
+        if body["type"] != "http.request" or body.get("more_body"):
+            # Its client has hung up: the application would log a traceback.
+            return
+        if _has_wrong_id(body["body"]):
             error = {"code": INVALID_REQUEST, "message": NO_MESSAGE}
             refusal = JSONResponse({"jsonrpc": "2.0", "id": None, "error": error}, HTTPStatus.BAD_REQUEST)
             await refusal(scope, receive, send)

@@ -698,6 +698,44 @@ async def test_a_request_whose_id_no_reply_could_have_is_refused(wrong: str) -> 
     assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (400, None, -32600)
 
 
+@pytest.mark.parametrize("token", [None, next(iter(TOKENS))])
+async def test_who_hangs_up_before_its_message_is_there_leaves_no_error_in_the_log(
+    token: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    messages: list[dict[str, Any]] = [
+        {"type": "http.request", "body": b'{"jsonrpc"', "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    headers = HEADERS | {"host": "127.0.0.1:8765", "content-type": "application/json", "content-length": "100"}
+    if token is not None:
+        headers["authorization"] = f"Bearer {token}"
+    sent: list[Any] = []
+
+    async def receive() -> dict[str, Any]:
+        return messages.pop(0)
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    server = make_server(tools(), toolbox(Recording()).call, instructions="")
+    app = make_app(server, McpSettings(), callers=Callers(ServeSettings(), identify if token else None), issuer=None)
+    scope = {
+        "type": "http",
+        "method": "POST",
+        "path": "/mcp",
+        "raw_path": b"/mcp",
+        "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
+        "client": ("127.0.0.1", 5000),
+        "app": app,
+    }
+    async with app.router.lifespan_context(app):
+        await app(scope, receive, send)
+
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
+    assert sent == []
+
+
 async def test_a_call_with_two_tokens_is_refused() -> None:
     line = Recording()
     async with resource_server(line) as client:
