@@ -882,6 +882,7 @@ async def test_an_empty_tenant_is_not_the_default_one(
         ("PATCH", "/v1/documents", "GET, POST"),
         ("GET", "/v1/queries", "POST"),
         ("DELETE", "/health", "GET, HEAD"),
+        ("OPTIONS", "/static/page.css", "GET, HEAD"),
     ],
 )
 async def test_a_method_that_an_address_does_not_have_is_refused_with_all_that_it_has(

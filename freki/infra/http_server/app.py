@@ -363,12 +363,14 @@ def _problem_of_http(request: Request, error: HTTPException) -> Problem:
 def _methods(request: Request) -> set[str]:
     """Return what an address has; Starlette names the methods of its first route only."""
     routes = [route for route in request.app.routes if isinstance(route, Route)]
-    return {
+    found = {
         method
         for route in routes
         if route.matches(request.scope)[0] is not Match.NONE
         for method in route.methods or ()
     }
+    # Files of the page have no routes.
+    return found or {"GET", "HEAD"}
 
 
 def _unreadable(error: BaseException | None) -> str | None:
