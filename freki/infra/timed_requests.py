@@ -66,6 +66,10 @@ class TimedRequests(H11Protocol):
         self._stop_expecting()
         super().connection_lost(exc)
 
+    def _should_upgrade(self) -> bool:
+        """Return that no connection goes over to another protocol, where none of this would count."""
+        return False
+
     @property
     def _is_unwanted(self) -> bool:
         """Whether a body still comes whose request is answered."""

@@ -219,6 +219,17 @@ async def test_a_connection_whose_request_does_not_arrive_is_closed(
     assert caplog.records == []
 
 
+async def test_who_asks_for_another_protocol_is_answered_in_this_one(capsys: pytest.CaptureFixture[str]) -> None:
+    """Else anybody could fill the log with advice to install what would take its connections over."""
+    headers = {"Connection": "Upgrade", "Upgrade": "websocket", "Sec-WebSocket-Key": "a", "Sec-WebSocket-Version": "13"}
+    async with serving(capsys) as (_, url, _, running):
+        async with httpx.AsyncClient(base_url=url) as client:
+            assert (await client.get("/health", headers=headers)).status_code == 200
+        os.kill(os.getpid(), signal.SIGTERM)
+        await running
+    assert capsys.readouterr().err == ""
+
+
 async def _send(writer: asyncio.StreamWriter, piece: bytes) -> None:
     # More than the buffers of the system hold.
     for _ in range(500):
