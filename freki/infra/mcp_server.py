@@ -11,6 +11,7 @@ from io import TextIOWrapper
 from socket import socket
 from typing import TYPE_CHECKING, Any, Final, cast
 
+import structlog
 from pydantic import ValidationError
 from pydantic_core import from_json
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 
 Call = Callable[[str, Mapping[str, Any], Bearer | None], Awaitable[ToolReply]]
 PATH = "/mcp"
+_log = structlog.get_logger(__name__)
 INVALID_REQUEST: Final = -32600
 NO_MESSAGE: Final = (
     "Invalid Request: no message of JSON-RPC 2.0, half of a character (a lone surrogate), or an id that is neither a"
@@ -74,7 +76,11 @@ def make_server(tools: Sequence[Tool], call: Call, *, instructions: str) -> "Ser
         return listed
 
     async def call_tool(_context: "ServerRequestContext", params: "CallToolRequestParams") -> "CallToolResult":
-        reply = await call(params.name, params.arguments or {}, _bearer())
+        try:
+            reply = await call(params.name, params.arguments or {}, _bearer())
+        except Exception as error:  # noqa: BLE001 - the library would send its text
+            _log.error("call failed", exc_info=error)
+            reply = ToolReply(text="Freki failed: the server's log says why")
         return types.CallToolResult(
             content=[types.TextContent(type="text", text=reply.text)],
             structured_content=None if reply.content is None else dict(reply.content),

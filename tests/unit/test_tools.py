@@ -685,6 +685,15 @@ async def test_nobody_waits_for_events_that_never_come(method: str) -> None:
         assert (await client.request(method, "/mcp", headers=HEADERS)).status_code == 401
 
 
+async def test_a_failure_that_nobody_expected_tells_its_caller_nothing_of_itself() -> None:
+    async with resource_server(Down(RuntimeError("at broker-7.internal"))) as client:
+        headers = {**HEADERS, "authorization": f"Bearer {next(iter(TOKENS))}"}
+        answer = await client.post("/mcp", json=search_of("x"), headers=headers)
+
+    (told,) = answer.json()["result"]["content"]
+    assert (answer.json()["result"]["isError"], told["text"]) == (True, "Freki failed: the server's log says why")
+
+
 @pytest.mark.parametrize("wrong", ["7.5", "7.0", "true", "[7]", "{}"])
 async def test_a_request_whose_id_no_reply_could_have_is_refused(wrong: str) -> None:
     async with resource_server(Recording()) as client:
