@@ -16,6 +16,7 @@ from google.rpc.error_details_pb2 import ErrorInfo, RetryInfo
 from google.rpc.status_pb2 import Status
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_reflection.v1alpha import reflection_pb2, reflection_pb2_grpc
+from structlog.testing import capture_logs
 
 from freki.client.exchange import AlreadyAsked, NotSent
 from freki.infra.api.callers import Callers
@@ -234,6 +235,17 @@ async def test_what_is_wrong_in_a_request_is_named(gateway: InProcess) -> None:
 
     assert gateway.asked == []
     assert gateway.changes == []
+
+
+async def test_what_is_wrong_in_a_request_is_told_its_caller_and_not_the_log(gateway: InProcess) -> None:
+    with capture_logs() as logged:
+        async with connected(gateway) as client:
+            async with refused(Code.INVALID_ARGUMENT):
+                await client.ask(text=TEXT, tenant="")
+            async with refused(Code.INVALID_ARGUMENT):
+                await client.ask(text=TEXT, fusion=99)
+
+    assert logged == []
 
 
 async def test_a_limit_above_that_of_grpc_lets_it_serve(gateway: InProcess) -> None:

@@ -236,7 +236,9 @@ def _failed(error: Exception) -> CallFailed:
         return CallFailed(_CODES[error.wrong], error.detail, reason=error.wrong.name, retry_after_s=error.retry_after_s)
     for kind, (code, reason) in _BELOW.items():
         if isinstance(error, kind):
-            _log.warning("call not answered", reason=reason, error=str(error))
+            if code is not grpc.StatusCode.INVALID_ARGUMENT:
+                # Else each wrong call would be a line of the log.
+                _log.warning("call not answered", reason=reason, error=str(error))
             retry_after_s = 1 if code is grpc.StatusCode.UNAVAILABLE else 0
             return CallFailed(code, _message_of(error), reason=reason, retry_after_s=retry_after_s)
     _log.error("call failed", exc_info=error)
